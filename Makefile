@@ -1,0 +1,37 @@
+# `make demo` and `make test` need only Python 3.11+, pip, make and git; they set up .venv by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench setup clean
+
+demo: .venv/.run
+	$(BIN)/python train.py --out runs/demo
+
+test: lint
+	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered --cov-fail-under=85
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
+	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p flopcast
+
+bench: .venv/.dev
+	$(BIN)/python -m flopcast.benchmarks
+
+setup: .venv/.dev
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+
+.venv/.run: pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/.dev: pyproject.toml .venv/.run
+	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+clean:
+	rm -rf .venv build runs .pytest_cache .ruff_cache .mypy_cache flopcast.egg-info

@@ -1,0 +1,38 @@
+"""What the user got wrong: exceptions that carry their data and end as one line and exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FlopcastError(Exception):
+    """A mistake in what the user gave; its message says what, where, and what to do next."""
+
+
+class DataError(FlopcastError):
+    """The measured data cannot be used as they are; ``source`` is the file (and row) at fault."""
+
+    def __init__(self, message: str, *, source: str | None = None) -> None:
+        super().__init__(f"{source}: {message}" if source else message)
+        self.source = source
+
+
+class UnknownGPUError(FlopcastError):
+    """No GPU answers to ``name``; ``matches`` are the closest known names."""
+
+    def __init__(self, name: str, matches: Sequence[str]) -> None:
+        hint = f"did you mean {' or '.join(matches)}?" if matches else "see `flopcast gpus` for the known ones"
+        super().__init__(f"unknown GPU {name!r}: {hint} (your own: a TOML file, see `flopcast gpus --help`)")
+        self.name, self.matches = name, tuple(matches)
+
+
+class NotPublishedError(FlopcastError):
+    """A calculation needs a figure of a GPU that its maker has not published."""
+
+    def __init__(self, gpu: str, figure: str) -> None:
+        super().__init__(f"{figure} of {gpu} is not published: give it in a TOML file of your own (`based_on = {gpu!r}`)")
+        self.gpu, self.figure = gpu, figure
+
+
+class ArtifactError(FlopcastError):
+    """A run folder is missing, foreign, damaged, or does not fit the data it is applied to."""
