@@ -1,0 +1,191 @@
+"""Find a GPU: by name or alias, by gfx id and CU count, or in the user's own TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UnknownGPUError
+from .figures import FIGURES
+from .schema import read_table
+from .spec import GPU
+
+_MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")
+_NOT_INHERITED = ("name", "aliases", "same_id_as", "sources", "confidence", "note")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from: title, address, and how much of it was read."""
+
+    title: str
+    url: str
+    read: str
+
+
+def all_gpus() -> list[GPU]:
+    """Return the known GPUs in the order of hardware/gpus.toml: by maker, then by generation."""
+    return list(_known().values())
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Return the sources by the key that `GPU.sources` uses."""
+    return {key: Source(**source) for key, source in _data()["source"].items()}
+
+
+def find(name_or_path: str | Path) -> GPU:
+    """Return the GPU of that name, alias, or TOML file.
+
+    Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD Instinct MI300X VF``. What a driver reports for
+    one of several devices in a package is that device: ``AMD Instinct MI250X`` is one GCD, ``MI250X`` the package.
+    A name that fits several GPUs (``A100``) is refused.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A name, or the path of a file that ends in ``.toml`` (see `read_gpu`).
+
+    Raises
+    ------
+    UnknownGPUError
+        If no GPU answers to the name; carries the closest ones.
+    DataError
+        If the file cannot be read or describes no GPU.
+    """
+    text = str(name_or_path)
+    return read_gpu(Path(text)) if text.casefold().endswith(".toml") else _find_known(text)
+
+
+def find_gfx(gfx: str, cus: int | None = None) -> GPU:
+    """Return the GPU that reports this gfx id and CU count.
+
+    Parameters
+    ----------
+    gfx : str
+        gfx id, with or without its feature suffix (``gfx942:sramecc+:xnack-``); for NVIDIA the compute capability.
+    cus : int, optional
+        Compute units; without them the gfx id must belong to one GPU alone.
+
+    Notes
+    -----
+    Some GPUs cannot be told apart this way. Then it is the one with the larger public record: MI300X (not MI325X),
+    MI355X (not MI350X), MI210 (not one GCD of an MI250). `GPU.same_id_as` of the others says so.
+
+    Raises
+    ------
+    UnknownGPUError
+        If none or several fit; carries the GPUs of that gfx id, or of the closest.
+    """
+    wanted = gfx.strip().casefold().split(":")[0]
+    of_gfx = [gpu for gpu in all_gpus() if gpu.gfx == wanted]
+    fit = [gpu for gpu in of_gfx if not gpu.same_id_as and (cus is None or (gpu.cus or gpu.reported_cus) == cus)]
+    if len(fit) == 1:
+        return fit[0]
+    close = difflib.get_close_matches(wanted, sorted({gpu.gfx for gpu in all_gpus()}), n=2, cutoff=0.6)
+    near = fit or of_gfx or [gpu for known in close for gpu in all_gpus() if gpu.gfx == known]
+    raise UnknownGPUError(gfx if cus is None else f"{gfx} with {cus} CUs", [gpu.name for gpu in near][:5])
+
+
+def read_gpu(path: Path) -> GPU:
+    """Read a GPU of the user's own from a TOML file.
+
+    The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names a known GPU whose
+    figures hold for every key not given; none is recomputed from another. Without ``name`` it is that of the file::
+
+        name = "MI375X"
+        based_on = "MI355X"
+        memory_bw_gbs = 10000
+        peak_tflops.fp8_matrix = 6000
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, a key is wrong, or ``based_on`` is no known GPU; names the file and the key.
+    """
+    where = str(path)
+    table = _read_toml(path)
+    base_name = table.pop("based_on", None)
+    if not isinstance(base_name, str | None):
+        raise DataError(f"based_on must be the name of a GPU in quotes, got {base_name!r}", source=where)
+    known = read_table(table, where)
+    if base_name is None and not known.get("peaks") and not FIGURES.keys() & known.keys():
+        raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
+    given = {"name": path.stem, "sources": (path.name,), **known}
+    if base_name is None:
+        return GPU(**given)
+    base = _base(base_name, where)
+    inherited = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in _NOT_INHERITED}
+    given["peaks"] = {**base.peaks, **known.get("peaks", {})}
+    given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
+    return GPU(**{**inherited, **given})
+
+
+def _base(name: str, where: str) -> GPU:
+    try:
+        return _find_known(name)
+    except UnknownGPUError as error:
+        raise DataError(f"based_on: {error}", source=where) from error
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"is not valid TOML: {error}", source=str(path)) from error
+
+
+@cache
+def _data() -> dict[str, Any]:
+    """Return the content of the data file."""
+    text = resources.files(__package__).joinpath("gpus.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def _known() -> dict[str, GPU]:
+    """Return the GPUs of the data file by canonical name."""
+    return {name: GPU.from_dict({"name": name, **table}, "gpus.toml") for name, table in _data()["gpu"].items()}
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Return the canonical name of every known spelling in `_plain` form; the data file wins over what is derived."""
+    written = {_plain(name): gpu.name for gpu in all_gpus() for name in (gpu.name, *gpu.aliases)}
+    return {_bare(name): gpu for name, gpu in written.items() if _bare(name) not in written} | written
+
+
+def _find_known(name: str) -> GPU:
+    """Return the GPU of the data file that has this name or alias."""
+    names = _names()
+    plain = _plain(name)
+    canonical = names.get(plain) or names.get(_bare(plain))
+    if canonical is None:
+        raise UnknownGPUError(name, _closest(_bare(plain), names))
+    return _known()[canonical]
+
+
+def _plain(name: str) -> str:
+    """Return `name` in lower case, words separated by one space, without the mark of a virtual function."""
+    return re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf")
+
+
+def _bare(plain: str) -> str:
+    """Return `plain` without the maker's words in front."""
+    return " ".join(itertools.dropwhile(_MAKERS.__contains__, plain.split()))
+
+
+def _closest(plain: str, names: dict[str, str]) -> list[str]:
+    """Return the names that begin with `plain`, else those spelled most alike; five at most."""
+    starts = [gpu for known, gpu in names.items() if plain and _bare(known).startswith(plain)]
+    alike = difflib.get_close_matches(plain, names, n=3, cutoff=0.6)
+    return list(dict.fromkeys(starts or (names[known] for known in alike)))[:5]
