@@ -1,0 +1,292 @@
+"""Every feature by its stable name; ``python -m flopcast.features.catalogue`` prints docs/features.md from this table.
+
+To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the page anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from .context import Context, Device
+from .kernel_names import kernel_family
+from .quantisation import quantise
+
+Role = Literal["additive", "shape", "category"]
+Needs = Literal["", "host", "measured"]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A numerical column of the matrix.
+
+    Attributes
+    ----------
+    name : str
+        Stable name; ``.host`` and ``.target`` name the device.
+    unit : str
+        ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count), ``0/1``.
+    role : {"additive", "shape"}
+        Additive features are times (or counts that cost time) that may stand in a sum with non-negative weights.
+    formula : str
+        For the reader of docs/features.md.
+    compute : callable
+        From a `Context` to an array of shape (n_rows,).
+    needs : {"", "host", "measured"}
+        ``host``: the specification of a host; ``measured``: what was measured there.
+    ops : tuple of str
+        Enters only when all rows are of these operators; empty for all.
+    """
+
+    name: str
+    unit: str
+    role: Role
+    formula: str
+    compute: Callable[[Context], np.ndarray]
+    needs: Needs = ""
+    ops: tuple[str, ...] = ()
+
+    def applies(self, context: Context) -> bool:
+        """Whether every row of the context can have it."""
+        if self.ops and not context.ops <= set(self.ops):
+            return False
+        return _available(self.needs, context)
+
+
+@dataclass(frozen=True)
+class Category:
+    """Words that become one 0/1 column per level, ``name=level``.
+
+    Attributes
+    ----------
+    name, formula : str
+        As for `Feature`.
+    compute : callable
+        From a `Context` to an array of words.
+    needs : {"", "host", "measured"}
+        As for `Feature`.
+    share : float
+        Levels with fewer rows than this share become ``other``; 0 keeps all.
+    """
+
+    name: str
+    formula: str
+    compute: Callable[[Context], np.ndarray]
+    needs: Needs = ""
+    share: float = 0.0
+
+    def applies(self, context: Context) -> bool:
+        """Whether every row of the context can have it."""
+        return _available(self.needs, context)
+
+
+def _available(needs: Needs, context: Context) -> bool:
+    return {"": True, "host": context.has_host, "measured": context.has_host and context.has_measured}[needs]
+
+
+def _both(name: str, unit: str, role: Role, formula: str, compute: Callable[[Device], np.ndarray]) -> Iterator[Feature]:
+    """Return the feature of the target and that of the host; ``{}`` in the name stands for the device."""
+    yield Feature(name.format("target"), unit, role, formula.format("target"), lambda c: compute(c.target))
+    yield Feature(name.format("host"), unit, role, formula.format("host"), lambda c: compute(c.host), "host")
+
+
+def _log_dim(name: str) -> Callable[[Context], np.ndarray]:
+    return lambda c: np.log2(c.dim(name))
+
+
+def _tail(side: str, tile: int) -> Callable[[Context], np.ndarray]:
+    return lambda c: np.mod(getattr(c.work, side), tile) / tile
+
+
+def _twos(side: str) -> Callable[[Context], np.ndarray]:
+    def exponent(context: Context) -> np.ndarray:
+        whole = np.rint(getattr(context.work, side)).astype(np.int64)
+        return np.minimum(np.log2(whole & -whole), 10.0)
+
+    return exponent
+
+
+def _yes(condition: np.ndarray) -> np.ndarray:
+    return condition.astype(float)
+
+
+def _all_dims(context: Context, stem: str, value: float) -> np.ndarray:
+    """Whether a dimension of a convolution has one value along height and width."""
+    return (context.dim(f"{stem}_h") == value) & (context.dim(f"{stem}_w") == value)
+
+
+def _unit_steps(c: Context) -> np.ndarray:
+    return _all_dims(c, "stride", 1) & _all_dims(c, "dil", 1)
+
+
+CONV, ATTENTION, MOE = ("conv",), ("attention",), ("moe",)
+_OWN_DIMS = {
+    CONV: (
+        "groups", "in_channels", "out_channels", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w",
+        "fil_d", "fil_h", "fil_w", "stride_d", "stride_h", "stride_w", "dil_d", "dil_h", "dil_w",
+    ),
+    ATTENTION: ("heads", "kv_heads", "seq_q", "seq_kv", "head_dim"),
+    MOE: ("tokens", "model_dim", "inter_dim", "experts", "topk"),
+}  # fmt: skip
+
+
+def _own_dims() -> Iterator[Feature]:
+    for ops, names in _OWN_DIMS.items():
+        for name in names:
+            yield Feature(f"log2.{name}", "log2", "shape", f"log2({name})", _log_dim(name), ops=ops)
+
+
+def _sides() -> Iterator[Feature]:
+    for side in ("m", "n", "k"):
+        for tile in (16, 32, 64, 128, 256):
+            yield Feature(f"tail.{side}.{tile}", "1", "shape", f"({side} mod {tile}) / {tile}", _tail(side, tile))
+        formula = f"exponent of the largest power of two that divides {side}, at most 10"
+        yield Feature(f"twos.{side}", "1", "shape", formula, _twos(side))
+
+
+_FIT = "quantised to whole waves of the CUs of the {}"
+CATALOGUE: tuple[Feature, ...] = (
+    # times, in microseconds: they may stand in a sum
+    Feature("host_us", "us", "additive", "duration measured on the host", lambda c: c.host_us, "measured"),
+    *_both("compute.{}_us", "us", "additive", "flops / peak of the {}", lambda d: d.compute_us),
+    *_both("memory.{}_us", "us", "additive", "bytes / memory bandwidth of the {}", lambda d: d.memory_us),
+    *_both("roofline.{}_us", "us", "additive", "max(compute, memory) on the {}", lambda d: d.roofline_us),
+    *_both("tiles.{}_us", "us", "additive", f"compute, {_FIT}: best tile and split of k",
+           lambda d: d.compute_us * d.best_fit.stretch),
+    *_both("tiles128.{}_us", "us", "additive", f"compute, {_FIT}: 128 x 128 tiles",
+           lambda d: d.compute_us * d.fit.stretch),
+    *_both("waves.{}", "1", "additive", "ceil(tiles / CUs) on the {}: 128 x 128 tiles", lambda d: d.fit.waves),
+    Feature("law.flops_us", "us", "additive", "host_us peak_host / peak_target",
+            lambda c: c.law("FLOPS scaling"), "measured"),
+    Feature("law.bandwidth_us", "us", "additive", "host_us bandwidth_host / bandwidth_target",
+            lambda c: c.law("bandwidth scaling"), "measured"),
+    Feature("law.roofline_us", "us", "additive", "host_us roofline_target / roofline_host",
+            lambda c: c.law("roofline scaling"), "measured"),
+    # size and shape, as products of m x k and k x n
+    Feature("log2.host_us", "log2", "shape", "log2(host_us)", lambda c: np.log2(c.host_us), "measured"),
+    Feature("log2.flops", "log2", "shape", "log2(flops), flops >= bytes / 64", lambda c: c.log_flops),
+    Feature("log2.bytes", "log2", "shape", "log2(bytes)", lambda c: np.log2(c.work.bytes)),
+    Feature("log2.intensity", "log2", "shape", "log2(flops / bytes), at least -6",
+            lambda c: c.log_flops - np.log2(c.work.bytes)),
+    Feature("log2.batch", "log2", "shape", "log2(number of products)", lambda c: np.log2(c.work.batch)),
+    Feature("log2.m", "log2", "shape", "log2(m)", lambda c: np.log2(c.work.m)),
+    Feature("log2.n", "log2", "shape", "log2(n)", lambda c: np.log2(c.work.n)),
+    Feature("log2.k", "log2", "shape", "log2(k)", lambda c: np.log2(c.work.k)),
+    *_both("log2.roofline.{}", "log2", "shape", "log2(max(compute, memory)) on the {}",
+           lambda d: np.log2(d.roofline_us)),
+    *_both("log2.ridge.{}", "log2", "shape", "log2(compute / memory) on the {}: above 0 compute-bound",
+           lambda d: np.log2(d.ridge)),
+    # efficiency on the host
+    Feature("he.host", "1", "shape", "compute.host_us / host_us", lambda c: c.host.compute_us / c.host_us, "measured"),
+    Feature("bandwidth_efficiency.host", "1", "shape", "memory.host_us / host_us",
+            lambda c: c.host.memory_us / c.host_us, "measured"),
+    Feature("log2.slowdown.host", "log2", "shape", "log2(host_us / roofline.host_us)",
+            lambda c: np.log2(c.host_us / c.host.roofline_us), "measured"),
+    # tiles and waves
+    Feature("tile_efficiency", "1", "shape", "m n / area of its 128 x 128 tiles",
+            lambda c: quantise(c.work, 1).tile_efficiency),
+    *_both("wave_efficiency.{}", "1", "shape", "tiles / (waves CUs) on the {}: 128 x 128 tiles",
+           lambda d: d.fit.wave_efficiency),
+    *_both("best_tile_efficiency.{}", "1", "shape", f"useful part of the compute time, {_FIT}: best tile and split",
+           lambda d: 1 / d.best_fit.stretch),
+    *_both("log2.tiles_per_cu.{}", "log2", "shape", "log2(tiles / CUs) on the {}: 128 x 128 tiles",
+           lambda d: np.log2(d.fit.wave_efficiency * d.fit.waves)),
+    *_sides(),
+    # dimensions of single operators
+    Feature("log2.images", "log2", "shape", "log2(batch) of a convolution", _log_dim("batch"), ops=CONV),
+    Feature("log2.sequences", "log2", "shape", "log2(batch) of attention", _log_dim("batch"), ops=ATTENTION),
+    *_own_dims(),
+    Feature("pad_h", "1", "shape", "padding along height", lambda c: c.dim("pad_h", 0), ops=CONV),
+    Feature("pad_w", "1", "shape", "padding along width", lambda c: c.dim("pad_w", 0), ops=CONV),
+    Feature("pointwise", "0/1", "shape", "1 x 1 filter", lambda c: _yes(_all_dims(c, "fil", 1)), ops=CONV),
+    Feature("depthwise", "0/1", "shape", "groups = in_channels > 1",
+            lambda c: _yes((c.dim("groups") == c.dim("in_channels")) & (c.dim("groups") > 1)), ops=CONV),
+    Feature("winograd", "0/1", "shape", "3 x 3 filter, stride and dilation 1, one group",
+            lambda c: _yes(_all_dims(c, "fil", 3) & _unit_steps(c) & (c.dim("groups") == 1)), ops=CONV),
+    Feature("causal", "0/1", "shape", "causal mask", lambda c: c.dim("causal", 0), ops=ATTENTION),
+    Feature("gated", "0/1", "shape", "gate projection", lambda c: c.dim("gated", 0), ops=MOE),
+)  # fmt: skip
+"""Numerical features; where two are proportional in the data, the first is kept."""
+
+
+def _words(column: str) -> Callable[[Context], np.ndarray]:
+    return lambda c: np.where(c.texts(column) == "", "none", c.texts(column))
+
+
+def _dtypes(c: Context) -> np.ndarray:
+    a, b = c.texts("dtype_a"), c.texts("dtype_b")
+    return np.where(a == b, a, a + "x" + b)
+
+
+def _host_kernel(c: Context) -> np.ndarray:
+    codes, names = pd.factorize(c.texts("host_kernel"))
+    return np.array([kernel_family(name) or "none" for name in names], dtype=object)[codes]
+
+
+CATEGORIES: tuple[Category, ...] = (
+    Category("op", "operator", _words("op")),
+    Category("dtype", "precision of the inputs: dtype_a, or dtype_a x dtype_b", _dtypes),
+    Category("dtype_out", "precision of the result", _words("dtype_out")),
+    Category("direction", "direction of a convolution: F, B, W", _words("direction")),
+    Category("layout", "memory layout", _words("layout")),
+    Category("scale_block", "scales of narrow types", _words("scale_block")),
+    Category("family", "library family of the kernel search", _words("family"), share=0.01),
+    Category("variant", "what else tells problems apart", _words("variant"), share=0.01),
+    Category("host_library", "library that ran on the host", _words("host_library"), "measured", 0.01),
+    Category("host_kernel", "family of the kernel or solver that ran on the host", _host_kernel, "measured", 0.01),
+)
+"""Words; levels are those of the training rows."""
+
+BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
+
+
+def extra_metric(metric: str) -> Feature:
+    """Return the host's own value of a metric other than time, as an additive feature ``host_<metric>``."""
+    unit = metric.rsplit("_", 1)[-1]
+    return Feature(f"host_{metric}", unit, "additive", f"{metric} measured on the host", lambda c: c.measured(metric),
+                   "measured")  # fmt: skip
+
+
+def page() -> str:
+    """Return docs/features.md."""
+    lines = [
+        "# Features",
+        "",
+        "Printed from `features/catalogue.py` by `python -m flopcast.features.catalogue > docs/features.md`.",
+        "",
+        "Every operator is seen as `batch` products of m x k and k x n (`features/ops.py`: a convolution as its",
+        "implicit GEMM, attention as one product per head, rows x cols for vector operators), so tables of mixed",
+        "operators have no gaps. FLOPs, bytes and their sources are in the docstrings of `features/work/`. A column",
+        "enters the matrix when all rows can have it; constant and proportional columns are left out, and the recipe",
+        "of the model records them.",
+        "",
+        "Role *additive*: may stand in a sum of times. Needs *host*: the host's specification; *measured*: a",
+        "measurement on the host (missing in models of one device, and in rows without a partner).",
+        "",
+        "| name | unit | role | formula | needs | operators |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| `{f.name}` | {f.unit} | {f.role} | {f.formula} | {f.needs} | {', '.join(f.ops) or 'all'} |"
+            for f in CATALOGUE
+        ),
+        "",
+        "For a metric other than `duration_us`, `host_<metric>` (additive) is the host's own value of it.",
+        "",
+        "## Categories",
+        "",
+        "One 0/1 column per level, `name=level`. Where a share is given, rarer levels are `other`.",
+        "",
+        "| name | level | needs | least share of rows |",
+        "|---|---|---|---|",
+        *(f"| `{c.name}` | {c.formula} | {c.needs} | {f'{c.share:.0%}' if c.share else ''} |" for c in CATEGORIES),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

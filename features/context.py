@@ -1,0 +1,147 @@
+"""What a feature is computed from: the rows, their work, and the two devices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..hardware import GPU
+from . import roofline
+from .ops import Work, complete, work_of
+from .quantisation import Quantised, best_tile, quantise
+from .work.columns import numbers, positive, texts
+
+HOST = "host_"
+"""Prefix of the columns measured on the host in rows that also carry the target's."""
+CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign", "source")
+"""Columns of the host's row that go along under that prefix, with the metric."""
+LEAST_INTENSITY = 1 / 64
+"""FLOP per byte that stands for kernels without arithmetic (copies), where a logarithm is taken."""
+
+
+class Device:
+    """The rows as one device would run them; every figure is computed once, when first asked for."""
+
+    def __init__(self, work: Work, gpu: GPU) -> None:
+        self.work, self.gpu = work, gpu
+
+    @cached_property
+    def peaks(self) -> np.ndarray:
+        """Peak of the unit and precision of each row, TFLOPS."""
+        return roofline.peaks(self.work, self.gpu)
+
+    @cached_property
+    def compute_us(self) -> np.ndarray:
+        """Time of the arithmetic at peak."""
+        return self.work.flops / (self.peaks * 1e6)
+
+    @cached_property
+    def memory_us(self) -> np.ndarray:
+        """Time of the compulsory traffic at full bandwidth."""
+        return roofline.memory_us(self.work, self.gpu)
+
+    @cached_property
+    def roofline_us(self) -> np.ndarray:
+        """Larger of the two."""
+        return np.maximum(self.compute_us, self.memory_us)
+
+    @cached_property
+    def ridge(self) -> np.ndarray:
+        """Compute over memory time: above 1 the roofline says compute-bound (at least 1/64 FLOP per byte)."""
+        least = LEAST_INTENSITY * self.work.bytes / (self.peaks * 1e6)
+        return np.maximum(self.compute_us, least) / self.memory_us
+
+    @cached_property
+    def fit(self) -> Quantised:
+        """Fit of 128 x 128 tiles to the compute units."""
+        return quantise(self.work, int(self.gpu.require("cus")))
+
+    @cached_property
+    def best_fit(self) -> Quantised:
+        """Fit of the best tile and split of k."""
+        return best_tile(self.work, int(self.gpu.require("cus")))
+
+
+class Context:
+    """The rows a matrix is built from.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of the measurement table, completed here (see `ops.complete`). What the host measured stands in columns
+        with the prefix ``host_``; without them, features of what was measured cannot be computed.
+    host : GPU or None
+        None for models of one device.
+    target : GPU
+        The device to predict.
+    metric : str, default="duration_us"
+        Column to predict.
+    """
+
+    def __init__(self, frame: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> None:
+        self.frame, self.metric = complete(frame), metric
+        self._host, self._target = host, target
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """Operators that occur."""
+        return frozenset(map(str, pd.unique(self.texts("op"))))
+
+    @property
+    def has_host(self) -> bool:
+        """Whether there is a host."""
+        return self._host is not None
+
+    @property
+    def has_measured(self) -> bool:
+        """Whether the rows carry what the host measured."""
+        return f"{HOST}duration_us" in self.frame
+
+    @cached_property
+    def work(self) -> Work:
+        """FLOPs, bytes and shape of every row."""
+        return work_of(self.frame)
+
+    @cached_property
+    def host(self) -> Device:
+        """The rows on the host."""
+        if self._host is None:
+            raise DataError("there is no host in a model of one device")
+        return Device(self.work, self._host)
+
+    @cached_property
+    def target(self) -> Device:
+        """The rows on the target."""
+        return Device(self.work, self._target)
+
+    @cached_property
+    def host_us(self) -> np.ndarray:
+        """Time measured on the host."""
+        return self.measured("duration_us")
+
+    def law(self, name: str) -> np.ndarray:
+        """Return what a scaling law predicts for the target, microseconds."""
+        return self.host_us * roofline.RATIOS[name](self.work, self.host.gpu, self.target.gpu)
+
+    def measured(self, metric: str) -> np.ndarray:
+        """Return a figure measured on the host; it must be positive in every row."""
+        return positive(self.frame, HOST + metric)
+
+    def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:
+        """Return a dimension as numbers of at least `minimum`, or say which rows lack it."""
+        return numbers(self.frame, name, minimum=minimum)[0]
+
+    def texts(self, name: str) -> np.ndarray:
+        """Return a column of words, "" where there is none."""
+        return texts(self.frame, name)
+
+    @cached_property
+    def log_flops(self) -> np.ndarray:
+        """Binary logarithm of the FLOPs, at least 1/64 FLOP per byte."""
+        return np.log2(np.maximum(self.work.flops, LEAST_INTENSITY * self.work.bytes))

@@ -1,0 +1,227 @@
+"""From the measurement table to a data set: feature matrix, observed values, groups, and the laws to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..hardware import GPU
+from . import roofline
+from .context import Context
+from .ops import Work, group_labels, work_of
+from .pairing import one_per_problem, pair, rows_of
+from .recipe import FeatureRecipe, learn_recipe
+from .work.columns import positive
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What models are trained on; row i of every part is the same workload.
+
+    Attributes
+    ----------
+    X : DataFrame of shape (n, p)
+        Features, float64, RangeIndex.
+    y : ndarray of shape (n,)
+        The metric observed on the target, > 0 (microseconds for ``duration_us``).
+    groups : ndarray of str of shape (n,)
+        What must not be split between training and validation.
+    rows : DataFrame of n rows
+        The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
+        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
+    laws : DataFrame of n rows
+        Predictions in microseconds: the scaling laws; with one device ``roofline``; for other metrics no column. NaN
+        where a figure is not published.
+    unpaired : Dataset or None
+        The target's rows that the host has not measured: NaN in the columns that need its measurement.
+    host : GPU or None
+        None for one device.
+    target : GPU
+        The device to predict.
+    metric : str
+        Name of y.
+    recipe : FeatureRecipe
+        How X was made, for new rows.
+    report : dict
+        Counts and remarks for the user, fit for JSON.
+    """
+
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: np.ndarray
+    rows: pd.DataFrame
+    laws: pd.DataFrame
+    unpaired: Dataset | None
+    host: GPU | None
+    target: GPU
+    metric: str
+    recipe: FeatureRecipe
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def build_dataset(
+    frame: pd.DataFrame,
+    *,
+    host: GPU | None,
+    target: GPU,
+    metric: str = "duration_us",
+    group: Sequence[str] | None = None,
+) -> Dataset:
+    """Pair the measurements of two devices, or take those of one, and build the feature matrix.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Measurement table (`features.table`).
+    host : GPU or None
+        Device the features are measured on; None to predict from shapes alone.
+    target : GPU
+        Device to predict.
+    metric : str, default="duration_us"
+        Column to predict.
+    group : sequence of str, optional
+        Columns that make a group; by default the column ``group`` where every row has it, else that of each operator.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        A device has no rows, no problem is common, values of the metric are not positive, or a column is missing.
+    """
+    if host is None:
+        rows, counts = one_per_problem(rows_of(frame, target.name), metric)
+        return _one_device(rows, target, metric, group, {"target_rows": len(rows), **counts})
+    pairs = pair(frame, host.name, target.name, metric=metric)
+    y = positive(pairs.paired, metric)
+    recipe = learn_recipe(pairs.paired, host, target, metric)
+    work, laws, notes = _laws(pairs.paired, host, target, metric)
+    others, unlike = _unpaired(pairs.target_only, recipe, group)
+    report = {**pairs.report, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
+    return Dataset(
+        X=recipe.transform(pairs.paired),
+        y=y,
+        groups=groups_of(pairs.paired, group),
+        rows=_described(pairs.paired, work, host),
+        laws=laws,
+        unpaired=others,
+        host=host,
+        target=target,
+        metric=metric,
+        recipe=recipe,
+        report=report,
+    )
+
+
+def _one_device(
+    rows: pd.DataFrame, target: GPU, metric: str, group: Sequence[str] | None, report: dict[str, Any]
+) -> Dataset:
+    recipe, work = learn_recipe(rows, None, target, metric), work_of(rows)
+    laws, notes = pd.DataFrame(index=rows.index), dict[str, str]()
+    if metric == "duration_us":
+        times, missing = roofline.where_published(work, lambda w: roofline.roofline_us(w, target))
+        laws = pd.DataFrame({"roofline": times})
+        notes = {"roofline": "; ".join(missing)} if missing else {}
+    return Dataset(
+        X=recipe.transform(rows),
+        y=positive(rows, metric),
+        groups=groups_of(rows, group),
+        rows=_described(rows, work, target),
+        laws=laws,
+        unpaired=None,
+        host=None,
+        target=target,
+        metric=metric,
+        recipe=recipe,
+        report={**report, "laws": notes, "features": _features(recipe)},
+    )
+
+
+def _laws(rows: pd.DataFrame, host: GPU, target: GPU, metric: str) -> tuple[Work, pd.DataFrame, dict[str, str]]:
+    """Return the work, the laws' predictions and what they lack; the laws speak of time only."""
+    context = Context(rows, host, target)
+    if metric != "duration_us":
+        return context.work, pd.DataFrame(index=rows.index), {}
+    return context.work, *roofline.laws(context.work, context.host_us, host, target)
+
+
+def _unpaired(rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None) -> tuple[Dataset | None, int]:
+    """Return the data set of the rows without partner, and how many are of kinds that no pair has."""
+    known = recipe.knows(rows)
+    like = rows[known].reset_index(drop=True)
+    if like.empty:
+        return None, len(rows)
+    dataset = Dataset(
+        X=recipe.without_host(like),
+        y=positive(like, recipe.metric),
+        groups=groups_of(like, group),
+        rows=_described(like, work_of(like), recipe.host or recipe.target),
+        laws=pd.DataFrame(index=like.index),
+        unpaired=None,
+        host=recipe.host,
+        target=recipe.target,
+        metric=recipe.metric,
+        recipe=recipe,
+    )
+    return dataset, int((~known).sum())
+
+
+def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None) -> np.ndarray:
+    """Return the group of every row, as words.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Completed rows.
+    group : sequence of str, optional
+        Columns that make a group. By default the column ``group`` where every row has it, else the operators' own
+        (`ops.group_labels`).
+
+    Returns
+    -------
+    ndarray of str of shape (n_rows,)
+
+    Raises
+    ------
+    DataError
+        A column is missing, or empty in some rows.
+    """
+    if group is None:
+        own = "group" in rows and (rows["group"].notna() & (rows["group"] != "")).all()
+        return rows["group"].astype(str).to_numpy(dtype=object) if own else group_labels(rows)
+    missing = [name for name in group if name not in rows]
+    if missing:
+        there = [str(name) for name in rows.columns if rows[name].notna().any()]
+        raise DataError(f"no column {', '.join(missing[:_SHOWN])} to group by: there are {', '.join(there)}")
+    empty = [name for name in group if rows[name].isna().any()]
+    if empty:
+        raise DataError(f"cannot group by {', '.join(empty[:_SHOWN])}: empty in some rows")
+    parts = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]
+    return pd.concat(parts, axis=1).agg(" ".join, axis=1).to_numpy(dtype=object)
+
+
+def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:
+    """Return the rows with our own figures of their work, columns without any value left out."""
+    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": roofline.bound(work, gpu)}
+    return rows.dropna(axis=1, how="all").assign(**own)
+
+
+def _features(recipe: FeatureRecipe) -> dict[str, Any]:
+    return {
+        "used": len(recipe.columns),
+        "constant": list(recipe.constant),
+        "proportional": list(recipe.redundant),
+        "not_published": dict(recipe.skipped),
+    }

@@ -1,0 +1,181 @@
+"""Pair what the host and the target measured on the same problem, and say what found no partner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .context import CARRIED, HOST
+from .ops import complete, each_op
+from .table import best_kernel, merge_duplicates
+from .work.columns import as_numbers
+
+TEXT = frozenset({"op", "family", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "scale_block"})
+"""Identity columns that hold words; the others hold numbers."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The outcome of pairing.
+
+    Attributes
+    ----------
+    paired : DataFrame
+        The target's rows with a partner, and the host's figures in ``host_duration_us``, ``host_kernel``, ...
+    target_only, host_only : DataFrame
+        Rows without a partner.
+    report : dict
+        Counts: ``host_rows``, ``target_rows``, ``pairs``, ``host_only``, ``target_only``, and ``slower_kernels`` and
+        ``merged_repeats``, rows left out because another kernel was faster or because they became one.
+    """
+
+    paired: pd.DataFrame
+    target_only: pd.DataFrame
+    host_only: pd.DataFrame
+    report: dict[str, Any]
+
+
+def problem_ids(frame: pd.DataFrame) -> np.ndarray:
+    """Return a number per problem: rows get the same number when their operator's identity columns agree.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of any operators, completed (see `ops.complete`). Missing values equal each other.
+
+    Returns
+    -------
+    ndarray of int of shape (n_rows,)
+    """
+    ids = np.empty(len(frame), dtype=np.int64)
+    first = 0
+    for op, rows in each_op(frame):
+        part, numbers = frame.iloc[rows], np.zeros(len(rows), dtype=np.int64)
+        for name in op.identity:
+            if name in part:
+                key = (
+                    part[name].astype(object).where(part[name].notna(), "") if name in TEXT else as_numbers(part, name)
+                )
+                codes, levels = pd.factorize(key, use_na_sentinel=False)
+                numbers = pd.factorize(numbers * len(levels) + codes)[0].astype(np.int64)
+        ids[rows] = first + numbers
+        first += int(numbers.max()) + 1
+    return ids
+
+
+def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
+    """Return the rows measured on a device.
+
+    Raises
+    ------
+    DataError
+        There is none; the message lists the devices there are.
+    """
+    rows = frame[frame["device"] == device]
+    if rows.empty:
+        counts = ", ".join(f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items())
+        raise DataError(f"no row was measured on {device}: the data have {counts or 'no rows'}")
+    return rows.reset_index(drop=True)
+
+
+def one_per_problem(rows: pd.DataFrame, metric: str = "duration_us") -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the fastest kernel of each problem, repeats merged first.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one device.
+    metric : str, default="duration_us"
+        Column to predict; rows without it are left out.
+
+    Returns
+    -------
+    rows : DataFrame
+    counts : dict
+        ``without_metric``, ``merged_repeats``, ``slower_kernels``: rows left out, by reason.
+    """
+    usable = rows[rows[metric].notna()] if metric in rows else rows.iloc[:0]
+    if usable.empty:
+        raise DataError(f"no row has a {metric}: choose another metric, or add that column to the data")
+    whole = complete(usable)
+    merged = merge_duplicates(whole)
+    best = best_kernel(merged)
+    return best, {
+        "without_metric": len(rows) - len(usable),
+        "merged_repeats": len(whole) - len(merged),
+        "slower_kernels": len(merged) - len(best),
+    }
+
+
+def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration_us") -> Pairs:
+    """Pair the rows of two devices by the identity of the problem.
+
+    Of several kernels that solve one problem on a device the fastest counts (see `one_per_problem`).
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Measurement table.
+    host, target : str
+        Canonical device names.
+    metric : str, default="duration_us"
+        Column to predict; the host's value goes along as ``host_<metric>``.
+
+    Returns
+    -------
+    Pairs
+
+    Raises
+    ------
+    DataError
+        A device has no rows, or no problem was measured on both.
+    """
+    if host == target:
+        raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")
+    host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
+    target_rows, target_counts = one_per_problem(rows_of(frame, target), metric)
+    ids = problem_ids(pd.concat([host_rows, target_rows], ignore_index=True))
+    host_ids, target_ids = ids[: len(host_rows)], ids[len(host_rows) :]
+    partner = pd.Series(np.arange(len(host_rows)), index=host_ids).reindex(target_ids).to_numpy()
+    matched = ~np.isnan(partner)
+    if not matched.any():
+        raise DataError(_no_pairs(host_rows, target_rows, host, target))
+    paired = target_rows[matched].reset_index(drop=True)
+    mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
+    columns = {HOST + name: mates[name] for name in dict.fromkeys((*CARRIED, metric)) if name in mates}
+    target_only = target_rows[~matched].reset_index(drop=True)
+    host_only = host_rows[~np.isin(host_ids, target_ids)].reset_index(drop=True)
+    report = {
+        "host_rows": len(host_rows),
+        "target_rows": len(target_rows),
+        "pairs": len(paired),
+        "host_only": len(host_only),
+        "target_only": len(target_only),
+        **{name: host_counts[name] + target_counts[name] for name in host_counts},
+    }
+    return Pairs(paired.assign(**columns), target_only, host_only, report)
+
+
+def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, target: str) -> str:
+    """Say which identity columns of the operators in common have no value in common."""
+    common = sorted(set(host_rows["op"]) & set(target_rows["op"]))
+    if not common:
+        ops = {name: ", ".join(sorted(set(rows["op"]))) for name, rows in ((host, host_rows), (target, target_rows))}
+        return f"no problem was measured on both devices: {host} has {ops[host]}, {target} has {ops[target]}"
+    found: Mapping[str, str] = {
+        name: f"{name} ({_few(host_rows[name])} on {host}, {_few(target_rows[name])} on {target})"
+        for name in sorted(TEXT)
+        if name in host_rows and name in target_rows and not set(host_rows[name]) & set(target_rows[name])
+    }
+    reason = "they differ in " + "; ".join(found.values()) if found else "no two rows agree in all dimensions"
+    return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
+
+
+def _few(values: pd.Series) -> str:
+    shown = [str(value) or "none" for value in values.unique()]
+    return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

@@ -1,0 +1,197 @@
+"""From measured files of any supported format to one measurement table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ...errors import DataError
+from ..ops import OPS
+from ..table import TEXT_COLUMNS, Measurements, as_text, clean, fill_text, merge_duplicates
+from . import aiter, miopen, tidy  # noqa: A004, F401  (each registers its reader)
+from .base import LINE, Note, Options, RawTable, Reader, detect, formats, readers, register
+from .devices import canonical_device
+from .files import DataFile, find_files, head
+
+__all__ = ["Note", "Options", "RawTable", "Reader", "formats", "read", "readers", "register"]
+
+_NAMED_FILES = 3  # files named in a note
+
+
+def read(
+    paths: Sequence[Path | str],
+    *,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> Measurements:
+    """Read measured files, in any mix of formats, into one measurement table.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders; folders are searched through. The format is detected by content.
+    units : mapping of str to str, optional
+        Column -> unit ("time" -> "ms") for columns of tidy tables whose name does not say it.
+    defaults : mapping of str to str, optional
+        Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
+        never overridden.
+
+    Returns
+    -------
+    Measurements
+        Clean rows, repeats merged, format by format and in the order of the files. `source` is the file (relative to
+        the folder given) and the 1-based line. Rejected rows carry their reason; notes say what was assumed, skipped or
+        merged.
+
+    Raises
+    ------
+    DataError
+        A path does not exist, a file named is of no known format, nothing is readable, no row can be used, a unit is
+        missing or ambiguous, or `units` or `defaults` name a column that is nowhere.
+    """
+    options = Options(dict(units or {}), dict(defaults or {}))
+    where = ", ".join(map(str, paths))
+    notes = _Notes()
+    tables = _read_each(find_files(paths), options, notes)
+    if not tables:
+        raise DataError(f"nothing readable: supported are {formats()}", source=where)
+    parts = [
+        clean(_prepared(frames, options, notes))
+        for raws in tables.values()
+        if (frames := [raw for raw in raws if len(raw)])
+    ]
+    if not parts:
+        raise DataError(f"no measurements: {'; '.join(notes.lines()) or 'the files are empty'}", source=where)
+    return _combined(parts, notes)
+
+
+def _read_each(files: Sequence[DataFile], options: Options, notes: _Notes) -> dict[str, list[pd.DataFrame]]:
+    """Return the raw rows of every readable file, by format."""
+    columns: set[str] = set()
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for file in files:
+        reader = _reader_of(file, notes)
+        if reader is None:
+            continue
+        raw = reader.read(file.path, options)
+        columns.update(raw.columns)
+        notes.add_all(raw.notes, file.label)
+        tables.setdefault(reader.name, []).append(_sourced(raw.rows, file))
+    if tables:
+        _check_units(options.units, columns)
+        _check_defaults(options.defaults, columns)
+    return tables
+
+
+def _reader_of(file: DataFile, notes: _Notes) -> Reader | None:
+    """Return the reader of a file; a file of no known format is an error if the user named it, else a note."""
+    try:
+        reader = detect(file.path, head(file.path))
+    except DataError:
+        if file.named:
+            raise
+        reader = None
+    if reader is None and file.named:
+        raise DataError(f"no supported format: known are {formats()}", source=str(file.path))
+    if reader is None:
+        notes.skipped.append(file.label)
+    return reader
+
+
+def _sourced(rows: pd.DataFrame, file: DataFile) -> pd.DataFrame:
+    """Replace the line of each row by file:line."""
+    if not len(rows):
+        return rows
+    return rows.drop(columns=LINE).assign(source=file.label + ":" + rows[LINE].astype("str"))
+
+
+def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
+    for column, unit in units.items():
+        if column not in columns:
+            raise DataError(f"--unit {column}={unit}: no tidy table has a column {column!r}")
+
+
+def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
+    """Refuse a value for a column that nothing knows: most likely misspelled."""
+    dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
+    known = {"device", "group", *TEXT_COLUMNS, *dimensions, *columns}
+    for column, value in defaults.items():
+        if column not in known:
+            close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
+            raise DataError(f"--set {column}={value}: no column {column!r}; did you mean {' or '.join(close)}?")
+
+
+def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: _Notes) -> pd.DataFrame:
+    """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
+    rows = pd.concat(frames, ignore_index=True)
+    for column, value in options.defaults.items():
+        blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
+        if blank.any():
+            rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
+    if "device" in rows:
+        words = as_text(rows["device"])
+        names = {word: canonical_device(word) for word in words.unique()}
+        rows["device"] = words.map({word: name for word, (name, _) in names.items()})
+        for word, (_, remark) in names.items():
+            if remark:
+                notes.add(remark, int(words.eq(word).sum()))
+    return rows
+
+
+def _combined(parts: Sequence[Measurements], notes: _Notes) -> Measurements:
+    """Return the formats' tables as one, repeats merged."""
+    rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    frames = [part.frame for part in parts if len(part.frame)]
+    if not frames:
+        first = rejected.iloc[0]
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in rejected["reason"].value_counts().items())
+        raise DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))
+    every = pd.concat(frames, ignore_index=True)
+    merged = fill_text(merge_duplicates(every))
+    if len(merged) < len(every):
+        notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
+    return Measurements(merged, rejected, notes.lines())
+
+
+class _Notes:
+    """Remarks, equal ones of several files counted together."""
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._files: dict[str, list[str]] = {}
+
+    def add(self, text: str, rows: int, file: str = "") -> None:
+        self._rows[text] = self._rows.get(text, 0) + rows
+        files = self._files.setdefault(text, [])
+        if file and file not in files:
+            files.append(file)
+
+    def add_all(self, notes: Sequence[Note], file: str) -> None:
+        for note in notes:
+            self.add(note.text, note.rows, file)
+
+    def lines(self) -> tuple[str, ...]:
+        remarks = [
+            f"{text} ({_count(rows, 'row')}{_named(self._files[text], ' in ')})" for text, rows in self._rows.items()
+        ]
+        if self.skipped:
+            remarks.append(
+                f"{_count(len(self.skipped), 'file')} of no supported format skipped{_named(self.skipped, ': ')}"
+            )
+        return tuple(remarks)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _named(files: Sequence[str], lead: str) -> str:
+    """Return the first few names after `lead`, and how many more; nothing for no files."""
+    if not files:
+        return ""
+    more = len(files) - _NAMED_FILES
+    return lead + ", ".join(files[:_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")

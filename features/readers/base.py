@@ -1,0 +1,124 @@
+"""What a reader of measured data is, and the registry that detects which one a file belongs to.
+
+A new format is one class: subclass :class:`Reader`, decorate it with :func:`register`, and every command reads it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import pandas as pd
+
+#: Column of the 1-based line in the file.
+LINE = "file_line"
+#: Bytes of content (after decompression) that a reader may look at to recognise its format.
+HEAD_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark on some rows of one file; equal remarks on several files are reported as one."""
+
+    text: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user states about the files: units of columns, and values for columns that a file does not give."""
+
+    units: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The rows of one file under the names of the measurement table, not yet checked.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        Columns as in ``features.table``; numbers may be text; `file_line` is the 1-based line. `_defect` and
+        `_defect_detail` refuse a row for a reason of the format's own.
+    notes : sequence of Note
+        Assumptions made and rows skipped.
+    columns : sequence of str
+        The file's own column names, where the user may state units of them; else none.
+    """
+
+    rows: pd.DataFrame
+    notes: Sequence[Note] = ()
+    columns: Sequence[str] = ()
+
+
+class Reader(ABC):
+    """One format of measured data.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the format.
+    describes : str
+        What a file of it looks like, in words for the user.
+    fallback : bool
+        True for a general format, asked only after all the special ones have declined.
+    """
+
+    name: ClassVar[str]
+    describes: ClassVar[str]
+    fallback: ClassVar[bool] = False
+
+    @abstractmethod
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+
+    @abstractmethod
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return the file's rows.
+
+        Parameters
+        ----------
+        path : Path
+            A file whose content :meth:`sniff` has recognised.
+        options : Options
+            Units and values the user states.
+
+        Returns
+        -------
+        RawTable
+            Raw rows and remarks.
+
+        Raises
+        ------
+        DataError
+            The file as a whole cannot be read; single bad rows are returned with their `_defect` instead.
+        """
+
+
+_READERS: list[Reader] = []
+R = TypeVar("R", bound=type[Reader])
+
+
+def register(cls: R) -> R:
+    """Add a reader to those that detection asks (a class decorator)."""
+    _READERS.append(cls())
+    return cls
+
+
+def readers() -> Iterator[Reader]:
+    """Yield the readers in the order in which they are asked."""
+    yield from sorted(_READERS, key=lambda reader: reader.fallback)
+
+
+def detect(path: Path, head: bytes) -> Reader | None:
+    """Return the reader that recognises the content, or None."""
+    return next((reader for reader in readers() if reader.sniff(path, head)), None)
+
+
+def formats() -> str:
+    """Return one phrase that names every format."""
+    return "; ".join(f"{reader.name} ({reader.describes})" for reader in readers())

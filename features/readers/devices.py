@@ -1,0 +1,49 @@
+"""The device a file names by its gfx id and number of compute units, or in words."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...errors import UnknownGPUError
+from ...hardware import all_gpus, find, find_gfx
+
+
+@cache
+def device_of(gfx: str, cus: int | None) -> tuple[str, str]:
+    """Return the device with a gfx id and number of compute units, and a remark ("" where there is none).
+
+    Parameters
+    ----------
+    gfx : str
+        Architecture, e.g. "gfx942".
+    cus : int or None
+        Compute units that the measured device showed; None if the file does not say.
+
+    Returns
+    -------
+    tuple of str
+        The catalogue's name, or "gfx1250 (96 CUs)" where it has none; and the assumption made, if any.
+    """
+    count = "" if cus is None else f" ({cus} CUs)"
+    try:
+        name = find_gfx(gfx, cus).name
+    except UnknownGPUError:
+        return f"{gfx}{count}", ""  # `canonical_device` remarks on every name that the catalogue lacks
+    same = [gpu.name for gpu in all_gpus() if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name]
+    if not same:
+        return name, ""
+    return name, f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
+
+
+@cache
+def canonical_device(word: str) -> tuple[str, str]:
+    """Return the catalogue's name of a device that a file or a user names in words, and a remark.
+
+    A device that the catalogue does not have (a CPU, a laboratory sample) keeps its own name.
+    """
+    if not word:
+        return "", ""
+    try:
+        return find(word).name, ""
+    except UnknownGPUError:
+        return word, f"device {word!r} is not in the catalogue: kept under that name"

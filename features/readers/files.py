@@ -1,0 +1,186 @@
+"""Files as the readers see them: found under folders, decompressed by content, CSV text cut into columns."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...errors import DataError
+from ..table import DEFECT, DEFECT_DETAIL
+from .base import HEAD_BYTES, LINE
+
+_GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+_DELIMITERS = ",;\t|"
+_COMPRESSED = (".gz", ".bz2")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to read: where it is, what to call it in messages, and whether the user named it or a folder held it."""
+
+    path: Path
+    label: str
+    named: bool
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A delimited text file, as text.
+
+    Attributes
+    ----------
+    columns : dict
+        Column name -> its values as an array of str ("" where a line is too short).
+    lines : ndarray of int
+        1-based line of each row.
+    overlong : list of (int, str)
+        Line and text of the rows with more fields than the header; they are in no column.
+    """
+
+    columns: dict[str, np.ndarray]
+    lines: np.ndarray
+    overlong: list[tuple[int, str]]
+
+
+def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
+    """Return every file under `paths`, folders searched through, in a fixed order and each file once.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders. Hidden files and folders (`.name`) inside a folder are left out.
+
+    Returns
+    -------
+    list of DataFile
+        In the order of `paths`, sorted by path within a folder. Labels are paths relative to the folder, or file
+        names; where two files would share a label, the full path.
+
+    Raises
+    ------
+    DataError
+        A path does not exist.
+    """
+    found: dict[Path, DataFile] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(path.rglob("*"), key=lambda file: file.relative_to(path).parts)
+            files = [
+                DataFile(file, file.relative_to(path).as_posix(), False) for file in inside if _visible(file, path)
+            ]
+        elif path.is_file():
+            files = [DataFile(path, path.name, True)]
+        else:
+            raise DataError("no such file or folder", source=str(path))
+        for file in files:
+            key = file.path.resolve()
+            if key not in found or file.named:
+                found[key] = DataFile(file.path, found[key].label if key in found else file.label, file.named)
+    return _labelled(list(found.values()))
+
+
+def campaign_of(path: Path) -> str:
+    """Return the file's name without its extension and compression ("gfx942130.HIP.fdb.txt.bz2" -> ...fdb)."""
+    name = path.name
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return Path(name).stem
+
+
+def content(path: Path, size: int = -1) -> bytes:
+    """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened or its compression is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(3)
+            file.seek(0)
+            if magic.startswith(_GZIP):
+                return gzip.GzipFile(fileobj=file).read(size)
+            if magic.startswith(_BZIP2):
+                return bz2.BZ2File(file).read(size)
+            return file.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot be read ({error})", source=str(path)) from error
+
+
+def head(path: Path) -> bytes:
+    """Return the beginning of the file's content."""
+    return content(path, HEAD_BYTES)
+
+
+def text(path: Path) -> str:
+    """Return the file's content as text (UTF-8, with or without a byte order mark; foreign bytes are kept visible)."""
+    return content(path).decode("utf-8-sig", errors="backslashreplace")
+
+
+def csv_header(beginning: bytes) -> list[str]:
+    """Return the names in the first line of delimited text; nothing if it is not text."""
+    first, _, _ = beginning.partition(b"\n")
+    if b"\x00" in beginning[:1024] or len(first) == len(beginning) == HEAD_BYTES:
+        return []
+    line = first.decode("utf-8-sig", errors="replace").strip("\r")
+    return _fields(line, _delimiter(line))
+
+
+def parse_csv(content_text: str) -> Csv:
+    """Cut delimited text (comma, semicolon, tab or bar; the first line names the columns) into columns.
+
+    Empty lines are passed over, lines that are too short filled with "", trailing empty fields dropped.
+    """
+    first = content_text.partition("\n")[0]
+    reader = csv.reader(io.StringIO(content_text, newline=""), delimiter=_delimiter(first))
+    names = [name.strip() for name in next(reader, [])]
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    overlong: list[tuple[int, str]] = []
+    before, width = reader.line_num, len(names)
+    for row in reader:
+        line, before = before + 1, reader.line_num
+        if len(row) > width and any(row[width:]):
+            overlong.append((line, ",".join(row)))
+        elif any(row):
+            rows.append((row + [""] * (width - len(row)))[:width] if len(row) != width else row)
+            lines.append(line)
+    table = np.array(rows, dtype=object).reshape(len(rows), width)
+    return Csv({name: table[:, i] for i, name in enumerate(names)}, np.array(lines, dtype=np.int64), overlong)
+
+
+def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
+    """Return the rows and, refused, the lines that have more fields than the header."""
+    if not csv_table.overlong:
+        return rows
+    refused = pd.DataFrame(csv_table.overlong, columns=[LINE, DEFECT_DETAIL])
+    return pd.concat([rows, refused.assign(**{DEFECT: "more fields than the header names"})], ignore_index=True)
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _visible(file: Path, folder: Path) -> bool:
+    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _labelled(files: list[DataFile]) -> list[DataFile]:
+    """Give files that share a label their full path instead."""
+    labels = [file.label for file in files]
+    shared = {label for label in labels if labels.count(label) > 1}
+    return [DataFile(f.path, f.path.as_posix() if f.label in shared else f.label, f.named) for f in files]

@@ -1,0 +1,348 @@
+"""The recipe of a feature matrix: which columns, in which order, for which devices; it outlives the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import ArtifactError, DataError, NotPublishedError
+from ..hardware import GPU
+from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, extra_metric
+from .context import CARRIED, HOST, Context
+
+SCHEMA = 1
+OTHER = "other"
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class FeatureRecipe:
+    """How to turn rows into a feature matrix.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the matrix's columns, in order.
+    roles, units : dict of str to str
+        Role (additive, shape, category) and unit of each column.
+    levels : dict of str to tuple of str
+        Levels of each category in the training rows.
+    constant : dict of str to float
+        Features left out because every training row had this value.
+    redundant : dict of str to (str, float)
+        Features left out because they were a multiple of a column: that column and the factor.
+    skipped : dict of str to str
+        Features left out because a figure of a device is not published: which.
+    host : GPU or None
+        None for models of one device.
+    target : GPU
+        The device to predict.
+    metric : str
+        What is predicted.
+    """
+
+    columns: tuple[str, ...]
+    roles: Mapping[str, str]
+    units: Mapping[str, str]
+    levels: Mapping[str, tuple[str, ...]]
+    constant: Mapping[str, float]
+    redundant: Mapping[str, tuple[str, float]]
+    skipped: Mapping[str, str]
+    host: GPU | None
+    target: GPU
+    metric: str = "duration_us"
+
+    def transform(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the matrix of new rows: exactly `columns`, in order.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Rows of the measurement table. With a host: what the host measured, either as the table has it (`device`
+            is then the host) or in columns with the prefix ``host_``.
+
+        Returns
+        -------
+        DataFrame of float64, RangeIndex
+
+        Raises
+        ------
+        DataError
+            Rows lack a dimension or the host's time, or were measured on another device.
+        NotPublishedError
+            A row computes at a precision whose peak is not published.
+        """
+        return self._matrix(self._context(rows), self.columns)
+
+    def without_host(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
+        return self._matrix(Context(rows, self.host, self.target, self.metric), self.columns)
+
+    def unseen(self, rows: pd.DataFrame) -> list[str]:
+        """Return, per row, in which way it is unlike every training row; "" where it is not.
+
+        Unlike means: a category has a level that training had not, a feature that was constant has another value, or
+        two features that were proportional no longer are. (Ranges of the columns are the models' matter.)
+        """
+        context, words = self._context(rows), dict[str, np.ndarray]()
+        reasons: list[list[str]] = [[] for _ in range(len(rows))]
+        for name, known in self.levels.items():
+            found = _CATEGORY[name].compute(context)
+            for row in np.flatnonzero(~np.isin(found, known)) if OTHER not in known else ():
+                reasons[row].append(f"{name} {found[row]} was not in training ({_few(known)})")
+        for name, value in self.constant.items():
+            now = self._column(name, context, words)
+            for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
+                reasons[row].append(f"{name} is {now[row]:.4g}, in training always {value:.4g}")
+        for name, (twin, factor) in self.redundant.items():
+            now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
+            for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)):
+                reasons[row].append(f"{name} is not {factor:.4g} x {twin} as in training")
+        return ["; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "") for found in reasons]
+
+    def knows(self, rows: pd.DataFrame) -> np.ndarray:
+        """Return which rows are of kinds that training had: every category but those of the host's kernel.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_rows,)
+        """
+        context = Context(rows, self.host, self.target, self.metric)
+        known = np.ones(len(rows), dtype=bool)
+        for name, levels in self.levels.items():
+            if _CATEGORY[name].needs != "measured" and OTHER not in levels:
+                known &= np.isin(_CATEGORY[name].compute(context), levels)
+        return known
+
+    def describe(self) -> pd.DataFrame:
+        """Return one row per column: name, unit, role, formula."""
+        records = []
+        for name in self.columns:
+            category = name.split("=", 1)[0] if "=" in name else ""
+            formula = _CATEGORY[category].formula if category else self._feature(name).formula
+            records.append({"name": name, "unit": self.units[name], "role": self.roles[name], "formula": formula})
+        return pd.DataFrame(records, columns=["name", "unit", "role", "formula"])
+
+    def of_role(self, role: str) -> list[str]:
+        """Return the columns of a role, in order."""
+        return [name for name in self.columns if self.roles[name] == role]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, devices included."""
+        return {
+            "schema": SCHEMA,
+            "columns": [{"name": n, "unit": self.units[n], "role": self.roles[n]} for n in self.columns],
+            "levels": {name: list(levels) for name, levels in self.levels.items()},
+            "constant": dict(self.constant),
+            "redundant": {name: list(twin) for name, twin in self.redundant.items()},
+            "skipped": dict(self.skipped),
+            "host": self.host.to_dict() if self.host else None,
+            "target": self.target.to_dict(),
+            "metric": self.metric,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> FeatureRecipe:
+        """Return the recipe that `to_dict` wrote.
+
+        Raises
+        ------
+        ArtifactError
+            The dictionary is of another schema, is incomplete, or names features this version does not know.
+        """
+        if saved.get("schema") != SCHEMA:
+            raise ArtifactError(f"feature recipe has schema {saved.get('schema')!r}, this version reads {SCHEMA}")
+        try:
+            columns = {str(c["name"]): c for c in saved["columns"]}
+            recipe = cls(
+                columns=tuple(columns),
+                roles={name: str(c["role"]) for name, c in columns.items()},
+                units={name: str(c["unit"]) for name, c in columns.items()},
+                levels={str(name): tuple(map(str, levels)) for name, levels in saved["levels"].items()},
+                constant={str(name): float(value) for name, value in saved["constant"].items()},
+                redundant={
+                    str(name): (str(twin), float(factor)) for name, (twin, factor) in saved["redundant"].items()
+                },
+                skipped={str(name): str(reason) for name, reason in saved["skipped"].items()},
+                host=GPU.from_dict(saved["host"], "host of the feature recipe") if saved["host"] else None,
+                target=GPU.from_dict(saved["target"], "target of the feature recipe"),
+                metric=str(saved["metric"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArtifactError(f"feature recipe is damaged: {type(error).__name__} {error}") from error
+        unknown = [name for name in recipe._names() if not recipe._known(name)]
+        if unknown:
+            raise ArtifactError(f"feature recipe names features this version does not know: {_few(unknown)}")
+        return recipe
+
+    def _names(self) -> list[str]:
+        return [*self.columns, *self.constant, *self.redundant, *(twin for twin, _ in self.redundant.values())]
+
+    def _known(self, name: str) -> bool:
+        if "=" in name:
+            return name.split("=", 1)[0] in _CATEGORY
+        return name in BY_NAME or name == f"{HOST}{self.metric}"
+
+    def _feature(self, name: str) -> Feature:
+        return _feature(name, self.metric)
+
+    def _context(self, rows: pd.DataFrame) -> Context:
+        if self.host is not None and f"{HOST}duration_us" not in rows:
+            rows = as_host(rows, self.host, self.metric)
+        return Context(rows, self.host, self.target, self.metric)
+
+    def _matrix(self, context: Context, columns: tuple[str, ...]) -> pd.DataFrame:
+        words: dict[str, np.ndarray] = {}
+        matrix = np.empty((len(context), len(columns)))
+        for position, name in enumerate(columns):
+            matrix[:, position] = self._column(name, context, words)
+        return pd.DataFrame(matrix, columns=list(columns))
+
+    def _column(self, name: str, context: Context, words: dict[str, np.ndarray]) -> np.ndarray:
+        if "=" not in name:
+            feature = self._feature(name)
+            missing = feature.needs == "measured" and not context.has_measured
+            return np.full(len(context), np.nan) if missing else feature.compute(context)
+        stem, level = name.split("=", 1)
+        category = _CATEGORY[stem]
+        if category.needs == "measured" and not context.has_measured:
+            return np.full(len(context), np.nan)
+        if stem not in words:
+            words[stem] = _levelled(category.compute(context), self.levels[stem])
+        return (words[stem] == level).astype(float)
+
+
+_CATEGORY: dict[str, Category] = {category.name: category for category in CATEGORIES}
+
+
+def learn_recipe(rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> FeatureRecipe:
+    """Return the recipe for these training rows: every feature of the catalogue that tells them apart.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Training rows; with a host, its measurements in columns with the prefix ``host_``.
+    host : GPU or None
+        None for models of one device.
+    target : GPU
+        The device to predict.
+    metric : str, default="duration_us"
+        What is predicted.
+
+    Returns
+    -------
+    FeatureRecipe
+    """
+    context = Context(rows, host, target, metric)
+    columns, roles, units, skipped = _numerical(context)
+    levels: dict[str, tuple[str, ...]] = {}
+    for category in CATEGORIES:
+        if category.applies(context):
+            words = category.compute(context)
+            levels[category.name] = _levels(words, category.share)
+            known = _levelled(words, levels[category.name])
+            for level in levels[category.name] if len(levels[category.name]) > 1 else ():
+                name = f"{category.name}={level}"
+                columns[name], roles[name], units[name] = (known == level).astype(float), "category", "0/1"
+    constant = {name: float(values[0]) for name, values in columns.items() if _is_constant(values)}
+    varied = {name: values for name, values in columns.items() if name not in constant}
+    redundant = _redundant(varied)
+    kept = tuple(name for name in varied if name not in redundant)
+    return FeatureRecipe(
+        columns=kept,
+        roles={name: roles[name] for name in kept},
+        units={name: units[name] for name in kept},
+        levels=levels,
+        constant=constant,
+        redundant=redundant,
+        skipped=skipped,
+        host=host,
+        target=target,
+        metric=metric,
+    )
+
+
+def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.DataFrame:
+    """Return rows measured on the host with what was measured repeated under the prefix ``host_``.
+
+    Raises
+    ------
+    DataError
+        Rows were measured on another device, or have no time.
+    """
+    others = rows["device"][rows["device"] != host.name] if "device" in rows else rows.index[:0]
+    if len(others):
+        raise DataError(f"this model predicts from rows of {host.name}, {len(others)} are of {_few(others.unique())}")
+    missing = [name for name in dict.fromkeys(("duration_us", metric)) if name not in rows]
+    if missing:
+        raise DataError(f"this model predicts from what {host.name} measured: the rows lack {' and '.join(missing)}")
+    return rows.assign(**{HOST + name: rows[name] for name in dict.fromkeys((*CARRIED, metric)) if name in rows})
+
+
+def _numerical(
+    context: Context,
+) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
+    """Compute every numerical feature that the rows can have: values, roles, units, and those skipped with why."""
+    columns: dict[str, np.ndarray] = {}
+    roles: dict[str, str] = {}
+    units: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    for feature in _candidates(context.metric):
+        if not feature.applies(context):
+            continue
+        try:
+            columns[feature.name] = feature.compute(context)
+        except NotPublishedError as error:
+            skipped[feature.name] = f"{error.figure} of {error.gpu} is not published"
+        else:
+            roles[feature.name], units[feature.name] = feature.role, feature.unit
+    return columns, roles, units, skipped
+
+
+def _candidates(metric: str) -> tuple[Feature, ...]:
+    return CATALOGUE if metric == "duration_us" else (extra_metric(metric), *CATALOGUE)
+
+
+def _feature(name: str, metric: str) -> Feature:
+    return BY_NAME[name] if name in BY_NAME else extra_metric(metric)
+
+
+def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
+    """Return the levels with at least that share of the rows, sorted, and ``other`` for the rest."""
+    counts = pd.Series(words).value_counts()
+    kept = sorted(str(level) for level in counts.index[counts >= share * len(words)])
+    return tuple(kept) if len(kept) == len(counts) else (*kept, OTHER)
+
+
+def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
+    """Return the words with those that are no level replaced by ``other``."""
+    return np.where(np.isin(words, levels), words, OTHER)
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    return bool(np.ptp(values) <= _SAME * max(float(np.abs(values).max()), 1e-300))
+
+
+def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]]:
+    """Return the columns that are a positive multiple of an earlier one, with that one and the factor."""
+    names, found = list(columns), dict[str, tuple[str, float]]()
+    if not names:
+        return found
+    matrix = np.column_stack([columns[name] for name in names])  # n rows x p columns
+    directions = matrix / np.linalg.norm(matrix, axis=0)
+    cosines = directions.T @ directions  # p x p, 1 where two columns are proportional
+    for late, early in zip(*np.nonzero(np.tril(cosines > 1 - 1e-10, -1)), strict=True):
+        gap = np.abs(directions[:, late] - directions[:, early]).max()
+        if names[early] not in found and names[late] not in found and gap < _SAME:
+            factor = np.linalg.norm(matrix[:, late]) / np.linalg.norm(matrix[:, early])
+            found[names[late]] = (names[early], float(factor))
+    return found
+
+
+def _few(names: Iterable[object]) -> str:
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")

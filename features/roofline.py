@@ -1,0 +1,162 @@
+"""Analytic times: roofline on one device, and the scaling laws from host to target. All times in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from ..errors import NotPublishedError
+from ..hardware import GPU
+from .ops import Work
+
+LAUNCH_FLOOR_US = 2.0
+"""Rows whose roofline time is below this are launch-bound.
+
+An additive fit of measured MI300X and MI355X GEMMs puts 1.9 us before any work is done."""
+
+
+def peaks(work: Work, gpu: GPU) -> np.ndarray:
+    """Return the peak (TFLOPS) of the unit and precision of each row.
+
+    Matrix operators use the matrix peak where the GPU has one for that precision, else the vector peak.
+
+    Raises
+    ------
+    NotPublishedError
+        The GPU's maker has not published the peak that one of these rows needs.
+    """
+    codes, kinds = work.kinds()
+    figures = [gpu.peak_tflops(dtype, "vector" if unit == "vector" else None) for dtype, unit in kinds]
+    return np.array(figures, dtype=float)[codes]
+
+
+def compute_us(work: Work, gpu: GPU) -> np.ndarray:
+    """Return ``flops / peak``: the time of the arithmetic alone."""
+    return work.flops / (peaks(work, gpu) * 1e6)
+
+
+def memory_us(work: Work, gpu: GPU) -> np.ndarray:
+    """Return ``bytes / bandwidth``: the time of the compulsory memory traffic alone."""
+    return work.bytes / (gpu.require("memory_bw_gbs") * 1e3)
+
+
+def roofline_us(work: Work, gpu: GPU) -> np.ndarray:
+    """Return ``max(compute, memory)``, a lower bound (Williams et al., "Roofline", CACM 52(4), 2009)."""
+    return np.maximum(compute_us(work, gpu), memory_us(work, gpu))
+
+
+def hardware_efficiency(work: Work, measured_us: np.ndarray, gpu: GPU) -> np.ndarray:
+    """Return HE = achieved FLOPS / peak of the precision used, 0 to 1 (above 1: a cache or a wrong figure helps)."""
+    return compute_us(work, gpu) / measured_us
+
+
+def bandwidth_efficiency(work: Work, measured_us: np.ndarray, gpu: GPU) -> np.ndarray:
+    """Return compulsory bytes per second / memory bandwidth (above 1: the data came from a cache)."""
+    return memory_us(work, gpu) / measured_us
+
+
+def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndarray:
+    """Return what bounds each row on a GPU by the roofline.
+
+    Parameters
+    ----------
+    work : Work
+        The rows.
+    gpu : GPU
+        The device.
+    floor_us : float, default=2.0
+        Rows with a roofline time below it are launch-bound (microseconds).
+
+    Returns
+    -------
+    ndarray of str of shape (n_rows,)
+        ``launch``, ``memory`` or ``compute``; ``unknown`` where the needed figure is not published.
+    """
+    memory = _or_nan(lambda: memory_us(work, gpu), len(work))
+    compute = work.flops / (_published_peaks(work, gpu) * 1e6)
+    limit = np.maximum(memory, compute)
+    cases = [np.isnan(limit), limit < floor_us, memory >= compute]
+    return np.select(cases, ["unknown", "launch", "memory"], "compute").astype(object)
+
+
+def laws(work: Work, host_us: np.ndarray, host: GPU, target: GPU) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return what each scaling law predicts for the target.
+
+    - FLOPS scaling: ``t_host peak_host / peak_target``, by the precision the row computes at;
+    - bandwidth scaling: ``t_host bandwidth_host / bandwidth_target``;
+    - roofline scaling: ``t_host roofline_target / roofline_host``.
+
+    Parameters
+    ----------
+    work : Work
+        The rows.
+    host_us : ndarray of shape (n_rows,)
+        Time measured on the host.
+    host, target : GPU
+        The devices.
+
+    Returns
+    -------
+    frame : DataFrame
+        One column per law; NaN in rows whose law needs a figure that is not published.
+    notes : dict
+        For each law with such rows, which figures are missing.
+    """
+    columns, notes = {}, {}
+    for law, ratio in RATIOS.items():
+        ratios, missing = where_published(work, partial(ratio, host=host, target=target))
+        columns[law] = host_us * ratios
+        if missing:
+            notes[law] = "; ".join(missing)
+    return pd.DataFrame(columns, dtype=float), notes
+
+
+def flops_ratio(work: Work, host: GPU, target: GPU) -> np.ndarray:
+    """Return ``peak_host / peak_target`` at the precision of each row."""
+    return peaks(work, host) / peaks(work, target)
+
+
+def bandwidth_ratio(work: Work, host: GPU, target: GPU) -> np.ndarray:
+    """Return ``bandwidth_host / bandwidth_target``."""
+    return np.full(len(work), host.require("memory_bw_gbs") / target.require("memory_bw_gbs"))
+
+
+def roofline_ratio(work: Work, host: GPU, target: GPU) -> np.ndarray:
+    """Return ``roofline_target / roofline_host``."""
+    return roofline_us(work, target) / roofline_us(work, host)
+
+
+RATIOS: dict[str, Callable[..., np.ndarray]] = {
+    "FLOPS scaling": flops_ratio,
+    "bandwidth scaling": bandwidth_ratio,
+    "roofline scaling": roofline_ratio,
+}
+"""The scaling laws by the name the user sees: what the host's time is multiplied by."""
+
+
+def where_published(work: Work, formula: Callable[[Work], np.ndarray]) -> tuple[np.ndarray, list[str]]:
+    """Apply a formula to each kind of arithmetic in turn; NaN, and the reason, where a figure is not published."""
+    values = np.full(len(work), np.nan)
+    missing: dict[str, None] = {}
+    codes, kinds = work.kinds()
+    for code in range(len(kinds)):
+        rows = codes == code
+        try:
+            values[rows] = formula(work.take(rows))
+        except NotPublishedError as error:
+            missing[f"{error.figure} of {error.gpu} is not published"] = None
+    return values, list(missing)
+
+
+def _published_peaks(work: Work, gpu: GPU) -> np.ndarray:
+    return where_published(work, lambda w: peaks(w, gpu))[0]
+
+
+def _or_nan(formula: Callable[[], np.ndarray], rows: int) -> np.ndarray:
+    try:
+        return formula()
+    except NotPublishedError:
+        return np.full(rows, np.nan)

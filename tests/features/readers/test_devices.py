@@ -1,0 +1,40 @@
+"""Devices by gfx id and compute units, and by name."""
+
+from __future__ import annotations
+
+import pytest
+from flopcast.features.readers.devices import canonical_device, device_of
+from flopcast.hardware import all_gpus
+
+
+@pytest.mark.parametrize(
+    ("gfx", "cus", "device"),
+    [
+        ("gfx942", 304, "MI300X"),
+        ("gfx942", 80, "MI308X"),
+        ("gfx950", 256, "MI355X"),
+        ("gfx950", None, "MI355X"),
+        ("gfx90a", 104, "MI210"),
+        ("gfx90a", 110, "MI250X (per GCD)"),
+        ("gfx908", 120, "MI100"),
+    ],
+)
+def test_known_devices(gfx: str, cus: int | None, device: str) -> None:
+    assert device_of(gfx, cus)[0] == device
+
+
+def test_a_guess_among_look_alikes_is_remarked() -> None:
+    assert device_of("gfx942", 304)[1] == "gfx942 (304 CUs) is read as MI300X; MI325X would look the same"
+    assert device_of("gfx908", 120)[1] == ""
+
+
+def test_a_device_that_nobody_knows_keeps_its_own_name() -> None:
+    assert device_of("gfx1250", 96) == ("gfx1250 (96 CUs)", "")
+    assert canonical_device("CPU-1T") == ("CPU-1T", "device 'CPU-1T' is not in the catalogue: kept under that name")
+
+
+def test_words_become_the_name_of_the_catalogue() -> None:
+    assert canonical_device("amd instinct mi300x vf") == ("MI300X", "")
+    assert canonical_device("") == ("", "")
+    names = [gpu.name for gpu in all_gpus()]
+    assert [canonical_device(name) for name in names] == [(name, "") for name in names]

@@ -1,0 +1,181 @@
+"""Recipes: learned once, applied to new rows, kept as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.errors import ArtifactError, DataError, NotPublishedError
+from flopcast.features.recipe import FeatureRecipe, learn_recipe
+from flopcast.hardware import GPU
+
+HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_matrix": 50.0}, memory_bw_gbs=1000.0)
+TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_matrix": 100.0}, memory_bw_gbs=3000.0)
+
+
+def rows(count: int = 40, **columns: object) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "op": "gemm",
+            "device": "slow",
+            "dtype_a": draw.choice(["bf16", "fp32"], count),
+            "m": draw.integers(1, 4096, count).astype(float),
+            "n": draw.choice([512.0, 4096.0], count),
+            "k": 1024.0,
+            "kernel": draw.choice(["ck_16x16", "ck_32x32", "asm"], count),
+            "duration_us": draw.uniform(5, 500, count),
+            "source": [f"t.csv:{i + 2}" for i in range(count)],
+        }
+    )
+    return frame.assign(**columns)
+
+
+def paired(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(host_duration_us=frame["duration_us"], host_kernel=frame["kernel"], duration_us=1.0)
+
+
+@pytest.fixture(scope="module")
+def recipe() -> FeatureRecipe:
+    return learn_recipe(paired(rows()), HOST, TARGET)
+
+
+def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: FeatureRecipe):
+    matrix = recipe.transform(rows())
+    assert tuple(matrix.columns) == recipe.columns
+    assert set(matrix.dtypes) == {np.dtype("float64")}
+    assert (np.ptp(matrix.to_numpy(), axis=0) > 0).all()
+    assert recipe.constant["log2.k"] == 10
+    assert recipe.redundant["law.bandwidth_us"] == ("host_us", pytest.approx(1 / 3))
+    assert "dtype=bf16" in recipe.columns
+    assert "host_kernel=ck" in recipe.columns
+    assert recipe.roles["host_us"] == "additive"
+    assert "host_us" in recipe.of_role("additive")
+
+
+def test_rows_of_the_host_and_paired_rows_give_the_same_matrix(recipe: FeatureRecipe):
+    pd.testing.assert_frame_equal(recipe.transform(rows()), recipe.transform(paired(rows())))
+
+
+def test_each_row_stands_for_itself(recipe: FeatureRecipe):
+    whole, order = recipe.transform(rows()), np.random.default_rng(1).permutation(40)
+    shuffled = recipe.transform(rows().iloc[order])
+    pd.testing.assert_frame_equal(shuffled, whole.iloc[order].reset_index(drop=True))
+    pd.testing.assert_frame_equal(recipe.transform(rows().iloc[[7]]), whole.iloc[[7]].reset_index(drop=True))
+
+
+def test_json_gives_back_the_same_recipe(recipe: FeatureRecipe):
+    again = FeatureRecipe.from_dict(json.loads(json.dumps(recipe.to_dict())))
+    assert again == recipe
+    pd.testing.assert_frame_equal(again.transform(rows()), recipe.transform(rows()))
+
+
+def test_damaged_or_foreign_recipes_are_refused(recipe: FeatureRecipe):
+    saved = recipe.to_dict()
+    with pytest.raises(ArtifactError, match="schema 99"):
+        FeatureRecipe.from_dict(saved | {"schema": 99})
+    with pytest.raises(ArtifactError, match="damaged: KeyError 'levels'"):
+        FeatureRecipe.from_dict({name: part for name, part in saved.items() if name != "levels"})
+    with pytest.raises(ArtifactError, match="does not know: warp_drive"):
+        FeatureRecipe.from_dict(saved | {"columns": [{"name": "warp_drive", "unit": "1", "role": "shape"}]})
+
+
+def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
+    assert recipe.unseen(rows()) == [""] * 40
+    new = rows(4)
+    new.loc[0, "k"] = 2048.0
+    new.loc[1, "kernel"] = "triton"
+    new["family"] = ["", "", "blockscale", ""]
+    constant, kernel, family, same = recipe.unseen(new)
+    assert "log2.k is 11, in training always 10" in constant
+    assert kernel == "host_kernel triton was not in training (asm, ck)"
+    assert family == "family blockscale was not in training (none)"
+    assert same == ""
+
+
+def test_unseen_notices_that_columns_are_no_longer_proportional():
+    square = {"op": "conv", "direction": "F", "dtype_a": "bf16", "batch": 1, "in_channels": 8, "out_channels": 8}
+    square |= {"fil_h": 1, "fil_w": 1}
+    sides = ("in_h", "in_w", "out_h", "out_w")
+    frame = pd.DataFrame([square | dict.fromkeys(sides, side) for side in (7, 14, 28)]).assign(batch=[1, 8, 2])
+    recipe = learn_recipe(frame, None, TARGET)
+    assert recipe.redundant["log2.in_w"][0] == "log2.in_h"
+    assert recipe.unseen(frame) == [""] * 3
+    assert "log2.in_w is not 1 x log2.in_h as in training" in recipe.unseen(frame.assign(in_w=9, out_w=9))[0]
+
+
+def test_rare_kernels_share_a_level_and_new_ones_join_it():
+    many = rows(300)
+    many.loc[:1, "kernel"] = ["rare", "odd"]
+    recipe = learn_recipe(paired(many), HOST, TARGET)
+    assert recipe.levels["host_kernel"] == ("asm", "ck", "other")
+    assert recipe.transform(many)["host_kernel=other"].sum() == 2
+    new = rows(1, kernel="never seen")
+    assert recipe.transform(new)["host_kernel=other"].tolist() == [1]
+    assert recipe.unseen(new) == [""]
+
+
+def test_missing_dimensions_are_named(recipe: FeatureRecipe):
+    with pytest.raises(DataError, match="gemm rows need m, n >= 1"):
+        recipe.transform(rows().drop(columns=["m", "n"]))
+    sides = ("in_channels", "in_h", "in_w", "out_channels", "out_h", "out_w", "fil_h", "fil_w")
+    conv = {"op": "conv", "direction": "F", "dtype_a": "bf16"}
+    convolutions = learn_recipe(pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET)
+    with pytest.raises(DataError, match="conv rows need batch, in_channels, out_channels"):
+        convolutions.transform(pd.DataFrame([conv]))
+
+
+def test_times_of_the_host_are_needed_and_only_of_the_host(recipe: FeatureRecipe):
+    with pytest.raises(DataError, match="predicts from rows of slow, 40 are of fast"):
+        recipe.transform(rows(device="fast"))
+    with pytest.raises(DataError, match="what slow measured: the rows lack duration_us"):
+        recipe.transform(rows().drop(columns="duration_us"))
+    broken = rows()
+    broken.loc[3, "duration_us"] = np.nan
+    with pytest.raises(DataError, match=r"host_duration_us must be > 0: .* in 1 of 40 rows \(t.csv:5\)"):
+        recipe.transform(broken)
+
+
+def test_a_precision_without_peak_is_an_error_for_new_rows_and_a_note_in_training(recipe: FeatureRecipe):
+    with pytest.raises(NotPublishedError, match="fp8"):
+        recipe.transform(rows(dtype_a="fp8"))
+    secret = GPU(name="secret", cus=8, memory_bw_gbs=500.0)
+    without = learn_recipe(paired(rows()), secret, TARGET)
+    assert "_matrix" in without.skipped["compute.host_us"]
+    assert "of secret is not published" in without.skipped["compute.host_us"]
+    assert "compute.target_us" in without.columns
+    assert "memory.target_us" in without.columns
+
+
+def test_rows_without_host_have_gaps_exactly_where_its_measurement_is_needed(recipe: FeatureRecipe):
+    matrix = recipe.without_host(rows().drop(columns=["duration_us", "kernel"]))
+    missing = set(matrix.columns[matrix.isna().all()])
+    measured = {"host_us", "law.flops_us", "law.roofline_us", "log2.host_us", "he.host", "bandwidth_efficiency.host"}
+    measured |= {"log2.slowdown.host", "host_kernel=asm", "host_kernel=ck"}
+    assert missing == measured & set(recipe.columns)
+    assert np.isfinite(matrix.drop(columns=sorted(missing)).to_numpy()).all()
+    pd.testing.assert_frame_equal(
+        matrix.drop(columns=sorted(missing)), recipe.transform(rows()).drop(columns=sorted(missing))
+    )
+
+
+def test_description_has_a_formula_for_every_column(recipe: FeatureRecipe):
+    described = recipe.describe()
+    assert described["name"].tolist() == list(recipe.columns)
+    assert (described["formula"] != "").all()
+    assert described.set_index("name").loc["host_kernel=ck", "unit"] == "0/1"
+
+
+def test_kinds_are_known_by_every_category_but_the_hosts(recipe: FeatureRecipe):
+    alone = rows(3).drop(columns=["duration_us", "kernel"])
+    alone["dtype_a"] = ["bf16", "fp8", "fp32"]
+    assert recipe.knows(alone).tolist() == [True, False, True]
+
+
+def test_a_kind_that_joins_the_rare_ones_is_known():
+    families = paired(rows(300, family=["rare", *["usual"] * 299]))
+    recipe = learn_recipe(families, HOST, TARGET)
+    assert recipe.levels["family"] == ("usual", "other")
+    assert recipe.knows(rows(2, family="new")).tolist() == [True, True]
