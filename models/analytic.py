@@ -1,0 +1,196 @@
+"""Baselines that read one column: an analytic law as it stands, a constant ratio, and a line."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import linprog
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .base import check_positive_target, check_target, feature_names, one_blas_thread
+
+
+class _OneColumn(RegressorMixin, BaseEstimator):
+    """A model of one column of X, given by name or by position; other columns of a DataFrame may hold anything."""
+
+    column: str | int
+
+    def _column(self, X: Any, *, reset: bool) -> np.ndarray:
+        """Return the values of the column, shape (n_samples,)."""
+        if hasattr(X, "iloc"):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            j = self._position()
+            name = feature_names(self)[j]
+            return check_array(X.iloc[:, [j]], dtype=np.float64, input_name=f"column {name!r} of X")[:, 0]
+        return validate_data(self, X, dtype=np.float64, reset=reset)[:, self._position()]
+
+    def _position(self) -> int:
+        """Return where the column stands among those seen in `fit`."""
+        names = feature_names(self)
+        if isinstance(self.column, str):
+            if self.column in names:
+                return names.index(self.column)
+        elif -len(names) <= self.column < len(names):
+            return int(self.column) % len(names)
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise ValueError(f"X has no column {self.column!r}, which {type(self).__name__} reads: it has {shown}")
+
+    def _fit_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the column and the target of the training rows; remember the column's name."""
+        x = self._column(X, reset=True)
+        self.selected_features_ = [feature_names(self)[self._position()]]
+        return x, check_target(self, x, y)
+
+
+class AnalyticLaw(_OneColumn):
+    """Predict a column of X as it stands: the time an analytic law gives. Nothing is fitted.
+
+    Parameters
+    ----------
+    column : str or int, default=0
+        The column, by name (X a DataFrame) or by position.
+
+    Attributes
+    ----------
+    selected_features_ : list of str
+        The column.
+
+    Examples
+    --------
+    >>> AnalyticLaw(column=1).fit([[1.0, 2.0]], [9.0]).predict([[3.0, 4.0]]).tolist()
+    [4.0]
+    """
+
+    def __init__(self, column: str | int = 0) -> None:
+        self.column = column
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Check X and y; learn nothing from them."""
+        self._fit_rows(X, y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the column, shape (n_samples,)."""
+        check_is_fitted(self, "selected_features_")
+        return self._column(X, reset=False).copy()
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that y plays no part, so the score may be poor."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class _RelativeL1(_OneColumn):
+    """A model of one column fitted to relative L1 error: it needs positive targets."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that targets must be positive, and that one column out of many may score poorly."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class ConstantRatio(_RelativeL1):
+    """``t = r x`` with the ratio r that minimises the relative L1 error ``sum_i |y_i - r x_i| / y_i``.
+
+    The sum is ``sum_i (|x_i| / y_i) |y_i / x_i - r|``, so r is the median of y / x weighted by |x| / y, exactly; the
+    smallest one where an interval is optimal. Rows with x = 0 play no part; with nothing else r is 0.
+
+    Parameters
+    ----------
+    column : str or int, default=0
+        The column x, by name (X a DataFrame) or by position: the host's time in µs.
+
+    Attributes
+    ----------
+    ratio_ : float
+        Target time per host time.
+    selected_features_ : list of str
+        The column.
+
+    Examples
+    --------
+    >>> ConstantRatio().fit([[1.0], [2.0], [4.0]], [2.0, 4.0, 80.0]).ratio_
+    2.0
+    """
+
+    def __init__(self, column: str | int = 0) -> None:
+        self.column = column
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
+        x, y = self._fit_rows(X, y)
+        check_positive_target(self, y)
+        used = x != 0
+        self.ratio_ = _weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return ``ratio_ * x``, shape (n_samples,)."""
+        check_is_fitted(self, "ratio_")
+        return self.ratio_ * self._column(X, reset=False)
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the smallest value with at least half of the weight at or below it."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, below[-1] / 2)])
+
+
+class Affine(_RelativeL1):
+    """``t = a + b x``, a and b at least 0, minimising the relative L1 error ``sum_i |y_i - a - b x_i| / y_i``.
+
+    a is the time a launch takes at least, b the ratio of rates; neither is ever negative, so nor is a prediction from a
+    time. The minimum is exact: with r_i = (y_i - a - b x_i) / y_i the problem ``min sum_i |r_i|`` is a linear program,
+    solved here in its dual form (two constraints, one bounded variable a row) by HiGHS' dual simplex:
+    ``max sum_i d_i  subject to  sum_i d_i / y_i <= 0,  sum_i d_i x_i / y_i <= 0,  -1 <= d_i <= 1``,
+    where a and b are the multipliers of the two constraints.
+
+    Parameters
+    ----------
+    column : str or int, default=0
+        The column x, by name (X a DataFrame) or by position: the host's time in µs.
+
+    Attributes
+    ----------
+    intercept_ : float
+        a, in the unit of y.
+    ratio_ : float
+        b.
+    selected_features_ : list of str
+        The column.
+
+    Examples
+    --------
+    >>> model = Affine().fit([[1.0], [2.0], [3.0], [4.0]], [3.0, 5.0, 70.0, 9.0])
+    >>> round(model.intercept_, 6), round(model.ratio_, 6)
+    (1.0, 2.0)
+    """
+
+    def __init__(self, column: str | int = 0) -> None:
+        self.column = column
+
+    @one_blas_thread
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
+        x, y = self._fit_rows(X, y)
+        check_positive_target(self, y)
+        y_unit, x_unit = float(np.median(y)), float(np.mean(np.abs(x))) or 1.0
+        rows = np.stack([y_unit / y, (x / x_unit) * (y_unit / y)])
+        solution = linprog(-np.ones(len(y)), A_ub=rows, b_ub=np.zeros(2), bounds=(-1, 1), method="highs-ds")
+        if solution.status != 0:
+            raise ArithmeticError(f"the linear program of Affine was not solved: {solution.message}")
+        a, b = np.maximum(-solution.ineqlin.marginals, 0.0)
+        self.intercept_, self.ratio_ = float(a * y_unit), float(b * y_unit / x_unit)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return ``intercept_ + ratio_ * x``, shape (n_samples,)."""
+        check_is_fitted(self, "ratio_")
+        return self.intercept_ + self.ratio_ * self._column(X, reset=False)

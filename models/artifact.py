@@ -1,0 +1,283 @@
+"""The saved model: a folder with ``manifest.json`` (what it is) and ``estimator.skops`` (what it learnt).
+
+Loading runs no code from the folder and trusts nothing in it: the estimator's hash must match the manifest, its types
+must be on the allow-list of :mod:`flopcast.models.persistence`, and it must reproduce the predictions that the manifest
+holds for a few probe rows. A newer scikit-learn thus either predicts what the trained model predicted or says that it
+cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from .. import __version__
+from ..errors import ArtifactError
+from . import json_text, persistence
+
+SCHEMA = 1
+"""Version of the manifest; a reader refuses those it does not know."""
+PROBES = 20
+"""Most probe rows a manifest holds."""
+TOLERANCE = 1e-9
+"""Relative difference up to which a probe counts as reproduced."""
+
+MANIFEST, ESTIMATOR = "manifest.json", "estimator.skops"
+_WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A loaded model that reproduced its probes.
+
+    Attributes
+    ----------
+    estimator : scikit-learn regressor
+        Fitted; predicts in the unit of the trained metric (µs for durations).
+    manifest : dict
+        ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
+        whatever the trainer added.
+    """
+
+    estimator: Any
+    manifest: dict[str, Any]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The columns of X, in order."""
+        return [feature["name"] for feature in self.manifest["features"]]
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        """Return the predictions for ``X`` after checking its columns by name.
+
+        Raises
+        ------
+        ArtifactError
+            Columns are missing, unexpected or in another order.
+        """
+        check_columns(self.feature_names, list(X.columns))
+        return _predict(self.estimator, X)
+
+
+def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], probes: pd.DataFrame) -> None:
+    """Write a fitted model to ``folder`` and read it back, so that what cannot be loaded is never saved.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when missing; holds two files afterwards.
+    estimator : scikit-learn regressor
+        Fitted on the columns of ``probes``.
+    manifest : mapping
+        Must hold ``features`` (see :func:`describe_features`) and ``data_sha256``; other keys are the trainer's and
+        come back from :func:`load` as JSON does (tuples as lists). Finite numbers only.
+    probes : DataFrame of shape (n_rows, n_features)
+        Rows of X, NaN allowed. Up to ten, spread evenly over those given, and points between them are kept with their
+        predictions: at a training row alone two fully grown forests predict the same.
+
+    Raises
+    ------
+    ArtifactError
+        The estimator holds a type that :func:`load` would refuse.
+    ValueError
+        The manifest lacks a key, uses one that is written here, or does not describe the columns of ``probes``.
+    """
+    _check_manifest(manifest, list(probes.columns))
+    rows = _probe_rows(probes)
+    data = persistence.to_bytes(estimator)
+    full = {
+        "schema": SCHEMA,
+        **manifest,
+        "versions": versions(),
+        "estimator": {"file": ESTIMATOR, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
+        "probes": {
+            "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
+            "predictions": np.asarray(_predict(estimator, rows), dtype=float),
+        },
+    }
+    text = json_text.dumps(full)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ESTIMATOR).write_bytes(data)
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    load(folder)
+
+
+def load(folder: Path) -> Artifact:
+    """Return the model saved in ``folder``; nothing in the folder is executed.
+
+    Raises
+    ------
+    ArtifactError
+        A file is missing, foreign, cut short, changed, of a newer schema, or holds a type that is not allowed; or the
+        installed versions do not reproduce the probes. One line that names the file.
+    """
+    manifest = _read_manifest(folder / MANIFEST)
+    path = folder / ESTIMATOR
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror}): train again") from error
+    if hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
+        raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
+    artifact = Artifact(persistence.from_bytes(data, str(path)), manifest)
+    _check_probes(artifact, folder)
+    return artifact
+
+
+def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
+    """Refuse columns that are not exactly the expected ones in their order.
+
+    Raises
+    ------
+    ArtifactError
+        Names the first five missing, unexpected or repeated columns, or the first one out of place.
+    """
+    expected, given = list(expected), list(given)
+    if expected == given:
+        return
+    counts = Counter(given)
+    faults = {
+        "missing": [name for name in expected if name not in counts],
+        "unexpected": [name for name in counts if name not in set(expected)],
+        "repeated": [name for name, count in counts.items() if count > 1],
+    }
+    if said := [f"{fault}: {_first_five(names)}" for fault, names in faults.items() if names]:
+        raise ArtifactError(f"the columns are not those the model was trained on ({'; '.join(said)})")
+    place = next(index for index, (a, b) in enumerate(zip(expected, given, strict=True)) if a != b)
+    raise ArtifactError(
+        f"the columns are in another order than the model was trained on: column {place + 1} is {given[place]}, "
+        f"expected {expected[place]}"
+    )
+
+
+def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the manifest's ``features``: name, unit and trained range of each column of ``X``, in order.
+
+    Parameters
+    ----------
+    X : DataFrame of shape (n_rows, n_features)
+        The training matrix.
+    units : mapping of str to str
+        Unit of each column, ``""`` where it has none.
+
+    Returns
+    -------
+    list of dict
+        ``{"name", "unit", "low", "high"}``; low and high are None where a column is NaN throughout.
+    """
+    low, high = X.min(), X.max()
+    return [
+        {
+            "name": str(name),
+            "unit": units[str(name)],
+            "low": None if np.isnan(low[name]) else float(low[name]),
+            "high": None if np.isnan(high[name]) else float(high[name]),
+        }
+        for name in X.columns
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a model depends on, by package."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "skops")}
+    return {"python": platform.python_version(), **packages, "flopcast": __version__}
+
+
+def _probe_rows(X: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of ``X`` and points 40 % of the way from each to the next (not halfway, where trees split)."""
+    chosen = np.unique(np.linspace(0, len(X) - 1, min(PROBES // 2, len(X))).round().astype(int))
+    rows = X.to_numpy(dtype=float)[chosen]
+    between = 0.6 * rows[:-1] + 0.4 * rows[1:]
+    return pd.DataFrame(np.vstack([rows, between]), columns=X.columns)
+
+
+def _first_five(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(map(str, names[:5])) + more
+
+
+def _predict(estimator: Any, X: pd.DataFrame) -> np.ndarray:
+    """Predict with names where the estimator was fitted with names."""
+    return estimator.predict(X if hasattr(estimator, "feature_names_in_") else X.to_numpy(dtype=float))
+
+
+def _check_manifest(manifest: Mapping[str, Any], columns: list[str]) -> None:
+    if taken := [key for key in _WRITTEN_HERE if key in manifest]:
+        raise ValueError(f"save() writes {', '.join(taken)} itself: leave it out of the manifest")
+    if missing := [key for key in ("features", "data_sha256") if key not in manifest]:
+        raise ValueError(f"the manifest lacks {', '.join(missing)}")
+    if [feature["name"] for feature in manifest["features"]] != columns:
+        raise ValueError("the manifest's features are not the columns of the probes, in order")
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror}): is this the model/ folder of a run?") from error
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is not JSON, so the model is damaged or foreign: train again") from error
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
+    if schema != SCHEMA:
+        raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
+    if problem := next(_missing_parts(manifest), None):
+        raise ArtifactError(f"{path} is damaged ({problem}): train again")
+    return manifest
+
+
+def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield what :func:`load` needs of a manifest and does not find."""
+    try:
+        width = len([str(feature["name"]) for feature in manifest["features"]])
+        str(manifest["estimator"]["sha256"])
+        dict(manifest["versions"])
+        rows = np.array(manifest["probes"]["rows"], dtype=float)
+        predictions = np.array(manifest["probes"]["predictions"], dtype=float)
+    except (KeyError, TypeError, ValueError) as error:
+        yield f"{type(error).__name__}: {error}"
+        return
+    if predictions.ndim != 1 or rows.shape != (len(predictions), width) or not len(predictions):
+        yield "its probes do not fit its features"
+
+
+def _check_probes(artifact: Artifact, folder: Path) -> None:
+    """Refuse a model that does not predict for its probes what it predicted when it was saved."""
+    probes = artifact.manifest["probes"]
+    rows = pd.DataFrame(np.array(probes["rows"], dtype=float), columns=artifact.feature_names)
+    saved = np.array(probes["predictions"], dtype=float)
+    try:
+        now = np.asarray(_predict(artifact.estimator, rows), dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            difference = float(np.max(np.abs(now / saved - 1), where=now != saved, initial=0.0))
+    except Exception as error:  # an estimator of another version can fail in any way
+        raise ArtifactError(_not_reproduced(artifact, folder, f"{type(error).__name__}: {error}")) from error
+    if not difference <= TOLERANCE:
+        raise ArtifactError(_not_reproduced(artifact, folder, f"probes differ by up to {100 * difference:.2g} %"))
+
+
+def _not_reproduced(artifact: Artifact, folder: Path, why: str) -> str:
+    """Say whose fault it is: other versions than the model was trained with, or the model itself."""
+    trained, here = artifact.manifest["versions"], versions()
+    why = " ".join(why.split())[:200]
+    changed = [name for name in here if trained.get(name) != here[name]]
+    if not changed:
+        return f"{folder} is damaged: it does not predict what it predicted when it was saved ({why}); train again"
+    first = "scikit-learn" if "scikit-learn" in changed else changed[0]
+    others = "".join(f", {name} {trained.get(name)}" for name in changed if name != first)
+    return (
+        f"{folder}: this {first} {here[first]} does not reproduce the model trained with {trained.get(first)}{others} "
+        f"({why}): install those versions, or train again"
+    )

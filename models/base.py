@@ -1,0 +1,234 @@
+"""What a model of the suite is to the rest of flopcast: a named estimator and the space it is fitted in."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import validate_data
+from threadpoolctl import ThreadpoolController
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An unfitted model under the name users see.
+
+    Attributes
+    ----------
+    name : str
+        The name in every table and file, e.g. ``"OLS/Forward/AIC"``.
+    estimator : scikit-learn regressor
+        Cloned before each fit; every preprocessing step and search is inside it.
+    space : str
+        What the fit minimises, in words: ``"relative error"``, ``"log time"``, ``"measured time"``, ``"no fitting"``.
+    uses_unpaired : bool
+        Whether the model also learns from target rows without a host time (their host columns are NaN).
+    """
+
+    name: str
+    estimator: BaseEstimator
+    space: str
+    uses_unpaired: bool = False
+
+
+def fit(
+    estimator: BaseEstimator,
+    X: Any,
+    y: np.ndarray,
+    groups: np.ndarray | None = None,
+    sample_weight: np.ndarray | None = None,
+) -> BaseEstimator:
+    """Fit ``estimator``, handing it the groups where its inner folds can respect them.
+
+    Both reach the last step of a pipeline. Groups are for inner folds only, so a model without any does not get them;
+    weights change what is minimised, so a model that cannot take them is an error.
+
+    Raises
+    ------
+    ValueError
+        When weights are given and the estimator's ``fit`` has no ``sample_weight``.
+    """
+    prefix, last = _last_step(estimator)
+    known = inspect.signature(last.fit).parameters
+    if sample_weight is not None and "sample_weight" not in known:
+        raise ValueError(f"{type(last).__name__} cannot weight its rows: use a model whose fit takes sample_weight")
+    given = {"groups": groups, "sample_weight": sample_weight}
+    extra = {prefix + key: value for key, value in given.items() if value is not None and key in known}
+    return estimator.fit(X, y, **extra)
+
+
+def _last_step(estimator: Any) -> tuple[str, Any]:
+    """Return the last step of (nested) pipelines and the prefix its fit arguments carry."""
+    prefix = ""
+    while steps := getattr(estimator, "steps", None):
+        name, estimator = steps[-1]
+        prefix += f"{name}__"
+    return prefix, estimator
+
+
+def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_state: int | None = 0) -> Folds:
+    """Return the (training, validation) rows of the folds a model searches its own parameters with.
+
+    Parameters
+    ----------
+    cv : int, splitter, or iterable of (training, validation) index arrays
+        A number of folds: whole groups are held out together where ``groups`` has at least two of them (`GroupKFold`,
+        at most one fold per group); otherwise rows are shuffled by ``random_state`` (`KFold`, at most one fold a row).
+    n_rows : int
+        The number of rows to split.
+    groups : ndarray of shape (n_rows,), optional
+        What must not be split between training and validation.
+    random_state : int, optional
+        The seed of the shuffled folds.
+    """
+    rows = np.zeros((n_rows, 1))
+    if hasattr(cv, "split"):
+        return list(cv.split(rows, groups=groups))
+    if isinstance(cv, Iterable):
+        return [(np.asarray(train), np.asarray(valid)) for train, valid in cv]
+    n_groups = 0 if groups is None else len(np.unique(groups))
+    if n_groups >= 2:
+        return list(GroupKFold(min(int(cv), n_groups)).split(rows, groups=groups))
+    return list(KFold(min(int(cv), n_rows), shuffle=True, random_state=random_state).split(rows))
+
+
+_controller = functools.cache(ThreadpoolController)
+
+
+def one_blas_thread(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Run a method on one BLAS thread: its sums then do not depend on the number of cores, nor wait for busy ones."""
+
+    @functools.wraps(method)
+    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        with _controller().limit(limits=1, user_api="blas"):
+            return method(*args, **kwargs)
+
+    return limited
+
+
+def check_rows(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any = None, **checks: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Validate training rows for ``estimator``; return X, y and the weights (all 1 by default) as float64 arrays.
+
+    Raises
+    ------
+    ValueError
+        For what scikit-learn refuses (NaN, wrong shapes), and weights that are negative or all zero.
+    """
+    options = {"dtype": np.float64, "y_numeric": True, "ensure_min_samples": 2} | checks
+    X, y = validate_data(estimator, X, y, **options)
+    y = np.asarray(y, dtype=np.float64)
+    return X, y, check_weights(sample_weight, len(y))
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Return the weights as a float64 array of shape (n_rows,); all 1 when there are none."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, Real):
+        return np.full(n_rows, float(sample_weight))
+    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight must be a 1D array of shape ({n_rows},), got {weights.shape}")
+    if weights.min() < 0 or weights.max() == 0:
+        raise ValueError("sample_weight must be non-negative and not all zero")
+    return weights
+
+
+def check_target(estimator: BaseEstimator, X: Any, y: Any) -> np.ndarray:
+    """Return y as a finite float64 array with one value per row of X, for models that leave X to what they wrap."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, y)
+    return y
+
+
+def check_positive_target(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
+    """Return y if every value is above zero.
+
+    Raises
+    ------
+    ValueError
+        Naming the number of rows at fault: a relative error or a logarithm needs positive times.
+    """
+    if bad := int(np.sum(~(y > 0))):
+        raise ValueError(f"{type(estimator).__name__} needs positive targets: {bad} of {len(y)} are zero or negative")
+    return y
+
+
+def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool = True) -> Any:
+    """Return X for models that hand it on: a DataFrame as it is (its names checked), anything else as a float64 array.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two training rows, and for what scikit-learn refuses of an array.
+    """
+    if not hasattr(X, "iloc"):
+        nan = True if finite else "allow-nan"
+        return validate_data(
+            estimator, X, dtype=np.float64, reset=reset, ensure_all_finite=nan, ensure_min_samples=2 if reset else 1
+        )
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    if reset and len(X) < 2:
+        raise ValueError(f"{type(estimator).__name__} needs at least 2 rows, got n_samples = {len(X)}")
+    return X
+
+
+def feature_names(estimator: BaseEstimator) -> list[str]:
+    """Return the names of the columns an estimator was fitted on; ``x0``, ``x1``, ... where X had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"x{j}" for j in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def _nested(fitted: Any) -> Iterator[Any]:
+    """Yield a fitted model and what it wraps: the last step of pipelines, ``regressor_`` of wrappers."""
+    seen: set[int] = set()
+    while fitted is not None and id(fitted) not in seen:
+        seen.add(id(fitted))
+        yield fitted
+        steps = getattr(fitted, "steps", None)
+        fitted = steps[-1][1] if steps else getattr(fitted, "regressor_", None)
+
+
+def selected_features(fitted: Any) -> list[str] | None:
+    """Return the features a fitted model uses, looked up through pipelines and wrappers; None when it cannot say."""
+    for model in _nested(fitted):
+        if (names := getattr(model, "selected_features_", None)) is not None:
+            return [str(name) for name in names]
+    return None
+
+
+def all_selected(models: Iterable[Any], names: Iterable[str]) -> list[str]:
+    """Return those of ``names``, in their order, that any of the fitted models uses."""
+    used = {name for model in models for name in selected_features(model) or ()}
+    return [name for name in names if name in used]
+
+
+def p_values(fitted: Any) -> dict[str, float] | None:
+    """Return the p-value of each selected feature of a fitted least-squares model; None for models without t-tests.
+
+    Looked up through pipelines and wrappers. NaN where a coefficient cannot be tested (collinear columns, no residual
+    degrees of freedom).
+    """
+    for model in _nested(fitted):
+        if (values := getattr(model, "p_values_", None)) is not None:
+            chosen = set(model.selected_features_)
+            return {name: float(p) for name, p in zip(feature_names(model), values, strict=True) if name in chosen}
+    return None

@@ -1,0 +1,239 @@
+"""The suite: which models compete, under which names, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+
+from ..errors import DataError
+from .additive import AdditiveTime
+from .analytic import Affine, AnalyticLaw, ConstantRatio
+from .base import Candidate
+from .forest import Forest
+from .geometric import CrossFitted, GeometricStack
+from .least_squares import NNLS, OLS
+from .network import MLP
+from .regularised import ElasticNet, Lasso
+from .residual import LogResidual
+from .rfecv import RFECV
+from .stepwise import Stepwise
+from .target_space import Columns, LogTarget, RelativeError
+from .transfer import SHAPE_TIME, Transfer
+
+SUITES = ("default", "literature")
+LITERATURE = {
+    "HALWPE": (
+        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
+        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "ElasticNet", "RandomForest",
+    ),
+    "RastSim": (
+        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
+        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "Lasso/NNLS", "ElasticNet",
+        "ElasticNet/NNLS", "RandomForest",
+    ),
+    "HLSPredict": (
+        "OLS", "NNLS", "OLS/RFECV", "NNLS/RFECV", "Lasso", "Lasso/NNLS", "ElasticNet", "ElasticNet/NNLS",
+        "RandomForest", "MLP",
+    ),
+}  # fmt: skip
+"""The models each of O'Neal's predictors compared (O'Neal, Brisk et al., 2017-2018: 13, 15 and 10 of them)."""
+
+MANY_ROWS = 2000
+"""From here on models with inner folds use three instead of five, and forests fewer and coarser trees."""
+_SHAPE = ("shape", AnalyticLaw(SHAPE_TIME))
+
+
+@dataclass(frozen=True)
+class Columnar:
+    """What the suite must know of a feature matrix.
+
+    Attributes
+    ----------
+    roles : dict of str to {"additive", "shape", "category"}
+        Role of every column.
+    shape_columns : tuple of str
+        The columns that are known without a measurement on the host.
+    n_rows : int
+        Paired rows.
+    host : bool
+        Whether there is a host time (``host_us``).
+    unpaired : bool
+        Whether there are target rows without one.
+    host_time : str
+        The column with the metric measured on the host.
+    """
+
+    roles: Mapping[str, str]
+    shape_columns: tuple[str, ...]
+    n_rows: int
+    host: bool
+    unpaired: bool
+    host_time: str = "host_us"
+
+    @property
+    def additive(self) -> list[str]:
+        """Columns that may stand in a sum of times: all but the scaling laws, which are the baselines."""
+        return [name for name, role in self.roles.items() if role == "additive" and not name.startswith("law.")]
+
+    @property
+    def inner_folds(self) -> int:
+        """Folds of inner cross-validation."""
+        return 3 if self.n_rows > MANY_ROWS else 5
+
+
+def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
+    """Return the baselines: the analytic laws (one column each), then ratio and line fitted to the reference time.
+
+    Parameters
+    ----------
+    laws : sequence of str
+        Columns that hold the times the laws give.
+    reference : str
+        Column of the time to be scaled: the host's, or the target's roofline where there is no host.
+    """
+    fitted = [
+        Candidate("constant ratio", ConstantRatio(reference), "relative error"),
+        Candidate("affine", Affine(reference), "relative error"),
+    ]
+    return [*(Candidate(law, AnalyticLaw(law), "no fitting") for law in laws), *fitted]
+
+
+def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None = None) -> list[Candidate]:
+    """Return the models of a suite, cheapest first.
+
+    Parameters
+    ----------
+    kind : {"default", "literature"}
+        ``literature`` fits O'Neal's models in measured space to all columns, as published; ``default`` fits the same
+        names to relative error or log time and adds what goes beyond.
+    data : Columnar
+        The feature matrix.
+    seed : int
+        Seed of every model.
+    names : sequence of str, optional
+        Keep these only.
+
+    Raises
+    ------
+    DataError
+        For a suite or a model that does not exist (the message lists them).
+    """
+    if kind not in SUITES:
+        raise DataError(f"--suite must be {' or '.join(SUITES)}, got {kind!r}")
+    members = _literature(seed) if kind == "literature" else [*_relative(data, seed), *_beyond(data, seed)]
+    if names is None:
+        return members
+    known = [member.name for member in members]
+    if unknown := [name for name in names if name not in known]:
+        raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: choose from {', '.join(known)}")
+    return [member for member in members if member.name in names]
+
+
+def _linear(seed: int) -> dict[str, Any]:
+    """Return the linear models of the literature by name."""
+    models: dict[str, Any] = {"OLS": OLS(), "NNLS": NNLS()}
+    directions: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
+    bases: tuple[Literal["ols", "nnls"], ...] = ("ols", "nnls")
+    criteria: tuple[Literal["aic", "bic"], ...] = ("aic", "bic")
+    for base in bases:
+        for direction in directions:
+            for criterion in criteria:
+                name = f"{base.upper()}/{direction.title()}/{criterion.upper()}"
+                models[name] = Stepwise(base=base, direction=direction, criterion=criterion)
+    models["Lasso"], models["Lasso/NNLS"] = Lasso(random_state=seed), Lasso(positive=True, random_state=seed)
+    models["ElasticNet"] = ElasticNet(random_state=seed)
+    models["ElasticNet/NNLS"] = ElasticNet(positive=True, random_state=seed)
+    models["OLS/RFECV"], models["NNLS/RFECV"] = (
+        RFECV(base="ols", random_state=seed),
+        RFECV(base="nnls", random_state=seed),
+    )
+    return models
+
+
+def _literature(seed: int) -> list[Candidate]:
+    models = {**_linear(seed), "RandomForest": Forest(random_state=seed), "MLP": MLP(random_state=seed)}
+    return [Candidate(name, model, "measured time") for name, model in models.items()]
+
+
+def _relative(data: Columnar, seed: int) -> list[Candidate]:
+    """Return the literature's models in the space each is good in: sums weighted by 1/y², the others in log time."""
+    models = _linear(seed)
+    models["ElasticNet/searched"] = ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)
+    terms = [*data.additive, "op=*"]
+    linear = [
+        Candidate(name, RelativeError(make_pipeline(Columns(terms), model), floor=0.1), "relative error")
+        for name, model in models.items()
+    ]
+    return [
+        *linear,
+        Candidate("MLP", LogTarget(MLP(random_state=seed)), "log time"),
+        Candidate("RandomForest", LogTarget(Forest(random_state=seed)), "log time"),
+    ]
+
+
+def _beyond(data: Columnar, seed: int) -> list[Candidate]:
+    """Return what goes beyond the literature."""
+    base, boosted, trees = _base(data), _boosted(seed), _trees(data, seed)
+    found = [
+        Candidate("Additive", base, "relative error"),
+        Candidate("BoostedTrees", LogTarget(boosted), "log time"),
+        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual"),
+        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual"),
+        Candidate("Stack", _stack(data, seed), "log time"),
+    ]
+    if data.unpaired:
+        mean = GeometricStack([("affine", Affine(data.host_time)), ("additive", base), _SHAPE], learn_weights=False)
+        found += [
+            Candidate("Mean/Transfer", _transfer(data, mean, seed), "log time", uses_unpaired=True),
+            Candidate(
+                "Stack/Transfer",
+                _transfer(data, _stack(data, seed, [SHAPE_TIME]), seed),
+                "log time",
+                uses_unpaired=True,
+            ),
+        ]
+    return found
+
+
+def _base(data: Columnar) -> AdditiveTime:
+    """Return overhead + host time + work on the target, per operator."""
+    wanted = (data.host_time, "compute.target_us", "memory.target_us") if data.host else tuple(data.additive)
+    return AdditiveTime([name for name in wanted if name in data.roles], by="op=")
+
+
+def _boosted(seed: int) -> HistGradientBoostingRegressor:
+    return HistGradientBoostingRegressor(
+        loss="absolute_error", max_iter=300, learning_rate=0.07, max_leaf_nodes=31, min_samples_leaf=8,
+        max_features=0.5, early_stopping=False, random_state=seed,
+    )  # fmt: skip
+
+
+def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
+    many = data.n_rows > MANY_ROWS
+    return ExtraTreesRegressor(
+        60 if many else 300, max_features=0.5, min_samples_leaf=2 if many else 1, random_state=seed
+    )
+
+
+def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricStack:
+    base = _base(data)
+    parts: list[tuple[str, Any]] = [
+        ("additive", base),
+        ("trees", LogResidual(base, _trees(data, seed), ratios=ratios)),
+        ("boosted", LogResidual(base, _boosted(seed), ratios=ratios)),
+    ]
+    if data.host:
+        parts.insert(0, ("affine", Affine(data.host_time)))
+    parts += [(name, AnalyticLaw(name)) for name in ratios]
+    return GeometricStack(parts, cv=data.inner_folds, random_state=seed)
+
+
+def _transfer(data: Columnar, regressor: GeometricStack, seed: int) -> Transfer:
+    terms = [name for name in data.additive if name in data.shape_columns]
+    trees = ExtraTreesRegressor(20, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    shape_model = CrossFitted(LogResidual(AdditiveTime(terms, by="op="), trees), random_state=seed)
+    return Transfer(shape_model, regressor, shape_columns=list(data.shape_columns))

@@ -1,0 +1,239 @@
+"""The space a model is fitted in, and the columns it sees, as parts of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.utils import Tags, check_array, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .base import check_positive_target, check_target, check_weights, fit
+from .least_squares import OLS
+
+LARGEST_LOG = float(np.log(np.finfo(np.float64).max)) - 1.0
+"""Predicted logarithms are held within ± this, so that their exponential is a finite, positive number."""
+
+
+class _Wrapper(RegressorMixin, BaseEstimator):
+    """A regressor fitted to something else than y itself: positive targets only."""
+
+    regressor: Any
+    regressor_: Any
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the positive target and the weights (None if not given); X is left to the regressor."""
+        y = check_positive_target(self, check_target(self, X, y))
+        return y, None if sample_weight is None else check_weights(sample_weight, len(y))
+
+    def _fit_inner(self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None) -> None:
+        """Fit a clone of the regressor (`OLS` by default) and take over what it says of the columns."""
+        inner = OLS() if self.regressor is None else clone(self.regressor)
+        self.regressor_ = fit(inner, X, y, groups=groups, sample_weight=sample_weight)
+        validate_data(self, X, skip_check_array=True)
+
+    def _predict_inner(self, X: Any) -> np.ndarray:
+        """Return what the fitted regressor predicts; it checks X itself."""
+        check_is_fitted(self, "regressor_")
+        return np.asarray(self.regressor_.predict(X), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take the tags of the regressor; targets must be positive."""
+        tags = super().__sklearn_tags__()
+        inner = get_tags(OLS() if self.regressor is None else self.regressor)
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.regressor_tags.poor_score = True
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class RelativeError(_Wrapper):
+    """Fit a regressor to relative error: rows weighted by 1 / y².
+
+    For least squares the weighted squared error ``sum_i ((y_i - f(x_i)) / y_i)²`` is the sum of squared relative errors
+    itself, so an additive model of time stays additive.
+
+    Parameters
+    ----------
+    regressor : regressor or pipeline, default=None
+        Its ``fit`` must take ``sample_weight``; `OLS` where None.
+    floor : float, optional
+        Predictions below ``floor`` times the smallest training y are raised to it. None: they are left as they are,
+        below zero if need be.
+
+    Attributes
+    ----------
+    regressor_ : regressor
+        The fitted clone.
+    smallest_ : float
+        The least prediction given; -inf without ``floor``.
+
+    Examples
+    --------
+    >>> model = RelativeError(floor=0.5).fit([[1.0], [2.0], [3.0]], [10.0, 20.0, 30.0])
+    >>> model.predict([[-9.0], [4.0]]).round(6).tolist()
+    [5.0, 40.0]
+    """
+
+    def __init__(self, regressor: Any = None, *, floor: float | None = None) -> None:
+        self.regressor, self.floor = regressor, floor
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit to positive y of shape (n_samples,); ``sample_weight`` multiplies 1 / y², ``groups`` go to the regressor.
+
+        Raises
+        ------
+        ValueError
+            For a target that is not positive, and a regressor that cannot weight its rows.
+        """
+        y, weights = self._fit_rows(X, y, sample_weight)
+        relative = (y.min() / y) ** 2  # 1 / y², in units that cannot overflow
+        self._fit_inner(X, y, groups, relative if weights is None else relative * weights)
+        self.smallest_ = -np.inf if self.floor is None else self.floor * float(y.min())
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, none below ``smallest_``."""
+        return np.maximum(self._predict_inner(X), self.smallest_)
+
+
+class LogTarget(_Wrapper):
+    """Fit a regressor to log y and return the exponential of what it predicts.
+
+    That is the conditional median of y where errors of log y are symmetric. ``smearing`` multiplies by the mean of
+    ``exp(log y - prediction)`` over the training rows instead, for the conditional mean (Duan 1983). Predictions are
+    positive and finite: logarithms are held within the range of float64.
+
+    Parameters
+    ----------
+    regressor : regressor or pipeline, default=None
+        `OLS` where None.
+    smearing : bool, default=False
+        Predict the mean rather than the median.
+
+    Attributes
+    ----------
+    regressor_ : regressor
+        The fitted clone.
+    smearing_ : float
+        The factor applied; 1 without ``smearing``.
+
+    References
+    ----------
+    N. Duan, Smearing estimate: a nonparametric retransformation method, JASA 78 (1983) 605.
+
+    Examples
+    --------
+    >>> LogTarget().fit([[0.0], [1.0], [2.0]], [1.0, 10.0, 100.0]).predict([[3.0]]).round(6).tolist()
+    [1000.0]
+    """
+
+    def __init__(self, regressor: Any = None, *, smearing: bool = False) -> None:
+        self.regressor, self.smearing = regressor, smearing
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit to positive y of shape (n_samples,); ``sample_weight`` and ``groups`` go to the regressor.
+
+        Raises
+        ------
+        ValueError
+            For a target that is not positive, and for weights the regressor cannot take.
+        """
+        y, weights = self._fit_rows(X, y, sample_weight)
+        self._fit_inner(X, np.log(y), groups, weights)
+        self.smearing_ = 1.0
+        if self.smearing:
+            residual = np.log(y) - self._predict_inner(X)
+            self.smearing_ = float(np.average(np.exp(np.minimum(residual, LARGEST_LOG)), weights=weights))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, all positive."""
+        return np.exp(np.clip(self._predict_inner(X), -LARGEST_LOG, LARGEST_LOG)) * self.smearing_
+
+
+class Columns(TransformerMixin, BaseEstimator):
+    """Pass on some columns of a DataFrame, by name; all of them where no name is given or X has no names.
+
+    Columns passed on must be finite; the others may hold NaN.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        A column each, in the order of X in the end; ``"dtype=*"`` stands for every column whose name begins with
+        ``"dtype="`` (possibly none).
+
+    Attributes
+    ----------
+    columns_ : list of int
+        The positions of the columns passed on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"host_us": [1.0], "m": [64.0], "dtype=fp8": [1.0]})
+    >>> list(Columns(["dtype=*", "host_us"]).fit_transform(X).columns)
+    ['host_us', 'dtype=fp8']
+    """
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self.names = names
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the columns.
+
+        Raises
+        ------
+        ValueError
+            For names X does not have, when nothing is left, and for NaN or infinite values in the columns.
+        """
+        validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else validate_data(self, X)
+        seen = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if seen is None or self.names is None:
+            self.columns_ = list(range(self.n_features_in_))
+        else:
+            self.columns_ = _matching(seen, self.names)
+        self._passed_on(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns: a DataFrame of a DataFrame, an array of anything else."""
+        check_is_fitted(self, "columns_")
+        if hasattr(X, "iloc"):
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return self._passed_on(X)
+        return self._passed_on(validate_data(self, X, reset=False))
+
+    def _passed_on(self, X: Any) -> Any:
+        """Return the columns after a check that they are finite numbers, naming those that are not."""
+        if not hasattr(X, "iloc"):
+            return np.asarray(X)[:, self.columns_]
+        chosen = X.iloc[:, self.columns_]
+        values = check_array(chosen, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        if not (finite := np.isfinite(values).all(axis=0)).all():
+            bad = [str(name) for name, good in zip(chosen.columns, finite, strict=True) if not good]
+            shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise ValueError(f"X holds NaN or infinity in {shown}: leave out the rows or the columns")
+        return chosen
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns passed on."""
+        check_is_fitted(self, "columns_")
+        given = input_features if input_features is not None else getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(given)
+        return np.asarray(names, dtype=object)[self.columns_]
+
+
+def _matching(seen: list[str], wanted: Sequence[str]) -> list[int]:
+    """Return the positions in ``seen`` of the wanted names and of what the wanted prefixes begin."""
+    exact = [name for name in wanted if not name.endswith("*")]
+    prefixes = tuple(name[:-1] for name in wanted if name.endswith("*"))
+    if missing := [name for name in exact if name not in seen]:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise ValueError(f"X has no column {shown}")
+    found = [j for j, name in enumerate(seen) if name in exact or name.startswith(prefixes)]
+    if not found:
+        raise ValueError(f"no column of X matches {', '.join(wanted) or 'an empty list of names'}")
+    return found

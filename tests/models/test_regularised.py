@@ -1,0 +1,108 @@
+"""Lasso and elastic net against scikit-learn, the optimality conditions and known coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flopcast.models.least_squares import NNLS, OLS
+from flopcast.models.regularised import ElasticNet, Lasso, Standardised
+from sklearn.linear_model import LassoCV
+from sklearn.model_selection import GroupKFold, KFold
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(90, 10))
+    return X, 4 + 3 * X[:, 2] + X[:, 5] + 0.2 * rng.normal(size=90)
+
+
+def test_equals_scikit_learn_on_one_fold(rows: tuple) -> None:
+    """With a single fold, X standardised by its training rows, both search the same problem."""
+    X, y = rows
+    train, valid = np.arange(60), np.arange(60, 90)
+    Z = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
+    alphas = Standardised.of(X[train], y[train], np.ones(60), centre=True).largest_alpha(1) * np.geomspace(1, 1e-3, 20)
+    reference = LassoCV(alphas=alphas * y[train].std(), cv=[(train, valid)], tol=1e-8, max_iter=10**5).fit(Z, y)
+    errors = Lasso()._fold_error(X, y, np.ones(90), alphas, 1.0, train, valid) / 30
+    np.testing.assert_allclose(errors, reference.mse_path_.ravel(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("mix", [1.0, 0.3])
+def test_solution_fulfils_the_optimality_conditions(positive: bool, mix: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(50, 8)) * 10.0 ** rng.integers(-3, 4, size=8)
+    w = rng.uniform(0.2, 2, size=50)
+    y = (X / X.std(axis=0)) @ rng.normal(size=8) + rng.choice([-4, 4]) + rng.normal(size=50)
+    model = ElasticNet(positive=positive, l1_ratio=mix, tol=1e-12, n_alphas=15, eps=1e-2).fit(X, y, sample_weight=w)
+    scale = np.sqrt(np.average((X - np.average(X, axis=0, weights=w)) ** 2, axis=0, weights=w))
+    unit = np.sqrt(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+    u, residual = model.coef_ * scale / unit, (y - model.predict(X)) / unit
+    pull = (X / scale).T @ (w * residual) / w.sum() - model.alpha_ * (1 - mix) * u
+    limit, inside = model.alpha_ * mix, u != 0
+    np.testing.assert_allclose(pull[inside], limit * np.sign(u[inside]), atol=1e-6)
+    assert pull[~inside].max(initial=-np.inf) <= limit + 1e-6
+    slope = np.average(residual, weights=w)  # the pull on the intercept
+    if positive:
+        assert u.min() >= 0
+        assert model.intercept_ >= 0
+        assert slope == pytest.approx(0, abs=1e-6) if model.intercept_ > 0 else slope <= 1e-6
+    else:
+        assert pull[~inside].min(initial=np.inf) >= -limit - 1e-6
+        assert slope == pytest.approx(0, abs=1e-6)
+
+
+def test_bounded_intercept_is_met_in_the_tests_above() -> None:
+    X = np.random.default_rng(1).uniform(size=(60, 2))
+    model = Lasso(positive=True).fit(X, 5 * X[:, 0] - 2)
+    assert model.intercept_ == 0
+    assert model.coef_[0] > 0
+
+
+@pytest.mark.parametrize("model", [Lasso(), Lasso(positive=True), ElasticNet(), ElasticNet(positive=True)])
+def test_finds_the_columns_that_matter(model: Lasso | ElasticNet, rows: tuple) -> None:
+    model.fit(*rows)
+    assert {"x2", "x5"} <= set(model.selected_features_)
+    np.testing.assert_allclose(model.coef_[[2, 5]], [3, 1], atol=0.3)
+    assert model.converged_
+
+
+def test_vanishing_penalty_is_least_squares(rows: tuple) -> None:
+    X, y = rows
+    for positive, limit in ((False, OLS()), (True, NNLS())):
+        model = Lasso(positive=positive, n_alphas=2, eps=1e-9, tol=1e-12, cv=3).fit(X, y)
+        assert model.alpha_ == model.alphas_[1]
+        np.testing.assert_allclose(model.predict(X), limit.fit(X, y).predict(X), rtol=1e-5)
+
+
+def test_mix_is_searched(rows: tuple) -> None:
+    X, y = rows
+    single = {mix: ElasticNet(l1_ratio=mix).fit(X, y) for mix in (0.1, 0.5, 1.0)}
+    searched = ElasticNet(l1_ratio=[0.1, 0.5, 1.0]).fit(X, y)
+    best = min(single, key=lambda mix: single[mix].cv_error_path_.min())
+    assert searched.l1_ratio_ == best
+    assert searched.alpha_ == single[best].alpha_
+    assert Lasso().fit(X, y).alpha_ == single[1.0].alpha_
+    with pytest.raises(ValueError, match=r"l1_ratio of ElasticNet must be in \(0, 1\], got 0.0"):
+        ElasticNet(l1_ratio=0).fit(X, y)
+
+
+def test_groups_are_held_out_whole(rows: tuple) -> None:
+    X, y = rows
+    groups = np.repeat(np.arange(9), 10)
+    explicit = list(GroupKFold(5).split(X, groups=groups))
+    grouped = Lasso().fit(X, y, groups=groups)
+    np.testing.assert_array_equal(grouped.cv_error_path_, Lasso(cv=explicit).fit(X, y).cv_error_path_)
+    shuffled = Lasso(cv=KFold(5, shuffle=True, random_state=0)).fit(X, y)
+    np.testing.assert_array_equal(shuffled.cv_error_path_, Lasso().fit(X, y).cv_error_path_)
+    assert (grouped.cv_error_path_ != shuffled.cv_error_path_).any()
+
+
+def test_no_relation_gives_the_mean_and_short_runs_say_so(rows: tuple) -> None:
+    X, y = rows
+    constant = Lasso().fit(X, np.full(90, 2.0))
+    assert constant.selected_features_ == []
+    np.testing.assert_allclose(constant.predict(X), 2)
+    assert not Lasso(max_iter=1, eps=1e-6).fit(X, y).converged_

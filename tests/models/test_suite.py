@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from flopcast.errors import DataError
+from flopcast.models.suite import LITERATURE, Columnar, baselines, suite
+
+ROLES = {
+    "host_us": "additive", "compute.target_us": "additive", "waves.target": "additive",
+    "law.roofline_us": "additive", "log2.m": "shape", "dtype=fp8": "category",
+}  # fmt: skip
+
+
+def _data(*, host: bool = True, unpaired: bool = True, n_rows: int = 400) -> Columnar:
+    roles = (
+        ROLES if host else {name: role for name, role in ROLES.items() if name not in ("host_us", "law.roofline_us")}
+    )
+    shape = tuple(name for name in roles if name not in ("host_us", "law.roofline_us"))
+    return Columnar(roles=roles, shape_columns=shape, n_rows=n_rows, host=host, unpaired=unpaired)
+
+
+def test_the_names_of_the_design_are_there_in_both_suites() -> None:
+    wanted = {
+        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS",
+        "NNLS/Forward/AIC", "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "Lasso/NNLS",
+        "ElasticNet", "ElasticNet/NNLS", "OLS/RFECV", "NNLS/RFECV", "RandomForest", "MLP",
+    }  # fmt: skip
+    for kind in ("default", "literature"):
+        assert wanted <= {candidate.name for candidate in suite(kind, _data())}
+    assert {candidate.space for candidate in suite("literature", _data())} == {"measured time"}
+
+
+@pytest.mark.parametrize(("paper", "count"), [("HALWPE", 13), ("RastSim", 15), ("HLSPredict", 10)])
+def test_the_papers_models_are_in_the_literature_suite(paper: str, count: int) -> None:
+    names = {candidate.name for candidate in suite("literature", _data())}
+    assert len(LITERATURE[paper]) == len(set(LITERATURE[paper])) == count
+    assert set(LITERATURE[paper]) <= names
+
+
+def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
+    paired = {candidate.name for candidate in suite("default", _data()) if candidate.uses_unpaired}
+    assert paired == {"Mean/Transfer", "Stack/Transfer"}
+    assert not any(candidate.uses_unpaired for candidate in suite("default", _data(unpaired=False)))
+    alone = next(c for c in suite("default", _data(host=False, unpaired=False)) if c.name == "Stack")
+    assert "affine" not in dict(alone.estimator.parts)
+
+
+def test_names_choose_and_unknown_ones_are_listed() -> None:
+    assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
+    with pytest.raises(DataError, match="no model 'Lass' in the default suite here: choose from OLS, "):
+        suite("default", _data(), names=["Lass"])
+    with pytest.raises(DataError, match="--suite must be default or literature, got 'all'"):
+        suite("all", _data())
+
+
+def test_linear_models_see_sums_only_and_baselines_one_column() -> None:
+    terms = _data().additive
+    assert "law.roofline_us" not in terms
+    assert "log2.m" not in terms
+    found = baselines(["FLOPS scaling"], "reference")
+    assert [c.name for c in found] == ["FLOPS scaling", "constant ratio", "affine"]
+    assert [c.space for c in found] == ["no fitting", "relative error", "relative error"]
