@@ -1,0 +1,116 @@
+"""The cluster bootstrap: draw whole groups with replacement, because rows of one group err together.
+
+Notes
+-----
+The intervals are *expanded percentile* intervals. The plain percentile interval of a bootstrap is too narrow by about
+``sqrt((G - 1) / G)`` and uses normal instead of t quantiles, which with 10 to 20 groups costs several points of
+coverage. Reading the percentiles at ``Phi(±sqrt(G / (G - 1)) · t_{G-1})`` instead corrects both [1]_ and leaves the
+interval equivariant under monotone transformations (that of a ratio and that of its logarithm agree). Whole groups are
+drawn as in [2]_, section 3.8.
+
+References
+----------
+.. [1] T. C. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015.
+.. [2] A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application", Cambridge, 1997.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy import stats
+
+
+def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield ``replicates`` bootstrap samples of rows, each made of as many groups as there are, drawn with replacement.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n,)
+        The group of each row (strings or integers). Rows without groups of their own: ``np.arange(n)``.
+    replicates : int
+        How many samples to draw.
+    seed : int
+        Of the generator; the same seed and groups give the same samples.
+
+    Yields
+    ------
+    ndarray of int
+        Row numbers, with repeats. Their count differs from sample to sample where groups differ in size.
+
+    Raises
+    ------
+    ValueError
+        If ``groups`` is empty or not one-dimensional.
+    """
+    groups = np.asarray(groups)
+    if groups.ndim != 1 or len(groups) == 0:
+        raise ValueError(f"groups must be a non-empty one-dimensional array, got shape {groups.shape}")
+    _, label, size = np.unique(groups, return_inverse=True, return_counts=True)
+    by_group, first = np.argsort(label, kind="stable"), np.cumsum(size) - size
+    rng = np.random.default_rng(seed)
+    for _ in range(replicates):
+        drawn = rng.integers(len(size), size=len(size))
+        # position of each row in by_group: its group's first, plus 0, 1, ... within the group
+        within = np.arange(size[drawn].sum()) - np.repeat(np.cumsum(size[drawn]) - size[drawn], size[drawn])
+        yield by_group[np.repeat(first[drawn], size[drawn]) + within]
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], np.ndarray], groups: np.ndarray, *, replicates: int = 2000, seed: int = 0
+) -> np.ndarray:
+    """Evaluate ``statistic(rows)`` on each cluster-bootstrap sample.
+
+    Parameters
+    ----------
+    statistic : callable
+        From row numbers to a number or an array of fixed shape.
+    groups : ndarray of shape (n,)
+        The group of each row.
+    replicates, seed : int
+        As in `resample_clusters`.
+
+    Returns
+    -------
+    ndarray of shape (replicates, ...)
+    """
+    return np.array([statistic(rows) for rows in resample_clusters(groups, replicates, seed)])
+
+
+def effective_groups(groups: np.ndarray) -> float:
+    """Return how many groups of equal size would say as much: (Σ nᵍ)² / Σ nᵍ², Kish's formula.
+
+    With six large and ten small groups it is near six, and so is the information on how groups differ; an interval
+    expanded for sixteen covered 84 % where 90 % was asked for.
+    """
+    sizes = np.unique(groups, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
+
+
+def percentile_interval(draws: np.ndarray, n_groups: float, *, level: float = 0.90) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expanded percentile interval of bootstrap ``draws``, along their first axis.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (replicates, ...)
+        The statistic on each bootstrap sample.
+    n_groups : float
+        Number of groups G the samples were drawn from, more than 1; where they differ in size `effective_groups`.
+    level : float, default=0.90
+        Two-sided confidence level.
+
+    Returns
+    -------
+    lower, upper : ndarray of shape (...)
+
+    Raises
+    ------
+    ValueError
+        If there is one group only: it says nothing of how groups differ.
+    """
+    if n_groups <= 1:
+        raise ValueError(f"an interval over groups needs at least 2 groups, got {n_groups:g}")
+    tail = stats.norm.cdf(np.sqrt(n_groups / (n_groups - 1)) * stats.t.ppf((1 - level) / 2, n_groups - 1))
+    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
+    return lower, upper

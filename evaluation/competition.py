@@ -1,0 +1,222 @@
+"""The competition: baselines and models on the same folds, the winner of each scheme and its honest error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, FlopcastError
+from ..features.matrix import Dataset
+from ..models.base import Candidate
+from ..models.suite import Columnar, baselines, suite
+from .crossval import Evaluation, Progress, SchemeResult, evaluate
+from .metrics import ape, by_group
+from .schemes import SCHEMES
+from .selection import select
+
+if TYPE_CHECKING:
+    from .deployment import Deployed
+
+REFERENCE = "reference"
+"""Column that the fitted baselines scale: the metric on the host, or the target's roofline where there is no host."""
+
+
+@dataclass(frozen=True)
+class Competition:
+    """Every candidate's out-of-fold predictions, and what was chosen.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+        Baselines first, then the models.
+    baselines, models : tuple of Candidate
+        Who competed.
+    selected : dict of str to dict
+        The winner of each scheme, as ``metrics.json`` has it (see `selection.select`).
+    scheme : str
+        The scheme the saved model is chosen under.
+    notes : tuple of str
+        Remarks for the user.
+    """
+
+    evaluation: Evaluation
+    baselines: tuple[Candidate, ...]
+    models: tuple[Candidate, ...]
+    selected: dict[str, dict[str, Any]]
+    scheme: str
+    notes: tuple[str, ...]
+
+    def best_model(self, scheme: str) -> Candidate:
+        """Return the model of the suite with the smallest E_out (baselines aside).
+
+        Raises
+        ------
+        FlopcastError
+            No model ran.
+        """
+        rows = {row["name"]: row for row in self.evaluation[scheme].rows if row["error"] is None}
+        running = [model for model in self.models if model.name in rows]
+        if not running:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
+            raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): raise --budget or choose other --models")
+        return min(running, key=lambda model: rows[model.name]["e_out"])
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return the list ``cv`` of ``metrics.json``."""
+        count = len(self.baselines)
+        return [
+            {
+                "scheme": scheme,
+                "folds": len(np.unique(result.folds)),
+                "baselines": result.rows[:count],
+                "models": result.rows[count:],
+                "selected": self.selected[scheme],
+            }
+            for scheme, result in self.evaluation.schemes.items()
+        ]
+
+    def table(self, dataset: Dataset) -> pd.DataFrame:
+        """Return one row per workload, scheme and model: observed, out-of-fold prediction, APE, fold, group, laws."""
+        return pd.concat(list(self._long(dataset)), ignore_index=True)
+
+    def _long(self, dataset: Dataset) -> Iterator[pd.DataFrame]:
+        names = [candidate.name for candidate in self.baselines]
+        for scheme, result in self.evaluation.schemes.items():
+            own = result.predictions[[name for name in names if name in result.predictions]]
+            for name in result.predictions:
+                predicted = result.predictions[name].to_numpy()
+                frame = pd.DataFrame({"row": np.arange(len(dataset)), "scheme": scheme, "model": name})
+                frame["observed"], frame["predicted"] = dataset.y, predicted
+                frame["ape"], frame["fold"] = ape(dataset.y, predicted), result.folds
+                frame["group"] = dataset.groups.astype(str)
+                yield pd.concat([frame, own.reset_index(drop=True)], axis=1)
+
+    def by_group(self, dataset: Dataset, model: Deployed) -> list[dict[str, Any]]:
+        """Return rows, E_out of the saved model and of the first baseline that ran, per group, the worst first."""
+        predictions = self.evaluation[model.scheme].predictions
+        found = by_group(dataset.y, predictions[model.name], dataset.groups)
+        rows = [
+            {"group": str(group), "n": int(n), "e_out": float(error)}
+            for group, n, error in zip(found["group"], found["n"], found["e_out"], strict=True)
+        ]
+        first = next((c.name for c in self.baselines if c.name in predictions), None)
+        if first is not None:
+            base = by_group(dataset.y, predictions[first], dataset.groups).set_index("group")["e_out"]
+            for row in rows:
+                row["baseline_e_out"] = float(base[row["group"]])
+        return rows
+
+
+def compete(
+    dataset: Dataset,
+    kind: str = "default",
+    *,
+    models: Sequence[str] | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    budget: float | None = None,
+    progress: Progress | None = None,
+    prefer: str = "grouped",
+) -> Competition:
+    """Cross-validate baselines and suite, and select.
+
+    Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
+    outer ones do; under shuffled folds inner folds are shuffled too.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to learn from.
+    kind, models : str, sequence of str, optional
+        See `models.suite.suite`.
+    seed, jobs, budget, progress
+        See `crossval.evaluate`.
+    prefer : {"grouped", "kfold"}
+        The scheme the saved model is chosen under; ``kfold`` is taken where there are fewer than three groups.
+
+    Raises
+    ------
+    FlopcastError
+        For a scheme, suite or model that does not exist, too few rows, and where nothing ran.
+    """
+    if prefer not in SCHEMES:
+        raise DataError(f"--scheme must be {' or '.join(SCHEMES)}, got {prefer!r}")
+    contestants = suite(kind, columnar(dataset), seed, models)
+    laws = law_table(dataset)
+    analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
+    schemes, notes = usable_schemes(dataset)
+    options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
+    before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
+    after = evaluate(dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress)
+    both = _merged(before, after)
+    names = [candidate.name for candidate in analytic]
+    selected = {
+        scheme: select(both.observed, result.predictions, both.groups, scheme=scheme, baselines=names, seed=seed)
+        for scheme, result in both.schemes.items()
+    }
+    scheme = prefer if prefer in schemes else schemes[0]
+    won = [s for s in schemes if selected[s]["baseline"]]
+    notes += [f"under the scheme {s} the baseline {selected[s]['name']!r} beats every model" for s in won]
+    return Competition(both, tuple(analytic), tuple(contestants), selected, scheme, tuple(notes))
+
+
+def columnar(dataset: Dataset) -> Columnar:
+    """Return what the suite must know of a data set's matrix."""
+    extra = dataset.unpaired
+    known = dataset.X.columns if extra is None else extra.X.columns[extra.X.notna().all()]
+    time = "host_us" if dataset.metric == "duration_us" else f"host_{dataset.metric}"
+    return Columnar(
+        roles=dataset.recipe.roles,
+        shape_columns=tuple(map(str, known)),
+        n_rows=len(dataset),
+        host=dataset.host is not None and time in dataset.X,
+        unpaired=extra is not None,
+        host_time=time,
+    )
+
+
+def law_table(dataset: Dataset) -> pd.DataFrame:
+    """Return the analytic laws' predictions and the column ``reference``, which the fitted baselines scale.
+
+    Raises
+    ------
+    DataError
+        There is neither a host nor a roofline to scale.
+    """
+    laws = dataset.laws.reset_index(drop=True)
+    if dataset.host is not None:
+        measured = dataset.rows[f"host_{dataset.metric}"].to_numpy(np.float64)
+        return laws.assign(**{REFERENCE: measured})
+    if "roofline" in laws and laws["roofline"].notna().all():
+        return laws.assign(**{REFERENCE: laws["roofline"]})
+    raise DataError(
+        f"no baseline for {dataset.metric} on {dataset.target.name} alone: give --host, or the missing figures of the "
+        "device in a TOML file"
+    )
+
+
+def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:
+    """Return the schemes that the number of groups allows, and a note where one is left out."""
+    count = len(np.unique(dataset.groups.astype(str)))
+    if count >= 3:
+        return tuple(SCHEMES), []
+    only = f"{count} group{'s' * (count > 1)}"
+    return ("kfold",), [f"{only} only: no folds by group, so nothing is known of new groups (--group chooses others)"]
+
+
+def _merged(first: Evaluation, second: Evaluation) -> Evaluation:
+    """Return one evaluation with the candidates of both."""
+    schemes = {
+        scheme: SchemeResult(
+            scheme,
+            result.folds,
+            pd.concat([result.predictions, second[scheme].predictions], axis=1),
+            [*result.rows, *second[scheme].rows],
+        )
+        for scheme, result in first.schemes.items()
+    }
+    return Evaluation(first.observed, first.groups, (*first.names, *second.names), schemes)

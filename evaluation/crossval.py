@@ -1,0 +1,364 @@
+"""Cross-validation of a suite: every model on the same folds, out-of-fold predictions kept, failures kept as rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from ..models.base import Candidate, fit, selected_features
+from .metrics import by_group, check_targets, e_out, summarise
+from .schemes import SCHEMES, make_folds
+
+Progress = Callable[[int, int, str, float], None]
+"""Called as ``progress(done, total, label, eta_seconds)`` after every fit."""
+
+FloatArray = NDArray[np.float64]
+
+
+class LearningData(Protocol):
+    """What is needed of a data set: features, measured values, groups, identifying columns, target-only rows."""
+
+    @property
+    def X(self) -> pd.DataFrame: ...  # noqa: D102, N802
+    @property
+    def y(self) -> NDArray: ...  # noqa: D102
+    @property
+    def groups(self) -> NDArray: ...  # noqa: D102
+    @property
+    def rows(self) -> pd.DataFrame: ...  # noqa: D102
+    @property
+    def unpaired(self) -> LearningData | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SchemeResult:
+    """What one scheme found.
+
+    Attributes
+    ----------
+    scheme : str
+        ``"kfold"`` or ``"grouped"``.
+    folds : ndarray of int, shape (n,)
+        Fold in which each row was held out.
+    predictions : DataFrame of shape (n, n_models)
+        Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
+    rows : list of dict
+        One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
+        with ``space`` and ``note`` (warnings of the fits, or None).
+    """
+
+    scheme: str
+    folds: NDArray[np.int64]
+    predictions: pd.DataFrame
+    rows: list[dict[str, Any]]
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why each failed model failed."""
+        return {row["name"]: row["error"] for row in self.rows if row["error"] is not None}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Out-of-fold predictions and errors of every model under every scheme.
+
+    Attributes
+    ----------
+    observed : ndarray of shape (n,)
+        Measured values.
+    groups : ndarray of str, shape (n,)
+        Group of each row.
+    names : tuple of str
+        The candidates, in the order given.
+    schemes : dict of str to SchemeResult
+        One result per scheme.
+    """
+
+    observed: FloatArray
+    groups: NDArray
+    names: tuple[str, ...]
+    schemes: dict[str, SchemeResult]
+
+    def __getitem__(self, scheme: str) -> SchemeResult:
+        return self.schemes[scheme]
+
+    def by_group(self, scheme: str, name: str) -> pd.DataFrame:
+        """Errors of one model per group, the worst group first."""
+        return by_group(self.observed, self[scheme].predictions[name], self.groups)
+
+
+def evaluate(
+    dataset: LearningData,
+    candidates: Sequence[Candidate],
+    *,
+    schemes: Sequence[str] = SCHEMES,
+    folds: int = 10,
+    seed: int = 0,
+    jobs: int = 1,
+    budget: float | None = None,
+    progress: Progress | None = None,
+    tell_groups: Collection[str] = SCHEMES,
+) -> Evaluation:
+    """Cross-validate every candidate on the same folds.
+
+    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per numerical library.
+
+    Parameters
+    ----------
+    dataset : LearningData
+        Features, measured values and groups; ``unpaired`` rows are added to the training rows of the candidates that
+        use them, except those whose group is held out (scheme ``"grouped"``).
+    candidates : sequence of Candidate
+        Models and baselines, in the order in which the budget is spent on them.
+    schemes : sequence of {"kfold", "grouped"}
+        See `schemes.make_folds`.
+    folds, seed : int
+        Number of folds and seed of their shuffle.
+    jobs : int
+        Processes; -1 for one per core. They share the data through memory-mapped files.
+    budget : float, optional
+        Seconds after which no further fit is started; a candidate that is not through a scheme by then is left out of
+        it, with that as its error.
+    progress : callable, optional
+        Called in this process after every fit.
+    tell_groups : collection of str
+        Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
+        what is evaluated is what a final fit with groups does.
+
+    Raises
+    ------
+    DataError
+        A measured value is not positive, or there are too few rows or groups.
+    """
+    names = tuple(candidate.name for candidate in candidates)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"parameter candidates of evaluate must have different names, got {twice[0]!r} twice")
+    observed = check_targets(dataset.y, _sources(dataset))
+    fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed) for scheme in schemes}
+    shared = _Shared.of(dataset, fold_of, frozenset(tell_groups))
+    outcomes = _run(shared, candidates, jobs, budget, progress)
+    results = {
+        scheme: _collect(scheme, fold_of[scheme], observed, dataset, candidates, outcomes, budget) for scheme in schemes
+    }
+    return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The arrays every fit needs, plain so that joblib hands them to processes as memory maps."""
+
+    X: FloatArray
+    columns: list[str]
+    y: FloatArray
+    groups: NDArray
+    fold_of: dict[str, NDArray[np.int64]]
+    tell_groups: frozenset[str]
+    unpaired: tuple[FloatArray, FloatArray, NDArray] | None
+
+    @classmethod
+    def of(cls, data: LearningData, fold_of: dict[str, NDArray[np.int64]], tell_groups: frozenset[str]) -> _Shared:
+        extra, unpaired = data.unpaired, None
+        if extra is not None and len(extra.y):
+            values = extra.X.reindex(columns=data.X.columns).to_numpy(dtype=np.float64)
+            unpaired = (values, check_targets(extra.y, _sources(extra)), np.asarray(extra.groups, dtype=str))
+        return cls(
+            X=data.X.to_numpy(dtype=np.float64),
+            columns=[str(column) for column in data.X.columns],
+            y=np.asarray(data.y, dtype=np.float64),
+            groups=np.asarray(data.groups, dtype=str),
+            fold_of=fold_of,
+            tell_groups=tell_groups,
+            unpaired=unpaired,
+        )
+
+    def frame(self, values: FloatArray) -> pd.DataFrame:
+        return pd.DataFrame(values, columns=self.columns)
+
+    def training(self, scheme: str, fold: int, uses_unpaired: bool) -> tuple[FloatArray, FloatArray, NDArray]:
+        """Rows outside the fold, then the unpaired rows of groups that are not held out."""
+        train = self.fold_of[scheme] != fold
+        X, y, groups = self.X[train], self.y[train], self.groups[train]
+        if not uses_unpaired or self.unpaired is None:
+            return X, y, groups
+        extra_X, extra_y, extra_groups = self.unpaired
+        held_out = self.groups[~train] if scheme == "grouped" else []
+        keep = ~np.isin(extra_groups, held_out)
+        return np.vstack([X, extra_X[keep]]), np.r_[y, extra_y[keep]], np.r_[groups, extra_groups[keep]]
+
+
+@dataclass(frozen=True)
+class _Task:
+    candidate: Candidate
+    scheme: str
+    fold: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.scheme, self.candidate.name
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One fit: its predictions of the held-out rows, or its error."""
+
+    task: _Task
+    predicted: FloatArray | None
+    e_in: float
+    seconds: float
+    selected: int | None
+    warned: list[str]
+    error: str | None
+
+
+def _run(
+    shared: _Shared,
+    candidates: Sequence[Candidate],
+    jobs: int,
+    budget: float | None,
+    progress: Progress | None,
+) -> dict[tuple[str, str], list[_Outcome]]:
+    """Do every fit, candidate by candidate, until the budget is spent; outcomes by (scheme, name), in fold order."""
+    tasks = [
+        _Task(candidate, scheme, int(fold))
+        for candidate in candidates
+        for scheme, folds in shared.fold_of.items()
+        for fold in np.unique(folds)
+    ]
+    start = time.perf_counter()
+
+    def pending() -> Iterator[_Task]:
+        for task in tasks:
+            if budget is not None and time.perf_counter() - start >= budget:
+                return
+            yield task
+
+    outcomes: dict[tuple[str, str], list[_Outcome]] = {}
+    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
+    for done, outcome in enumerate(pool(delayed(_fit_fold)(task, shared) for task in pending()), start=1):
+        outcomes.setdefault(outcome.task.key, []).append(outcome)
+        if progress is not None:
+            remaining = (len(tasks) - done) * (time.perf_counter() - start) / done
+            left = remaining if budget is None else min(remaining, max(budget - (time.perf_counter() - start), 0.0))
+            progress(done, len(tasks), f"{outcome.task.candidate.name} ({outcome.task.scheme})", left)
+    return {key: sorted(found, key=lambda outcome: outcome.task.fold) for key, found in outcomes.items()}
+
+
+def _fit_fold(task: _Task, shared: _Shared) -> _Outcome:
+    """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
+    train = shared.fold_of[task.scheme] != task.fold
+    X, y, groups = shared.training(task.scheme, task.fold, task.candidate.uses_unpaired)
+    told = groups if task.scheme in shared.tell_groups else None
+    estimator = clone(task.candidate.estimator)
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
+        warnings.simplefilter("always")
+        try:
+            fitted = fit(estimator, shared.frame(X), y, told)
+            seconds = time.perf_counter() - start
+            predicted = _predict(fitted, shared.frame(shared.X[~train]))
+            e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))
+            used = selected_features(fitted)
+        except Exception as error:
+            return _Outcome(task, None, np.nan, time.perf_counter() - start, None, _texts(caught), _reason(error))
+    return _Outcome(task, predicted, e_in, seconds, None if used is None else len(used), _texts(caught), None)
+
+
+def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
+    predicted = np.asarray(fitted.predict(X), dtype=np.float64)
+    if predicted.shape != (len(X),):
+        raise ValueError(f"predicted an array of shape {predicted.shape} for {len(X)} rows")
+    return predicted
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return the first line of each different warning, in order of appearance."""
+    texts = [f"{item.category.__name__}: {(str(item.message).strip().splitlines() or [''])[0]}" for item in caught]
+    return list(dict.fromkeys(texts))
+
+
+def _collect(
+    scheme: str,
+    folds: NDArray[np.int64],
+    observed: FloatArray,
+    dataset: LearningData,
+    candidates: Sequence[Candidate],
+    outcomes: dict[tuple[str, str], list[_Outcome]],
+    budget: float | None,
+) -> SchemeResult:
+    """Put the folds of each candidate together."""
+    count = len(np.unique(folds))
+    predictions: dict[str, FloatArray] = {}
+    rows = []
+    for candidate in candidates:
+        found = outcomes.get((scheme, candidate.name), [])
+        predicted, error = _assemble(found, folds, count, dataset, budget)
+        if predicted is not None:
+            predictions[candidate.name] = predicted
+        selected = [outcome.selected for outcome in found if outcome.selected is not None]
+        row = summarise(
+            candidate.name,
+            observed,
+            predicted,
+            e_in=float(np.mean([outcome.e_in for outcome in found])) if predicted is not None else None,
+            features_selected=median_low(selected) if predicted is not None and selected else None,
+            features_available=dataset.X.shape[1],
+            fit_seconds=sum(outcome.seconds for outcome in found),
+            error=error,
+            space=candidate.space,
+            note=_note(found, count),
+        )
+        rows.append(row)
+    return SchemeResult(scheme, folds, pd.DataFrame(predictions, index=range(len(observed))), rows)
+
+
+def _assemble(
+    found: list[_Outcome], folds: NDArray[np.int64], count: int, dataset: LearningData, budget: float | None
+) -> tuple[FloatArray | None, str | None]:
+    """Return the out-of-fold predictions of one candidate, or why there are none."""
+    failed = [outcome for outcome in found if outcome.error is not None]
+    if failed:
+        where = "" if len(failed) == count else f" (in {len(failed)} of {count} folds)"
+        return None, f"{failed[0].error}{where}"
+    if len(found) < count:
+        return None, f"left out: the budget of {budget:g} s was spent"
+    predicted = np.empty(len(folds))
+    for outcome in found:
+        predicted[folds == outcome.task.fold] = outcome.predicted
+    bad = np.flatnonzero(~np.isfinite(predicted))
+    if len(bad):
+        sources = _sources(dataset)
+        first = f"row {bad[0]}" if sources is None else sources[bad[0]]
+        return None, f"predicted {predicted[bad[0]]} for {len(bad)} of {len(predicted)} rows (first: {first})"
+    return predicted, None
+
+
+def _note(found: list[_Outcome], count: int) -> str | None:
+    """Say which kinds of warnings the fits raised (the first of each kind), and in how many folds."""
+    first: dict[str, str] = {}
+    folds: Counter[str] = Counter()
+    for outcome in found:
+        kinds = {text.split(":")[0]: text for text in reversed(outcome.warned)}
+        folds.update(kinds.keys())
+        first = kinds | first
+    return "; ".join(f"{text} (in {folds[kind]} of {count} folds)" for kind, text in sorted(first.items())) or None
+
+
+def _sources(dataset: LearningData) -> list[str] | None:
+    return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None

@@ -1,0 +1,158 @@
+"""The model that leaves the house: fitted to all rows, with intervals, trained range, ranking and fitted baselines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from ..features.matrix import Dataset
+from ..models.base import Candidate, fit
+from .competition import REFERENCE, Competition, law_table
+from .domain import TrainedRange
+from .intervals import ConformalIntervals, cross_coverage
+from .ranking import rank
+
+LEVEL = 0.9
+"""Level of the intervals whose coverage is reported."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A model fitted to all rows, with what a prediction needs beside it.
+
+    Attributes
+    ----------
+    name, space, scheme : str
+        The candidate, the space it is fitted in, the scheme it was chosen under.
+    estimator : scikit-learn regressor
+        Fitted.
+    intervals : ConformalIntervals
+        Calibrated on the out-of-fold predictions of the scheme.
+    domain : TrainedRange
+        Of the training matrix.
+    coverage : dict
+        ``intervals`` of ``metrics.json``: for the winner of each scheme, how many rows 90 % intervals really covered.
+    ranking : list of dict
+        ``ranking`` of ``metrics.json``.
+    fitted_baselines : dict
+        Constant ratio and line, fitted to all rows, and what they scale.
+    """
+
+    name: str
+    space: str
+    scheme: str
+    estimator: Any
+    intervals: ConformalIntervals
+    domain: TrainedRange
+    coverage: dict[str, Any]
+    ranking: list[dict[str, Any]]
+    fitted_baselines: dict[str, Any]
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the part of the saved model's manifest that is about it."""
+        return {
+            "selected": self.name,
+            "space": self.space,
+            "scheme": self.scheme,
+            "intervals": self.intervals.to_dict(),
+            "domain": self.domain.to_dict(),
+            "baselines": self.fitted_baselines,
+        }
+
+
+def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Deployed:
+    """Fit the best model of the competition to all rows and calibrate its intervals.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows.
+    competition : Competition
+        Its ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated.
+    seed : int
+        Seed of the ranking.
+    """
+    scheme = competition.scheme
+    best = competition.best_model(scheme)
+    estimator = fit_all(dataset, best, scheme)
+    result = competition.evaluation[scheme]
+    intervals = ConformalIntervals(scheme).fit(dataset.y, result.predictions[best.name], dataset.groups)
+    return Deployed(
+        name=best.name,
+        space=best.space,
+        scheme=scheme,
+        estimator=estimator,
+        intervals=intervals,
+        domain=TrainedRange.of(dataset.X),
+        coverage=_coverage(dataset, competition),
+        ranking=_ranking(dataset, competition, best, estimator, seed),
+        fitted_baselines=_baselines(dataset, competition),
+    )
+
+
+def fit_all(dataset: Dataset, candidate: Candidate, scheme: str) -> Any:
+    """Return the candidate fitted to all rows as under ``scheme``: told the groups when they are left out there."""
+    X, y, groups = dataset.X, dataset.y, dataset.groups.astype(str)
+    if candidate.uses_unpaired and dataset.unpaired is not None:
+        extra = dataset.unpaired
+        X = pd.concat([X, extra.X.reindex(columns=X.columns)], ignore_index=True)
+        y, groups = np.r_[y, extra.y], np.r_[groups, extra.groups.astype(str)]
+    with threadpool_limits(limits=1):
+        return fit(clone(candidate.estimator), X, y, groups if scheme == "grouped" else None)
+
+
+def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
+    """Return the measured coverage and width of 90 % intervals around each scheme's best model."""
+    schemes = {}
+    for scheme, result in competition.evaluation.schemes.items():
+        name = competition.best_model(scheme).name
+        found = cross_coverage(
+            dataset.y, result.predictions[name], dataset.groups, result.folds, level=LEVEL, scheme=scheme
+        )
+        schemes[scheme] = {"model": name, **found._asdict()}
+    own = schemes[competition.scheme]
+    return {
+        "level": LEVEL,
+        "coverage": own["coverage"],
+        "median_relative_width": own["median_relative_width"],
+        "schemes": schemes,
+    }
+
+
+def _ranking(
+    dataset: Dataset, competition: Competition, best: Candidate, fitted: Any, seed: int
+) -> list[dict[str, Any]]:
+    """Rank features by the best model, the best least-squares model (p-values) and the forest (RSS decrease)."""
+    scheme = competition.scheme
+    errors = {row["name"]: row["e_out"] for row in competition.evaluation[scheme].rows if row["error"] is None}
+    ran = [model for model in competition.models if model.name in errors]
+    tested = [model for model in ran if model.name.startswith("OLS")]
+    others = [min(tested, key=lambda model: errors[model.name])] if tested else []
+    others += [model for model in ran if model.name == "RandomForest" and model.name != best.name]
+    models = [(best, fitted), *((model, fit_all(dataset, model, scheme)) for model in others if model is not best)]
+    rows = []
+    for model, estimator in models:
+        with threadpool_limits(limits=1):
+            found = rank(estimator, dataset.X, dataset.y, seed=seed)
+        rows += [{**row, "measure": f"{row['measure']}, {model.name}", "model": model.name} for row in found]
+    return rows
+
+
+def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:
+    laws = law_table(dataset)
+    fitted = {
+        candidate.name: clone(candidate.estimator).fit(laws[[REFERENCE]], dataset.y)
+        for candidate in competition.baselines
+        if candidate.space != "no fitting"
+    }
+    line = fitted["affine"]
+    return {
+        "reference": "host" if dataset.host is not None else "roofline",
+        "constant ratio": {"ratio": float(fitted["constant ratio"].ratio_)},
+        "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
+    }

@@ -1,0 +1,288 @@
+"""Does linear scaling hold? The evidence per kernel class (op × dtype × bound) and over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.multitest import multipletests
+
+from ..errors import DataError
+from ..features.matrix import Dataset
+from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
+from .efficiency import Efficiency, median_efficiency
+from .law_comparison import Explanation, compare_laws
+from .slopes import slope_test
+from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
+
+ALL = "all"
+CLASS_COLUMNS = ["op", "dtype_a", "bound"]
+HOST_DURATION = "host_duration_us"
+"""Column of ``Dataset.rows``: the time measured on the host (µs)."""
+
+
+@dataclass(frozen=True)
+class LawFinding:
+    """The evidence on one law in one class, and the verdict on it.
+
+    ``ratio`` is the median of t_law / t_host, NaN where the law needs a figure that is not published; ``evidence`` is
+    None there, and where there are too few rows or groups.
+    """
+
+    law: str
+    ratio: float
+    evidence: Evidence | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class ClassFinding:
+    """All that is said of one kernel class.
+
+    Attributes
+    ----------
+    op, dtype, bound : str
+        The class; each is ``"all"`` in the finding over all rows.
+    rows, groups : int
+        Pairs of host and target times, and the groups they fall into.
+    host_us : tuple of float
+        Range of the host's times (µs), 5th to 95th percentile.
+    efficiency : Efficiency
+        Median share of the peaks reached on both sides.
+    laws : tuple of LawFinding
+        One per column of ``Dataset.laws``.
+    explanations : tuple of Explanation
+        The laws, fitted ones included, by their error out of sample; empty where there are too few rows or groups.
+    members : ndarray of int
+        Row numbers of the class in the dataset.
+    """
+
+    op: str
+    dtype: str
+    bound: str
+    rows: int
+    groups: int
+    host_us: tuple[float, float]
+    efficiency: Efficiency
+    laws: tuple[LawFinding, ...]
+    explanations: tuple[Explanation, ...]
+    members: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The class in words, e.g. ``"gemm fp8 memory-bound"``."""
+        if self.op == ALL:
+            return "all rows"
+        return f"{self.op} {self.dtype} " + (f"{self.bound}-bound" if self.bound != "unknown" else "of unknown bound")
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are enough rows and groups for a verdict on any law."""
+        return any(law.evidence is not None for law in self.laws)
+
+    def law(self, name: str) -> LawFinding:
+        """Return the finding on the law of this name."""
+        return next(finding for finding in self.laws if finding.law == name)
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """The answer to 'does linear scaling hold?', with what it rests on.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The pairs that were judged.
+    classes : tuple of ClassFinding
+        The first is over all rows, the others by falling number of rows.
+    margin : float
+        What counts as the same: deviations t_target / t_law within [1 / (1 + margin), 1 + margin].
+    folds, replicates, seed : int
+        Grouped folds, bootstrap samples and the seed of both.
+    rejected : dict of str to int
+        Rows kept out in reading, by reason.
+    notes : tuple of str
+        Remarks of the readers.
+    """
+
+    dataset: Dataset
+    classes: tuple[ClassFinding, ...]
+    margin: float
+    folds: int
+    replicates: int
+    seed: int
+    rejected: dict[str, int]
+    notes: tuple[str, ...]
+
+
+def assess_scaling(
+    dataset: Dataset, *, margin: float = 0.10, folds: int = 10, replicates: int = 2000, seed: int = 0
+) -> tuple[ClassFinding, ...]:
+    """Judge every analytic law, over all rows and per kernel class.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Paired rows; ``rows`` has the columns op, dtype_a, bound and host_duration_us, ``laws`` a column of target times
+        per law, NaN where a figure it needs is not published.
+    margin : float, default=0.10
+        What counts as the same: deviations t_target / t_law within [1/1.10, 1.10].
+    folds : int, default=10
+        Grouped folds for the laws that are fitted (constant ratio, affine).
+    replicates, seed : int
+        Of the cluster bootstrap, and the seed of the folds.
+
+    Returns
+    -------
+    tuple of ClassFinding
+        The first is over all rows, the others by falling number of rows.
+
+    Raises
+    ------
+    DataError
+        If there is no host, or no law for the metric.
+
+    Notes
+    -----
+    The tests of the slopes are adjusted by Holm over the classes, law by law; that over all rows stands alone.
+    """
+    _check(dataset)
+    members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
+    evidence = [_evidence(dataset, rows, replicates, seed) for _, rows in members]
+    evidence[1:] = _adjusted(evidence[1:])
+    return tuple(
+        _finding(dataset, key, rows, found, margin, folds=folds, replicates=replicates, seed=seed)
+        for (key, rows), found in zip(members, evidence, strict=True)
+    )
+
+
+def _check(dataset: Dataset) -> None:
+    """Refuse what no law can be judged on."""
+    if dataset.host is None:
+        raise DataError("linear scaling is from one device to another: give --host and --target")
+    if dataset.laws.shape[1] == 0:
+        raise DataError(f"no law says how {dataset.metric} scales from device to device: the laws speak of duration_us")
+    if not np.isfinite(dataset.laws.to_numpy()).any():
+        why = "; ".join(dataset.report.get("laws", {}).values())
+        raise DataError(f"no law can be computed: {why or 'the figures they need are not published'}")
+
+
+def _classes(dataset: Dataset) -> Iterator[tuple[tuple[str, str, str], np.ndarray]]:
+    """Yield each kernel class and its row numbers, the largest class first."""
+    keys = dataset.rows[CLASS_COLUMNS].astype(str).reset_index(drop=True)
+    groups = keys.groupby(CLASS_COLUMNS, sort=True)
+    members = [((str(op), str(dtype), str(bound)), rows.index.to_numpy()) for (op, dtype, bound), rows in groups]
+    yield from sorted(members, key=lambda member: -len(member[1]))
+
+
+def _evidence(dataset: Dataset, members: np.ndarray, replicates: int, seed: int) -> list[Evidence | Verdict]:
+    """Return the evidence on each law in one class, or why there is none; the tests are not yet adjusted.
+
+    A law is judged on the rows it has a prediction for (a peak may not be published for some precisions).
+    """
+    laws = dataset.laws.to_numpy()[members]
+    found: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
+    patterns, pattern_of = np.unique(np.isfinite(laws), axis=1, return_inverse=True)
+    for p, defined in enumerate(patterns.T):
+        columns, rows = np.flatnonzero(pattern_of == p), members[defined]
+        if len(rows):
+            predicted = laws[np.ix_(defined, columns)]
+            evidence = _gathered(dataset.y[rows], predicted, dataset.groups[rows], replicates, seed)
+            for j, column in enumerate(columns.tolist()):
+                found[column] = evidence[j]
+    return found
+
+
+def _gathered(
+    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, replicates: int, seed: int
+) -> list[Evidence] | list[Verdict]:
+    """Return the evidence on each column of ``laws``, (n, laws) predictions in µs, from the same rows."""
+    count, level = len(np.unique(groups)), 1 - 2 * ALPHA
+    if few := too_few(len(target), count):
+        return [few] * laws.shape[1]
+    deviations = target[:, None] / laws
+    median = np.median(deviations, axis=0)
+    draws = bootstrap(lambda sample: np.median(deviations[sample], axis=0), groups, replicates=replicates, seed=seed)
+    lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
+    scatter = np.expm1(np.quantile(np.abs(np.log(deviations / median)), MOST_ROWS, axis=0))
+    found = []
+    for j, law in enumerate(laws.T):
+        test = slope_test(law, target, groups)
+        found.append(
+            Evidence(
+                rows=len(target),
+                groups=count,
+                deviation=Interval(float(median[j]), float(lower[j]), float(upper[j]), level),
+                slope=test.slope if test else None,
+                slope_p=test.p_value if test else float("nan"),
+                attenuated_slope=test.attenuated if test else float("nan"),
+                size_p=test.p_size if test else 1.0,
+                drift=_drift(law, test.slope.value) if test else 0.0,
+                scatter=float(scatter[j]),
+            )
+        )
+    return found
+
+
+def _drift(law: np.ndarray, slope: float) -> float:
+    """Return by how much the deviation changes from the middle of the class's range to its ends; 0.1 = 10 %."""
+    low, high = np.quantile(np.log(law), [0.05, 0.95])
+    return float(np.expm1(abs(slope - 1) * (high - low) / 2))
+
+
+def _adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Verdict]]:
+    """Adjust the tests for size dependence by Holm over the classes that have one, law by law."""
+    adjusted = [list(found) for found in classes]
+    for law in range(len(classes[0])):
+        tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
+        if tested:
+            p_values = multipletests([one.size_p for _, one in tested], method="holm")[1]
+            for (i, one), p in zip(tested, p_values, strict=True):
+                adjusted[i][law] = replace(one, size_p=float(p))
+    return adjusted
+
+
+def _finding(
+    dataset: Dataset,
+    key: tuple[str, str, str],
+    members: np.ndarray,
+    evidence: list[Evidence | Verdict],
+    margin: float,
+    **comparison: int,
+) -> ClassFinding:
+    """Judge the laws of one class and compare them out of sample."""
+    assert dataset.host is not None
+    rows, target = dataset.rows.iloc[members], dataset.y[members]
+    host, laws = rows[HOST_DURATION].to_numpy(dtype=float), dataset.laws.iloc[members]
+    low, high = np.quantile(host, [0.05, 0.95])
+    return ClassFinding(
+        *key,
+        rows=len(members),
+        groups=len(np.unique(dataset.groups[members])),
+        host_us=(float(low), float(high)),
+        efficiency=median_efficiency(rows, host=dataset.host, host_us=host, target=dataset.target, target_us=target),
+        laws=tuple(_judged(str(name), laws[name], host, one, margin) for name, one in zip(laws, evidence, strict=True)),
+        explanations=_explained(laws, target, host, dataset.groups[members], **comparison),
+        members=members,
+    )
+
+
+def _judged(name: str, law: pd.Series, host: np.ndarray, found: Evidence | Verdict, margin: float) -> LawFinding:
+    """Return the finding on one law; its ratio is NaN where the law has no prediction at all."""
+    ratio = (law / host).median()
+    if isinstance(found, Verdict):
+        return LawFinding(name, float(ratio), None, found)
+    return LawFinding(name, float(ratio), found, judge(found, margin))
+
+
+def _explained(
+    laws: pd.DataFrame, target: np.ndarray, host: np.ndarray, groups: np.ndarray, **comparison: int
+) -> tuple[Explanation, ...]:
+    """Compare the laws that have predictions, on the rows where they all have one; empty where these are too few."""
+    known = laws.dropna(axis=1, how="all")
+    rows = known.notna().all(axis=1).to_numpy()
+    if too_few(int(rows.sum()), len(np.unique(groups[rows]))):
+        return ()
+    return compare_laws(target[rows], host[rows], known[rows], groups[rows], **comparison)

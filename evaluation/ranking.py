@@ -1,0 +1,175 @@
+"""Which features matter to a fitted model: p-values, decrease of the RSS, permutation importance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from ..models.base import Candidate, fit, p_values
+from .metrics import ape, finite
+
+P_VALUE: Final = "p-value"
+RSS: Final = "RSS decrease (%)"
+PERMUTATION: Final = "permutation (points of MAPE)"
+SIGNIFICANT: Final = 0.05
+"""Features with a larger p-value are not told from noise."""
+
+_WRAPPED = ("regressor_", "estimator_", "best_estimator_")
+
+FloatArray = NDArray[np.float64]
+
+
+def rank(
+    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+) -> list[dict[str, Any]]:
+    """Rank the features of a fitted model by every measure that the model allows.
+
+    Parameters
+    ----------
+    fitted : fitted regressor
+        Looked into through pipelines and wrappers.
+    X : DataFrame of shape (n, p)
+        Rows to permute features in.
+    y : array-like of shape (n,)
+        Measured values, > 0.
+    repeats, seed, max_rows : int
+        Of the permutation importance.
+
+    Returns
+    -------
+    list of dict
+        JSON-ready rows ``feature``, ``measure``, ``value``, ``significant`` (p <= 0.05; None for other measures); the
+        measures one after the other, the most important feature of each first.
+    """
+    return [
+        *_table(P_VALUE, p_values(fitted) or {}),
+        *_table(RSS, rss_decrease(fitted)),
+        *_table(PERMUTATION, permutation_importance(fitted, X, y, repeats=repeats, seed=seed, max_rows=max_rows)),
+    ]
+
+
+def rank_held_out(
+    candidate: Candidate,
+    X: pd.DataFrame,
+    y: ArrayLike,
+    folds: ArrayLike,
+    *,
+    groups: NDArray | None = None,
+    repeats: int = 5,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Rank features by permutation importance on held-out rows: one fit per fold, increases averaged over rows.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        Fitted anew without each fold.
+    X, y, groups
+        As for a fit.
+    folds : array-like of shape (n,)
+        Fold of each row.
+    repeats, seed : int
+        Permutations per feature and fold, and their seed.
+    """
+    target, fold_of = np.asarray(y, dtype=np.float64), np.asarray(folds)
+    total = np.zeros(X.shape[1])
+    for number in np.unique(fold_of):
+        train, test = fold_of != number, fold_of == number
+        told = None if groups is None else groups[train]
+        fitted = fit(clone(candidate.estimator), X.loc[train].reset_index(drop=True), target[train], told)
+        increase = permutation_importance(fitted, X.loc[test], target[test], repeats=repeats, seed=seed + int(number))
+        total += test.sum() * np.array(list(increase.values()))
+    return _table(PERMUTATION, dict(zip(map(str, X.columns), total / len(target), strict=True)))
+
+
+def permutation_importance(
+    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+) -> dict[str, float]:
+    """Mean increase of the MAPE, in percentage points, when a feature's values are shuffled among the rows.
+
+    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section 10): a small value
+    does not mean that a feature is useless on its own.
+
+    Parameters
+    ----------
+    fitted : fitted regressor
+        Predicts from a DataFrame.
+    X, y
+        Rows and their measured values, > 0.
+    repeats, seed : int
+        Shuffles per feature, and their seed; the values of a feature do not depend on the other features' shuffles.
+    max_rows : int
+        Of more rows a sample of this many is used.
+    """
+    target = np.asarray(y, dtype=np.float64)
+    if len(target) > max_rows:
+        kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
+        X, target = X.iloc[kept], target[kept]
+    baseline = ape(target, fitted.predict(X)).mean()
+    columns = list(X.columns)
+    increase = {}
+    for number, column in enumerate(columns):
+        rng = np.random.default_rng([seed, number])
+        shuffled = X.copy()
+        values = X[column].to_numpy()
+        errors = []
+        for _ in range(repeats):
+            shuffled[column] = rng.permutation(values)
+            errors.append(ape(target, fitted.predict(shuffled)).mean())
+        increase[str(column)] = float(np.mean(errors) - baseline)
+    return increase
+
+
+def rss_decrease(fitted: Any) -> dict[str, float]:
+    """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
+
+    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
+    which sum to 1; empty for a model that has none.
+    """
+    names: list[str] = []
+    for layer in _layers(fitted):
+        names = _names(layer) or names
+        values = getattr(layer, "feature_importances_", None)
+        if values is not None and len(values) == len(names):
+            return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
+    return {}
+
+
+def _layers(fitted: Any) -> Iterator[Any]:
+    """Yield an estimator and what it wraps, from the outside in."""
+    seen: set[int] = set()
+    while fitted is not None and id(fitted) not in seen:
+        seen.add(id(fitted))
+        yield fitted
+        steps = getattr(fitted, "steps", None)
+        inner = [getattr(fitted, name, None) for name in _WRAPPED]
+        fitted = steps[-1][1] if steps else next((found for found in inner if found is not None), None)
+
+
+def _names(layer: Any) -> list[str]:
+    """Return the features an estimator works on: those it selected, else those it was given."""
+    if (selected := getattr(layer, "selected_features_", None)) is not None:
+        return [str(name) for name in selected]
+    if (given := getattr(layer, "feature_names_in_", None)) is not None:
+        return [str(name) for name in given]
+    return []
+
+
+def _table(measure: str, values: dict[str, float]) -> list[dict[str, Any]]:
+    """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
+    ascending = measure == P_VALUE
+    ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
+    return [
+        {
+            "feature": name,
+            "measure": measure,
+            "value": finite(value),
+            "significant": bool(value <= SIGNIFICANT) if measure == P_VALUE else None,
+        }
+        for name, value in ordered
+    ]

@@ -1,0 +1,207 @@
+"""The best model of a suite and its honest error: what choosing the smallest of many errors costs is taken back.
+
+The smallest E_out of the table is too good to be true, because the same rows chose the model and scored it. BBC-CV
+corrects it without fitting anything again: on each bootstrap sample of the out-of-fold errors the best model is chosen,
+and its error on the rows that the sample left out is what the choice is worth.
+
+References
+----------
+Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and accurate
+cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ..errors import FlopcastError
+from .cluster_bootstrap import percentile_interval
+from .metrics import THRESHOLDS, ape
+
+METHOD: Final = "BBC-CV (Tsamardinos, Greasidou & Borboudakis 2018)"
+_WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
+_CHUNK: Final = 100  # bootstrap samples held in memory at a time
+
+FloatArray = NDArray[np.float64]
+
+
+def select(
+    observed: ArrayLike,
+    predictions: pd.DataFrame,
+    groups: ArrayLike,
+    *,
+    scheme: str,
+    baselines: Collection[str] = (),
+    replicates: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Choose the model with the smallest E_out and say how good the choice really is.
+
+    Parameters
+    ----------
+    observed : array-like of shape (n,)
+        Measured values.
+    predictions : DataFrame of shape (n, n_models)
+        Out-of-fold predictions of the models that ran, baselines included.
+    groups : array-like of shape (n,)
+        Group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise rows.
+    scheme : {"kfold", "grouped"}
+        Scheme of the predictions.
+    baselines : collection of str
+        Names of the analytic baselines among the columns; they compete like any other model.
+    replicates : int
+        Bootstrap samples.
+    level : float
+        Level of the interval.
+    seed : int
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    dict
+        The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic baseline won);
+        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, the uncorrected minimum; ``interval`` of
+        ``e_out`` (expanded percentile bootstrap, shifted by the correction); ``within``, every model whose E_out lies
+        below the interval's upper end; ``tied``, those of them whose difference to the best is not told from zero by
+        the paired bootstrap; ``picked``, how often each model was the best of a sample, percent; ``statement`` in
+        words; and ``method``, ``resampled``, ``units``, ``replicates``, ``level``.
+
+    Raises
+    ------
+    FlopcastError
+        No model ran, or there are fewer than two groups to resample.
+    """
+    if predictions.shape[1] == 0:
+        raise FlopcastError("no model ran, so none can be selected: see the error of each, or raise --budget")
+    errors = np.column_stack([ape(observed, predictions[name]) for name in predictions.columns])
+    errors = np.minimum(errors, _WORST)
+    clusters = np.asarray(groups) if scheme == "grouped" else np.arange(len(errors))
+    code = np.unique(clusters, return_inverse=True)[1]
+    units, resampled = int(code.max()) + 1, "groups" if scheme == "grouped" else "rows"
+    if units < 2:
+        raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
+    with threadpool_limits(limits=1):
+        draws = _bootstrap(errors, code, replicates, seed)
+    names = [str(name) for name in predictions.columns]
+    table = errors.mean(axis=0)
+    best = int(np.argmin(table))
+    honest = float(draws.held_out.mean_error)
+    lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
+    shift = honest - table[best]
+    interval = [max(float(lower + shift), 0.0), float(upper + shift)]
+    within = [names[i] for i in np.argsort(table, kind="stable") if i == best or table[i] <= interval[1]]
+    tied = [name for name in within if _tied(draws.in_bag, names.index(name), best, units, level)]
+    return {
+        "name": names[best],
+        "baseline": names[best] in baselines,
+        "e_out": honest,
+        "ir": draws.held_out.inliers,
+        "e_out_table": float(table[best]),
+        "interval": interval,
+        "within": within,
+        "tied": tied,
+        "picked": _shares(draws.chosen, names),
+        "statement": _statement(names[best], honest, interval, level, tied, names[best] in baselines),
+        "method": METHOD,
+        "resampled": resampled,
+        "units": units,
+        "replicates": replicates,
+        "level": level,
+    }
+
+
+class _HeldOut:
+    """Running sums over the rows that each bootstrap sample left out, of the model chosen on the sample."""
+
+    def __init__(self) -> None:
+        self.rows, self.errors, self.hits = 0.0, 0.0, np.zeros(len(THRESHOLDS))
+
+    def add(self, rows: float, errors: float, hits: FloatArray) -> None:
+        self.rows += rows
+        self.errors += errors
+        self.hits += hits
+
+    @property
+    def mean_error(self) -> float:
+        """APE averaged over all left-out rows of all samples (a mean of means would favour small groups)."""
+        return self.errors / self.rows
+
+    @property
+    def inliers(self) -> dict[str, float]:
+        return {str(limit): float(100.0 * hit / self.rows) for limit, hit in zip(THRESHOLDS, self.hits, strict=True)}
+
+
+class _Draws:
+    """What the bootstrap saw: E_out of each model on each sample, the model chosen, and the left-out rows' verdict."""
+
+    def __init__(self, in_bag: FloatArray, chosen: NDArray[np.intp], held_out: _HeldOut) -> None:
+        self.in_bag, self.chosen, self.held_out = in_bag, chosen, held_out
+
+
+def _bootstrap(errors: FloatArray, code: NDArray[np.intp], replicates: int, seed: int) -> _Draws:
+    """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
+    sizes = np.bincount(code).astype(np.float64)
+    sums = _cluster_sums(errors, code)
+    in_bag, chosen, held_out = [], [], _HeldOut()
+    hits: dict[int, FloatArray] = {}
+    for counts in _cluster_counts(len(sizes), replicates, seed):
+        means = (counts @ sums) / (counts @ sizes)[:, None]
+        left_out = (counts == 0).astype(np.float64)
+        best = np.argmin(means, axis=1)
+        for model in np.unique(best):
+            if model not in hits:
+                inside = errors[:, [model]] <= np.asarray(THRESHOLDS)
+                hits[int(model)] = _cluster_sums(inside.astype(np.float64), code)
+            weight = left_out[best == model].sum(axis=0)
+            held_out.add(weight @ sizes, weight @ sums[:, model], weight @ hits[int(model)])
+        in_bag.append(means)
+        chosen.append(best)
+    return _Draws(np.concatenate(in_bag), np.concatenate(chosen), held_out)
+
+
+def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
+    order = np.argsort(code, kind="stable")
+    return np.add.reduceat(values[order], np.r_[0, np.cumsum(np.bincount(code))[:-1]], axis=0)
+
+
+def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[FloatArray]:
+    """Yield how often each cluster was drawn (samples × clusters), some samples at a time; none holds all clusters."""
+    rng = np.random.default_rng(seed)
+    done = 0
+    while done < replicates:
+        draws = rng.integers(clusters, size=(min(_CHUNK, replicates - done), clusters))
+        flat = draws + clusters * np.arange(len(draws))[:, None]
+        counts = np.bincount(flat.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
+        counts = counts[(counts == 0).any(axis=1)]
+        done += len(counts)
+        if len(counts):
+            yield counts
+
+
+def _tied(in_bag: FloatArray, model: int, best: int, units: int, level: float) -> bool:
+    """Whether zero lies in the interval of the difference in E_out, both models resampled together."""
+    if model == best:
+        return True
+    lower, _ = percentile_interval(in_bag[:, model] - in_bag[:, best], units, level=level)
+    return bool(lower <= 0)
+
+
+def _shares(chosen: NDArray[np.intp], names: list[str]) -> dict[str, float]:
+    return {names[i]: 100.0 * count / len(chosen) for i, count in Counter(chosen.tolist()).most_common()}
+
+
+def _statement(name: str, error: float, interval: list[float], level: float, tied: list[str], baseline: bool) -> str:
+    text = f"{name}: {error:.1f} % [{interval[0]:.1f}, {interval[1]:.1f}] at {100 * level:g} % confidence"
+    if baseline:
+        text += "; an analytic baseline beats every fitted model"
+    if len(tied) > 1:
+        text += f"; a coin toss between {', '.join(tied[:-1])} and {tied[-1]}"
+    return text

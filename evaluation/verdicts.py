@@ -1,0 +1,180 @@
+"""The decision rule of ``validate``: from the evidence on one law in one kernel class to a verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log
+
+MIN_ROWS = 10
+"""Fewer rows carry no slope and no scatter worth a sentence."""
+
+MIN_GROUPS = 4
+"""With G groups even the whole range of the group medians covers the true median with 1 - 2·0.5^G only: 75 % for three
+groups, 87.5 % for four. Below four no interval of 90 % comes near to what it says."""
+
+MOST_ROWS = 2 / 3
+"""The share of rows that 'most rows' means; for a normal distribution its half-width is one standard deviation."""
+
+ALPHA = 0.05
+"""Level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA."""
+
+
+class Outcome(StrEnum):
+    """What can be said of a law; the value is the stable key of validation.json."""
+
+    HOLDS = "holds"
+    CORRECTED = "holds with a correction"
+    SIZE = "fails: depends on size"
+    SCATTER = "fails: scatters"
+    UNDECIDED = "undecided"
+    TOO_FEW = "too few data"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its two-sided confidence interval of the given level."""
+
+    value: float
+    lower: float
+    upper: float
+    level: float
+
+    def inside(self, lower: float, upper: float) -> bool:
+        """Return whether the whole interval lies within [lower, upper]."""
+        return lower <= self.lower and self.upper <= upper
+
+    def excludes(self, value: float) -> bool:
+        """Return whether ``value`` lies outside the interval."""
+        return not self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.lower:.2f}, {self.upper:.2f}]"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the rows of one kernel class say about one law; the deviation of a row is t_target / t_law.
+
+    Attributes
+    ----------
+    rows, groups : int
+        How many rows, in how many groups.
+    deviation : Interval
+        Median deviation with its cluster-bootstrap interval of level 1 - 2·ALPHA: the correction c.
+    slope : Interval or None
+        Slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a law with one ratio
+        (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary.
+    slope_p : float
+        p-value of slope = 1; NaN without a slope.
+    attenuated_slope : float
+        The slope a perfect law would show with noisy host times (`slopes.NOISE`); NaN without a slope.
+    size_p : float
+        p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by Holm over classes.
+    drift : float
+        Fold change of the deviation, by the slope, between the middle and either end of the class's range of times
+        (5th to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right.
+    scatter : float
+        Half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %.
+    """
+
+    rows: int
+    groups: int
+    deviation: Interval
+    slope: Interval | None
+    slope_p: float
+    attenuated_slope: float
+    size_p: float
+    drift: float
+    scatter: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An outcome and the sentence that carries its figures."""
+
+    outcome: Outcome
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def too_few(rows: int, groups: int) -> Verdict | None:
+    """Return the verdict 'too few data' with its reason, or None where there are enough."""
+    found = {"rows": (rows, MIN_ROWS), "groups": (groups, MIN_GROUPS)}
+    missing = [f"{count} of the {least} {name}" for name, (count, least) in found.items() if count < least]
+    return Verdict(Outcome.TOO_FEW, f"too few data ({' and '.join(missing)} needed)") if missing else None
+
+
+UNKNOWN = Verdict(Outcome.UNKNOWN, "not known: the law needs a figure that is not published")
+"""Of a law without a prediction."""
+
+
+def judge(evidence: Evidence, margin: float) -> Verdict:
+    """Apply the decision rule.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Of one law in one class.
+    margin : float
+        What 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log, so that exchanging host and
+        target gives the same verdict.
+
+    Returns
+    -------
+    Verdict
+        The first line that applies, of:
+
+        ========== ============= ============== ===================================== ==========================
+        large      slope ≠ 1     most rows      interval of the median deviation c    verdict
+        drift      shown         within margin
+        (> margin) (size_p)      of c
+        ========== ============= ============== ===================================== ==========================
+        *fewer than 10 rows or 4 groups*                                              too few data
+        yes        yes                                                                fails: depends on size
+        any        any           no                                                   fails: scatters
+        yes        no            yes                                                  undecided (slope)
+        no         any           yes            inside the margins                    holds
+        no         any           yes            excludes 1, half-width within margin  holds with a correction of c
+        no         any           yes            else                                  undecided (median)
+        ========== ============= ============== ===================================== ==========================
+
+    Notes
+    -----
+    *Holds* is a claim of equivalence, not the absence of a difference: two one-sided tests at `ALPHA` reject 'c is off
+    by more than the margin' exactly when the interval of level 1 - 2·`ALPHA` lies inside the margins [1]_, [2]_. It is
+    a claim about the class's middle; the share of rows within the margin and the drift guard the rest of the class.
+    A slope other than 1 counts only if it moves the ends of the class's range by more than the margin, and is shown:
+    p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign (see `slopes`).
+    Drift and scatter are point estimates, descriptions of the rows at hand. The equivalence claims of several classes
+    are not adjusted for each other: each class's claim is wrong with probability `ALPHA` at most, on its own.
+
+    References
+    ----------
+    .. [1] D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing
+       the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15(6), 1987.
+    .. [2] D. Lakens, "Equivalence tests", Social Psychological and Personality Science 8(4), 2017.
+    """
+    if verdict := too_few(evidence.rows, evidence.groups):
+        return verdict
+    c, slope = evidence.deviation, evidence.slope
+    large_drift = evidence.drift > margin
+    if large_drift and evidence.size_p < ALPHA:
+        return Verdict(Outcome.SIZE, f"fails: depends on size (slope {slope})")
+    if evidence.scatter > margin:
+        return Verdict(Outcome.SCATTER, f"fails: scatters by {100 * evidence.scatter:.1f} % around {c}")
+    if large_drift:
+        return Verdict(Outcome.UNDECIDED, f"undecided (slope {slope})")
+    if c.inside(1 / (1 + margin), 1 + margin):
+        return Verdict(Outcome.HOLDS, f"holds ({c})")
+    if c.excludes(1) and _half_width(c) <= log(1 + margin):
+        return Verdict(Outcome.CORRECTED, f"holds with a correction of {c}")
+    return Verdict(Outcome.UNDECIDED, f"undecided (median {c})")
+
+
+def _half_width(interval: Interval) -> float:
+    """Return half the width of the interval in log."""
+    return (log(interval.upper) - log(interval.lower)) / 2

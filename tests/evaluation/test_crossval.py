@@ -1,0 +1,209 @@
+"""Cross-validation: no row predicts itself, failures stay visible, jobs and order change nothing."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.errors import DataError
+from flopcast.evaluation.crossval import evaluate
+from flopcast.models.base import Candidate
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+
+@dataclass(frozen=True)
+class Data:
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: np.ndarray
+    rows: pd.DataFrame
+    unpaired: Data | None = None
+
+
+class Spy(RegressorMixin, BaseEstimator):
+    """Predicts 1 and calls ``seen(X, y, groups)`` at each fit."""
+
+    def __init__(
+        self, seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarray] | None = None
+    ) -> None:
+        self.seen = seen
+        self.then = then
+
+    def __sklearn_clone__(self) -> Spy:
+        return self
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Spy:
+        if self.seen is not None:
+            self.seen(X, y, groups)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.ones(len(X)) if self.then is None else self.then(len(X))
+
+
+def make_data(n: int = 60, groups: int = 12, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"work": rng.uniform(1, 10, n), "size": rng.uniform(1, 5, n), "row": np.arange(n, dtype=float)})
+    y = 2.0 + 3.0 * X["work"].to_numpy() + rng.uniform(0, 0.5, n)
+    names = np.array([f"g{i % groups:02d}" for i in range(n)])
+    return Data(X, y, names, pd.DataFrame({"source": [f"a.csv:{i + 2}" for i in range(n)]}))
+
+
+def spy(seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarray] | None = None) -> Candidate:
+    return Candidate("Spy", Spy(seen, then), "no fitting")
+
+
+def test_predictions_are_those_of_the_other_folds() -> None:
+    data = make_data()
+    result = evaluate(data, [Candidate("OLS", LinearRegression(), "measured time")])
+    for scheme in ("kfold", "grouped"):
+        folds, predictions = result[scheme].folds, result[scheme].predictions["OLS"].to_numpy()
+        for fold in range(10):
+            train = folds != fold
+            expected = LinearRegression().fit(data.X[train], data.y[train]).predict(data.X[~train])
+            assert predictions[~train] == pytest.approx(expected)
+        row = result[scheme].rows[0]
+        assert row["e_out"] == pytest.approx(np.mean(100 * np.abs(predictions - data.y) / data.y))
+        assert 0 < row["e_in"] < row["e_out"] < 5
+        assert (row["error"], row["note"], row["features_available"]) == (None, None, 3)
+        assert result[scheme].errors == {}
+    table = result.by_group("grouped", "OLS")
+    assert table["rows"].sum() == 60
+    assert set(table["group"]) == set(data.groups)
+
+
+def test_a_nearest_neighbour_has_no_training_error() -> None:
+    row = evaluate(make_data(), [Candidate("kNN", KNeighborsRegressor(1), "measured time")])["kfold"].rows[0]
+    assert row["e_in"] == 0.0
+    assert row["e_out"] > 1.0
+
+
+def test_jobs_change_nothing() -> None:
+    data = make_data(n=4000, groups=40)  # large enough for joblib to map the arrays into memory
+    data = Data(
+        data.X.assign(**{f"x{i}": data.X["work"] ** (i / 10) for i in range(40)}), data.y, data.groups, data.rows
+    )
+    candidates = [
+        Candidate("RandomForest", RandomForestRegressor(2, max_depth=3, random_state=0), "measured time"),
+        Candidate("OLS", LinearRegression(), "measured time"),
+    ]
+    one, two = (evaluate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"] for jobs in (1, 2))
+    assert one.predictions.columns.tolist() == ["RandomForest", "OLS"]
+    assert one.predictions.to_numpy().tobytes() == two.predictions.to_numpy().tobytes()
+    for first, second in zip(one.rows, two.rows, strict=True):
+        assert first | {"fit_seconds": 0} == second | {"fit_seconds": 0}
+
+
+def test_a_model_that_fails_is_a_row_with_its_reason() -> None:
+    calls = []
+
+    def fail_once(X: Any, y: Any, groups: Any) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise ArithmeticError("singular matrix\nin detail")
+
+    good = Candidate("OLS", LinearRegression(), "measured time")
+    result = evaluate(make_data(), [spy(fail_once), good], schemes=["kfold"])["kfold"]
+    assert result.errors == {"Spy": "ArithmeticError: singular matrix (in 1 of 10 folds)"}
+    assert [row["name"] for row in result.rows] == ["Spy", "OLS"]
+    assert result.rows[0]["e_out"] is None
+    assert list(result.predictions) == ["OLS"]
+
+
+def test_nan_predictions_are_an_error_and_negative_ones_are_counted() -> None:
+    def one_nan(n: int) -> np.ndarray:
+        return np.where(np.arange(n) == 0, np.nan, 1.0)
+
+    result = evaluate(make_data(), [spy(then=one_nan)], schemes=["kfold"])["kfold"]
+    assert result.errors["Spy"].startswith("predicted nan for 10 of 60 rows (first: a.csv:")
+    row = evaluate(make_data(), [spy(then=lambda n: np.full(n, -1.0))], schemes=["kfold"])["kfold"].rows[0]
+    assert row["nonpositive"] == 60
+    assert row["e_out"] > 100
+    assert row["error"] is None
+    wrong = evaluate(make_data(), [spy(then=lambda n: np.ones((n, 2)))], schemes=["kfold"])["kfold"]
+    assert "shape (6, 2) for 6 rows" in wrong.errors["Spy"]
+
+
+def test_warnings_of_fits_become_a_note() -> None:
+    def warn(X: Any, y: Any, groups: Any) -> None:
+        warnings.warn("did not converge\nat all", ConvergenceWarning, stacklevel=1)
+        warnings.warn("did not converge again", ConvergenceWarning, stacklevel=1)
+
+    row = evaluate(make_data(), [spy(warn)], schemes=["kfold"])["kfold"].rows[0]
+    assert row["note"] == "ConvergenceWarning: did not converge (in 10 of 10 folds)"
+
+
+def test_models_are_told_the_groups_where_asked() -> None:
+    told = {"kfold": [], "grouped": []}
+    data = make_data()
+    for scheme, found in told.items():
+        evaluate(data, [spy(lambda X, y, g, f=found: f.append(g))], schemes=[scheme], tell_groups=["grouped"])
+    assert all(groups is None for groups in told["kfold"])
+    assert all(len(groups) < 60 for groups in told["grouped"])
+
+
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(scheme: str) -> None:
+    data = make_data(n=40, groups=4)
+    extra = Data(
+        pd.DataFrame({"row": [100.0, 101.0], "size": [1.0, 2.0]}),
+        np.array([5.0, 6.0]),
+        np.array(["g00", "other"]),
+        pd.DataFrame({"source": ["b.csv:2", "b.csv:3"]}),
+    )
+    data = Data(data.X, data.y, data.groups, data.rows, extra)
+    fits: list[tuple[pd.DataFrame, np.ndarray, np.ndarray]] = []
+    plain: list[int] = []
+    candidates = [
+        Candidate("paired", Spy(lambda X, y, g: plain.append(len(X))), "no fitting"),
+        Candidate("all", Spy(lambda X, y, g: fits.append((X, y, g))), "no fitting", uses_unpaired=True),
+    ]
+    evaluate(data, candidates, schemes=[scheme])
+    assert set(plain) == {36 if scheme == "kfold" else 30}
+    for X, y, groups in fits:
+        assert list(X.columns) == ["work", "size", "row"]
+        assert len(X) == len(y) == len(groups)
+        held_out = set(data.groups) - set(groups[X["row"] < 100])
+        present = X.loc[X["row"] >= 100]
+        assert present["work"].isna().all()
+        assert present["row"].tolist() == ([101.0] if scheme == "grouped" and "g00" in held_out else [100.0, 101.0])
+        assert y[-1] == 6.0
+    assert len(fits) == (10 if scheme == "kfold" else 4)
+
+
+def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
+    slow = spy(lambda X, y, g: time.sleep(0.06))
+    last = Candidate("OLS", LinearRegression(), "measured time")
+    result = evaluate(make_data(), [slow, last], schemes=["kfold"], folds=2, budget=0.05)["kfold"]
+    assert result.errors == dict.fromkeys(("Spy", "OLS"), "left out: the budget of 0.05 s was spent")
+    result = evaluate(make_data(), [slow, last], schemes=["kfold"], folds=2, budget=0.1)["kfold"]
+    assert list(result.errors) == ["OLS"]
+    assert list(result.predictions) == ["Spy"]
+
+
+def test_progress_counts_every_fit() -> None:
+    seen: list[tuple[int, int, str, float]] = []
+    evaluate(make_data(), [spy()], folds=5, progress=lambda *call: seen.append(call))
+    assert [call[:2] for call in seen] == [(i, 10) for i in range(1, 11)]
+    assert {call[2] for call in seen} == {"Spy (kfold)", "Spy (grouped)"}
+    assert seen[-1][3] == 0.0
+    assert all(call[3] >= 0 for call in seen)
+
+
+def test_what_cannot_be_evaluated_is_refused() -> None:
+    data = make_data()
+    data.y[3] = 0.0
+    with pytest.raises(DataError, match=r"a.csv:5: the measured value is 0"):
+        evaluate(data, [spy()])
+    with pytest.raises(ValueError, match="different names, got 'Spy' twice"):
+        evaluate(make_data(), [spy(), spy()])

@@ -1,0 +1,109 @@
+"""The trained range: who leaves it, by which feature, how far, in words and numbers."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.errors import DataError
+from flopcast.evaluation.domain import WIDENING, TrainedRange
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TRAINING = pd.DataFrame(
+    {
+        "log2.m": [0.0, 5.0, 12.0],
+        "host_us": [4.0, 10.0, 40.0],
+        "balance": [-1.0, 0.0, 3.0],
+        "dtype=fp8": [1.0, 1.0, 1.0],
+        "dtype=fp4": [0.0, 0.0, 0.0],
+        "hint": [np.nan, 1.0, 2.0],
+    }
+)
+RANGE = TrainedRange.of(TRAINING)
+
+
+def query(**changed: float) -> pd.DataFrame:
+    return TRAINING.iloc[[1]].assign(**changed)
+
+
+def test_the_training_rows_lie_inside() -> None:
+    check = RANGE.check(TRAINING)
+    assert not check.extrapolated.any()
+    assert check.reason == ["", "", ""]
+    assert check.distance.tolist() == [0, 0, 0]
+    assert check.widening.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "distance", "reason"),
+    [
+        ({"log2.m": 14.0}, 2.0, "log2.m is 2^14.0, trained to 2^12.0 (4.0x beyond)"),
+        ({"log2.m": -1.0}, 1.0, "log2.m is 2^-1.0, trained from 2^0.0 (2.0x below)"),
+        ({"host_us": 320.0}, 3.0, "host_us is 320, trained to 40 (8.0x beyond)"),
+        ({"host_us": 1.0}, 2.0, "host_us is 1, trained from 4 (4.0x below)"),
+        ({"host_us": 0.0}, 20.0, "host_us is 0, trained from 4 (0.1 spans below)"),
+        ({"balance": 5.0}, 0.5, "balance is 5, trained to 3 (0.5 spans beyond)"),
+        ({"balance": -5.0}, 1.0, "balance is -5, trained from -1 (1.0 spans below)"),
+        ({"dtype=fp8": 0.0}, 1.0, "dtype=fp8 is 0, trained only at 1 (1.0 spans below)"),
+        ({"dtype=fp4": 1.0}, 1.0, "dtype=fp4 never occurred in training"),
+        ({"host_us": np.nan}, 1.0, "host_us is missing, trained always with a value"),
+        ({"hint": np.nan}, 0.0, ""),
+    ],
+)
+def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: float, reason: str) -> None:
+    check = RANGE.check(query(**changed))
+    assert check.extrapolated.tolist() == [distance > 0]
+    assert check.distance == pytest.approx([distance])
+    assert check.widening == pytest.approx([1 + WIDENING * distance])
+    assert check.reason == [reason]
+
+
+def test_the_worst_three_are_named_first() -> None:
+    rows = pd.concat([query(), query(**{"log2.m": 13.0, "host_us": 160.0, "balance": 15.0, "dtype=fp4": 0.5})])
+    check = RANGE.check(rows[rows.columns[::-1]].assign(more=1.0))
+    assert check.extrapolated.tolist() == [False, True]
+    assert [text.split(" ")[0] for text in check.reason[1].split("; ")] == ["balance", "host_us", "log2.m"]
+
+
+@given(beyond=st.floats(0, 30), more=st.floats(0, 10))
+@settings(deadline=None, derandomize=True, max_examples=50)
+def test_the_widening_grows_with_the_distance(beyond: float, more: float) -> None:
+    near, far = (RANGE.check(query(host_us=40.0 * 2**doublings)) for doublings in (beyond, beyond + more))
+    assert 1 <= near.widening[0] <= far.widening[0]
+
+
+def test_json_round_trip() -> None:
+    training = TRAINING.assign(never=np.nan)
+    again = TrainedRange.from_dict(json.loads(json.dumps(TrainedRange.of(training).to_dict(), allow_nan=False)))
+    rows = training.assign(host_us=[1.0, 100.0, 20.0], never=[1.0, np.nan, 2.0])
+    assert again.names == tuple(training.columns)
+    assert again.check(rows).reason == TrainedRange.of(training).check(rows).reason
+
+
+def test_missing_features_are_named() -> None:
+    with pytest.raises(DataError, match="features that are missing: host_us, hint"):
+        RANGE.check(TRAINING.drop(columns=["host_us", "hint"]))
+    wide = pd.DataFrame(np.ones((1, 8)), columns=[f"x{i}" for i in range(8)])
+    with pytest.raises(DataError, match="x0, x1, x2, x3, x4 and 3 more"):
+        TrainedRange.of(wide).check(wide[[]])
+    with pytest.raises(DataError, match="at least one row"):
+        TrainedRange.of(TRAINING.iloc[:0])
+
+
+@pytest.mark.long
+def test_hundred_thousand_rows_in_two_seconds() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"log2.x{i}" if i % 2 else f"x{i}" for i in range(80)]
+    trained = TrainedRange.of(pd.DataFrame(rng.uniform(1, 10, (500, 80)), columns=names))
+    rows = pd.DataFrame(rng.uniform(1, 12, (100_000, 80)), columns=names)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        check = trained.check(rows)
+        seconds.append(time.perf_counter() - start)
+    assert check.extrapolated.mean() > 0.9
+    assert min(seconds) < 2

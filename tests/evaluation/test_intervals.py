@@ -1,0 +1,197 @@
+"""Intervals: the conformal quantile where rows are independent, honest coverage of new groups where they are not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from flopcast.errors import DataError
+from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, cross_coverage
+from flopcast.evaluation.schemes import make_folds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])
+
+
+def grouped_errors(seed: int, shift: float = 0.0, spread: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Log errors of 16 groups: each its own shift (in within-group standard deviations) and log-normal spread."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(16), rng.permutation(SIZES))
+    errors = shift * rng.standard_normal(16)[groups]
+    errors += np.exp(spread * rng.standard_normal(16))[groups] * rng.standard_normal(len(groups))
+    return 0.05 * errors, groups
+
+
+def fitted(seed: int = 0, scheme: str = "grouped") -> ConformalIntervals:
+    errors, groups = grouped_errors(seed, shift=1)
+    return ConformalIntervals(scheme).fit(np.exp(errors), np.ones(len(errors)), groups)
+
+
+def test_independent_rows_get_the_conformal_quantile() -> None:
+    """With errors of +-0.01 ... +-0.50 the radius at 90 % is the ceil(0.9 * 101)-th score of 100."""
+    sizes = np.repeat(np.arange(1, 51), 2) / 100
+    errors = sizes * np.tile([1, -1], 50)
+    intervals = ConformalIntervals("kfold", margin=0).fit(np.exp(errors), np.ones(100), np.arange(100))
+    assert (intervals.up_, intervals.down_) == (1.0, 1.0)
+    assert intervals.radius(0.9) == pytest.approx(0.46)
+    assert intervals.radius(0.5) == pytest.approx(0.26)
+    lower, upper = intervals.bounds([2.0], 0.9)
+    assert lower == pytest.approx([2 * np.exp(-0.46)])
+    assert upper == pytest.approx([2 * np.exp(0.46)])
+
+
+@given(
+    scores=st.lists(st.one_of(st.integers(0, 6).map(float), st.just(np.inf)), min_size=6, max_size=30),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_ranks_are_those_among_the_other_groups(scores: list[float], seed: int) -> None:
+    values = np.array(scores)
+    units = np.random.default_rng(seed).permutation(np.arange(len(values)) % 3)
+    for value, unit, rank in zip(values, units, _ranks_among_others(values, units), strict=True):
+        others = values[units != unit]
+        largest = max([other for other in others if np.isfinite(other)], default=0.0)
+        if value > largest:
+            assert rank == (value / largest if largest else np.inf)
+        else:
+            assert rank == pytest.approx(np.mean(others < value))
+
+
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_intervals_grow_with_the_level(scheme: str) -> None:
+    for seed in range(5):
+        intervals = fitted(seed, scheme)
+        radii = [intervals.radius(level) for level in LEVELS]
+        assert radii == sorted(radii)
+        assert radii[0] < radii[-1]
+
+
+def test_bounds_scale_with_the_prediction_the_difficulty_and_the_widening() -> None:
+    intervals = fitted()
+    lower, upper = intervals.bounds([1.0, 10.0])
+    assert 10 * lower[0] == pytest.approx(lower[1])
+    assert lower[0] < 1 < upper[0]
+    _, wide = intervals.bounds([1.0], widen=[2.0])
+    _, hard = intervals.bounds([1.0], scale=[2.0])
+    assert np.log(wide[0]) == pytest.approx(2 * np.log(upper[0]))
+    assert hard == pytest.approx(wide)
+    with pytest.raises(ValueError, match="scale of ConformalIntervals must be positive"):
+        intervals.bounds([1.0], scale=[0.0])
+    with pytest.raises(ValueError, match=r"level of radius must be between 0.005 and 0.995, got 1"):
+        intervals.bounds([1.0], 1.0)
+
+
+def test_difficulty_tells_easy_rows_from_hard_ones() -> None:
+    rng = np.random.default_rng(0)
+    scale = np.where(np.arange(400) < 200, 1.0, 5.0)
+    y, groups = np.exp(0.02 * scale * rng.standard_normal(400)), np.arange(400)
+    intervals = ConformalIntervals("kfold").fit(y, np.ones(400), groups, scale=scale)
+    lower, upper = intervals.bounds(np.ones(400), scale=scale)
+    inside = (lower <= y) & (y <= upper)
+    assert abs(inside[:200].mean() - inside[200:].mean()) < 0.06
+    folds = make_folds("kfold", None, 400)
+    with_scale, without = (
+        cross_coverage(y, np.ones(400), groups, folds, scheme="kfold", scale=s) for s in (scale, None)
+    )
+    assert with_scale.coverage == pytest.approx(without.coverage, abs=0.03)
+    assert with_scale.median_relative_width < 0.9 * without.median_relative_width
+
+
+def test_the_side_that_errs_more_is_wider() -> None:
+    rng = np.random.default_rng(0)
+    skewed = np.where(rng.random(300) < 0.5, 0.2, -0.05) * rng.random(300)
+    intervals = ConformalIntervals("kfold").fit(np.exp(skewed), np.ones(300), np.arange(300))
+    assert intervals.up_ / intervals.down_ == pytest.approx(2.0, rel=0.05)  # half of the factor 4, on the log scale
+    assert intervals.up_ * intervals.down_ == pytest.approx(1)
+
+
+def test_predictions_that_are_no_time_are_misses_without_bounds() -> None:
+    y, p = np.exp(0.1 * np.linspace(-1, 1, 40)), np.ones(40)
+    p[:8] = -1.0
+    intervals = ConformalIntervals("kfold").fit(y, p, np.arange(40))
+    assert intervals.radius(0.9) == np.inf
+    assert np.isfinite(intervals.radius(0.5))
+    assert np.isnan(intervals.bounds([-1.0, 0.0, np.nan], 0.5)).all()
+    assert intervals.bounds([3.0], 0.9) == (0.0, np.inf)
+    coverage = cross_coverage(y, p, np.arange(40), make_folds("kfold", None, 40), 0.5, "kfold")
+    assert coverage.coverage <= 32 / 40
+
+
+def test_json_round_trip() -> None:
+    y, p = np.exp(0.1 * np.linspace(-1, 1, 40)), np.ones(40)
+    p[:8] = -1.0
+    for intervals in (fitted(), ConformalIntervals("kfold", margin=1.0).fit(y, p, np.arange(40))):
+        state = json.loads(json.dumps(intervals.to_dict(), allow_nan=False))
+        again = ConformalIntervals.from_dict(state)
+        assert again.to_dict() == intervals.to_dict()
+        for level in (0.1, 0.9):
+            assert [b.tolist() for b in again.bounds([1.0, 7.0], level)] == [
+                b.tolist() for b in intervals.bounds([1.0, 7.0], level)
+            ]
+    with pytest.raises(ValueError, match="must hold 199 radii, got 1"):
+        ConformalIntervals.from_dict(state | {"radii": [1.0]})
+
+
+def test_perfect_predictions_have_no_width() -> None:
+    assert ConformalIntervals("grouped").fit([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], ["a", "a", "b"]).radius(0.9) == 0.0
+
+
+def test_few_groups_still_give_a_finite_interval_beyond_the_largest_score() -> None:
+    errors = np.array([0.01, -0.01, 0.02, -0.1, 0.11, 0.1])
+    intervals = ConformalIntervals("grouped").fit(np.exp(errors), np.ones(6), ["a", "a", "a", "b", "b", "b"])
+    assert 0.11 < intervals.radius(0.9) < np.inf
+
+
+def test_too_few_groups_say_so() -> None:
+    with pytest.raises(DataError, match="at least 2 groups to be calibrated on, there are 1"):
+        ConformalIntervals("grouped").fit([1.0, 2.0], [1.0, 2.0], ["a", "a"])
+    with pytest.raises(ValueError, match="scheme of ConformalIntervals must be one of"):
+        ConformalIntervals("random")
+
+
+def test_shuffled_rows_are_covered_as_claimed() -> None:
+    found = [
+        cross_coverage(np.exp(errors), np.ones(429), groups, make_folds("kfold", None, 429), level, "kfold").coverage
+        for errors, groups in (grouped_errors(seed, shift=2) for seed in range(4))
+        for level in (0.9,)
+    ]
+    assert 0.89 < np.mean(found) < 0.93
+
+
+def new_group_coverage(seed: int, shift: float, spread: float, scheme: str) -> float:
+    """Coverage of 90 % intervals with whole groups left out, calibrated under ``scheme``."""
+    errors, groups = grouped_errors(seed, shift, spread)
+    folds = make_folds("grouped", groups, len(groups), seed=seed)
+    return cross_coverage(np.exp(errors), np.ones(len(errors)), groups, folds, 0.9, scheme).coverage
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+def test_new_groups_are_covered_as_claimed(shift: float, spread: float) -> None:
+    found = [new_group_coverage(seed, shift, spread, "grouped") for seed in range(40)]
+    assert 0.88 < np.mean(found) < 0.95
+
+
+@pytest.mark.long
+def test_pooled_calibration_under_covers_new_groups() -> None:
+    pooled = [new_group_coverage(seed, 4.0, 0.0, "kfold") for seed in range(40)]
+    grouped = [new_group_coverage(seed, 4.0, 0.0, "grouped") for seed in range(40)]
+    assert np.mean(pooled) < 0.88
+    assert np.mean(grouped) > np.mean(pooled) + 0.02
+
+
+@pytest.mark.long
+def test_errors_of_shuffled_folds_under_cover_new_groups() -> None:
+    """A model that saw a group knows its shift: calibrated on such rows, intervals are too narrow for new groups."""
+    found = []
+    for seed in range(20):
+        errors, groups = grouped_errors(seed, shift=1.0)
+        sums, sizes = np.bincount(groups, errors)[groups], np.bincount(groups)[groups]
+        known = errors - (sums - errors) / (sizes - 1)  # each row less the mean of the rest of its group
+        lower, upper = ConformalIntervals("kfold").fit(np.exp(known), np.ones(429), groups).bounds(np.ones(429))
+        fresh, _ = grouped_errors(seed + 1000, shift=1.0)
+        found.append(np.mean((lower <= np.exp(fresh)) & (np.exp(fresh) <= upper)))
+    assert 0.7 < np.mean(found) < 0.82

@@ -1,0 +1,84 @@
+"""Relative errors: hand-solved figures, properties, and what no relative error can be taken of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from flopcast.errors import DataError
+from flopcast.evaluation.metrics import THRESHOLDS, ape, by_group, check_targets, e_out, inlier_ratios, summarise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+TIMES = npst.arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e6))
+
+
+def test_hand_solved() -> None:
+    observed, predicted = [10.0, 20.0, 40.0, 100.0], [11.0, 20.0, 30.0, -20.0]
+    assert ape(observed, predicted) == pytest.approx([10, 0, 25, 120])
+    assert e_out(observed, predicted) == pytest.approx(38.75)
+    row = summarise(
+        "OLS", observed, predicted, e_in=3.0, features_selected=2, features_available=9, fit_seconds=0.5, space="log"
+    )
+    assert row == {
+        "name": "OLS",
+        "e_out": pytest.approx(38.75),
+        "e_in": 3.0,
+        "median_ape": pytest.approx(17.5),
+        "max_ape": pytest.approx(120.0),
+        "ir": {"1": 25.0, "5": 25.0, "10": 50.0, "15": 50.0, "20": 50.0, "30": 75.0, "40": 75.0, "50": 75.0},
+        "features_selected": 2,
+        "features_available": 9,
+        "fit_seconds": 0.5,
+        "nonpositive": 1,
+        "space": "log",
+        "error": None,
+    }
+
+
+@given(y=TIMES, factor=st.floats(1e-3, 1e3), scale=st.floats(1e-3, 1e3))
+@settings(deadline=None, derandomize=True, max_examples=50)
+def test_errors_do_not_depend_on_the_unit_and_ratios_rise_with_the_threshold(
+    y: np.ndarray, factor: float, scale: float
+) -> None:
+    errors = ape(y, factor * y)
+    assert errors == pytest.approx(np.full(len(y), 100 * abs(1 - factor)), rel=1e-6, abs=1e-9)
+    assert ape(scale * y, scale * factor * y) == pytest.approx(errors, rel=1e-6, abs=1e-9)
+    ratios = list(inlier_ratios(errors).values())
+    assert ratios == sorted(ratios)
+    assert list(inlier_ratios(np.zeros(3)).values()) == [100.0] * len(THRESHOLDS)
+
+
+def test_a_failed_model_keeps_its_row() -> None:
+    row = summarise("MLP", [1.0], None, error="ValueError: no")
+    assert row["error"] == "ValueError: no"
+    assert row["e_out"] is row["e_in"] is row["nonpositive"] is row["ir"]["5"] is None
+
+
+def test_what_json_cannot_hold_is_null() -> None:
+    row = summarise("OLS", [1e-300, 1.0], [1e300, 1.0], e_in=np.inf)
+    assert row["e_out"] is row["max_ape"] is row["e_in"] is None
+    json.dumps(row, allow_nan=False)
+
+
+@pytest.mark.parametrize("bad", [0.0, -2.0, np.nan, np.inf])
+def test_targets_without_a_relative_error_are_refused_by_name(bad: float) -> None:
+    with pytest.raises(DataError, match=r"b.csv:7: the measured value is .*1 of 3 rows") as caught:
+        check_targets([1.0, bad, 2.0], ["a.csv:2", "b.csv:7", "b.csv:8"])
+    assert caught.value.source == "b.csv:7"
+    with pytest.raises(DataError, match="row 1: "):
+        ape([1.0, bad], [1.0, 1.0])
+
+
+def test_errors_by_group_worst_first() -> None:
+    table = by_group([10.0, 10.0, 10.0], [11.0, 13.0, 5.0], ["b", "b", "a"])
+    assert table.to_dict("list") == {
+        "group": ["a", "b"],
+        "rows": [1, 2],
+        "e_out": pytest.approx([50.0, 20.0]),
+        "median_ape": pytest.approx([50.0, 20.0]),
+        "max_ape": pytest.approx([50.0, 30.0]),
+        "ratio": pytest.approx([0.5, 1.2]),
+    }

@@ -1,0 +1,111 @@
+"""Feature ranking: the features that matter come first, through pipelines and wrappers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rank_held_out
+from flopcast.models.base import Candidate
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+class WithPValues(LinearRegression):
+    """A linear model that reports p-values as the least-squares models do."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WithPValues:
+        super().fit(X, y, sample_weight)
+        self.p_values_ = np.array([0.05, 0.2, np.nan, 0.001])
+        self.selected_features_ = ["a", "b", "c", "noise"]
+        return self
+
+
+@pytest.fixture
+def data() -> tuple[pd.DataFrame, np.ndarray]:
+    X = pd.DataFrame(np.random.default_rng(0).uniform(1, 2, (120, 4)), columns=["a", "b", "c", "noise"])
+    return X, (10 * X["a"] + 3 * X["b"] + X["c"]).to_numpy()
+
+
+def values(table: list[dict[str, Any]], measure: str) -> dict[str, float]:
+    return {row["feature"]: row["value"] for row in table if row["measure"] == measure}
+
+
+def test_permutation_finds_the_order_and_nothing_in_noise(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    found = values(rank(LinearRegression().fit(X, y), X, y), PERMUTATION)
+    assert list(found) == ["a", "b", "c", "noise"]
+    assert found["noise"] == pytest.approx(0, abs=1e-9)
+
+
+def test_permutation_is_the_increase_of_the_mape_in_points(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    model = LinearRegression().fit(X, y)
+    rng = np.random.default_rng([7, 1])
+    expected = []
+    for _ in range(3):
+        shuffled = X.assign(b=rng.permutation(X["b"].to_numpy()))
+        expected.append(np.mean(100 * np.abs(model.predict(shuffled) - y) / y))
+    found = permutation_importance(model, X, y, repeats=3, seed=7)
+    assert found["b"] == pytest.approx(np.mean(expected), abs=1e-9)
+    assert permutation_importance(model, X, y, repeats=3, seed=7) == found
+    assert permutation_importance(model, X, y, repeats=3, seed=8) != found
+
+
+def test_large_tables_are_sampled(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    seen: list[int] = []
+
+    class Counting(LinearRegression):
+        def predict(self, X: Any) -> np.ndarray:
+            seen.append(len(X))
+            return super().predict(X)
+
+    permutation_importance(Counting().fit(X, y), X, y, max_rows=50)
+    assert set(seen) == {50}
+
+
+def test_forests_show_the_rss_decrease_through_wrappers(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    forest = RandomForestRegressor(20, random_state=0)
+    scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), forest)
+    model = TransformedTargetRegressor(scaled, func=np.log, inverse_func=np.exp).fit(X, y)
+    found = values(rank(model, X, y, repeats=1), RSS)
+    assert list(found)[:2] == ["a", "b"]
+    assert sum(found.values()) == pytest.approx(100)
+    plain = make_pipeline(StandardScaler(), RandomForestRegressor(2, random_state=0)).fit(X, y)
+    assert set(values(rank(plain, X, y, repeats=1), RSS)) == set(X.columns)
+
+
+def test_p_values_with_their_threshold(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    table = rank(WithPValues().fit(X, y), X, y)
+    rows = [row for row in table if row["measure"] == P_VALUE]
+    assert [(row["feature"], row["value"], row["significant"]) for row in rows] == [
+        ("noise", 0.001, True),
+        ("a", 0.05, True),
+        ("b", 0.2, False),
+        ("c", None, False),
+    ]
+    assert {row["significant"] for row in table if row["measure"] == PERMUTATION} == {None}
+    assert not values(table, RSS)
+    json.dumps(table, allow_nan=False)
+
+
+def test_held_out_importance_tells_what_was_only_memorised() -> None:
+    """A forest that memorises noise uses it on its training rows; on held-out rows it is worth nothing."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"work": rng.uniform(1, 2, 150), "noise": rng.uniform(1, 2, 150)})
+    y = X["work"].to_numpy() * np.exp(0.3 * rng.standard_normal(150))
+    forest = RandomForestRegressor(20, random_state=0)
+    memorised = permutation_importance(forest.fit(X, y), X, y)["noise"]
+    folds = np.arange(150) % 3
+    table = rank_held_out(Candidate("RandomForest", forest, "measured time"), X, y, folds)
+    assert [row["feature"] for row in table] == ["work", "noise"]
+    assert values(table, PERMUTATION)["noise"] < memorised / 4

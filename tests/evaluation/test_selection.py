@@ -1,0 +1,110 @@
+"""The error of the selected model: unbiased for one model, corrected for many, honest about ties."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.errors import FlopcastError
+from flopcast.evaluation.selection import select
+
+
+def noisy(models: int, spread: float, n: int = 200, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
+    """Models whose errors are alike: half-normal with a mean of ``spread * 0.798``."""
+    rng = np.random.default_rng(seed)
+    observed = rng.uniform(1, 100, n)
+    return observed, pd.DataFrame({f"m{i}": observed * np.exp(spread * rng.standard_normal(n)) for i in range(models)})
+
+
+def test_one_model_keeps_its_error() -> None:
+    observed, predictions = noisy(1, 0.1)
+    found = select(observed, predictions, np.arange(200) // 20, scheme="grouped", replicates=4000)
+    assert found["name"] == "m0"
+    assert found["e_out"] == pytest.approx(found["e_out_table"], rel=0.01)
+    assert found["interval"][0] < found["e_out"] < found["interval"][1]
+    assert found["within"] == found["tied"] == ["m0"]
+    assert found["picked"] == {"m0": 100.0}
+    assert (found["resampled"], found["units"]) == ("groups", 10)
+    inside = 100 * np.mean(np.abs(predictions["m0"] / observed - 1) <= 0.1)
+    assert found["ir"]["10"] == pytest.approx(inside, abs=1.0)
+
+
+def test_the_smallest_of_many_like_errors_is_corrected() -> None:
+    truth = 100 * np.mean(np.abs(np.exp(0.3 * np.random.default_rng(9).standard_normal(100_000)) - 1))
+    table, honest, tied = [], [], []
+    for seed in range(15):
+        observed, predictions = noisy(30, 0.3, n=80, seed=seed)
+        found = select(observed, predictions, observed, scheme="kfold", replicates=300, seed=seed)
+        table.append(found["e_out_table"])
+        honest.append(found["e_out"])
+        tied.append(len(found["tied"]))
+        assert tied[-1] <= len(found["within"])
+    assert np.median(tied) > 15
+    assert np.mean(table) < 0.85 * truth
+    assert np.mean(honest) == pytest.approx(truth, rel=0.06)
+
+
+def test_agrees_with_bbc_cv_written_out() -> None:
+    """Algorithm 3 of the paper, row by row, with whole groups resampled and the left-out rows pooled."""
+    observed, predictions = noisy(4, 0.2, n=90)
+    groups = np.repeat(np.arange(9), [2, 3, 5, 10, 10, 10, 15, 15, 20])
+    errors = (100 * np.abs(predictions.to_numpy() - observed[:, None])) / observed[:, None]
+    rng, total, rows = np.random.default_rng(5), 0.0, 0
+    for _ in range(3000):
+        drawn = rng.integers(9, size=9)
+        sample = np.concatenate([np.flatnonzero(groups == group) for group in drawn])
+        best = np.argmin(errors[sample].mean(axis=0))
+        out = errors[~np.isin(groups, drawn), best]
+        total, rows = total + out.sum(), rows + len(out)
+    found = select(observed, predictions, groups, scheme="grouped", replicates=3000)
+    assert found["e_out"] == pytest.approx(total / rows, rel=0.01)
+
+
+def test_a_clear_winner_is_no_coin_toss_and_a_baseline_may_win() -> None:
+    observed, predictions = noisy(2, 0.3)
+    predictions["roofline"] = observed * 1.02
+    found = select(observed, predictions, np.arange(200) // 10, scheme="grouped", baselines=["roofline"])
+    assert (found["name"], found["baseline"], found["tied"]) == ("roofline", True, ["roofline"])
+    assert found["e_out"] == pytest.approx(2.0)
+    assert "beats every fitted model" in found["statement"]
+    assert "coin toss" not in found["statement"]
+
+
+def test_ties_are_told_by_the_paired_difference() -> None:
+    """Groups differ far more than models: both lie in the interval, yet one is better in every group."""
+    groups = np.repeat(np.arange(12), 5)
+    level = np.exp(np.random.default_rng(0).standard_normal(12))[groups] * 0.1
+    observed = np.ones(60)
+    predictions = pd.DataFrame({"good": 1 + level, "worse": 1 + 1.2 * level, "same": 1 - level})
+    found = select(observed, predictions, groups, scheme="grouped")
+    assert found["within"] == ["good", "same", "worse"]
+    assert found["tied"] == ["good", "same"]
+    assert found["statement"].endswith("a coin toss between good and same")
+
+
+def test_groups_make_the_interval_wider_and_the_seed_decides() -> None:
+    groups = np.repeat(np.arange(10), 20)
+    observed = np.ones(200)
+    predictions = pd.DataFrame({"m": 1 + 0.1 * np.random.default_rng(1).exponential(size=10)[groups]})
+    grouped, kfold = (select(observed, predictions, groups, scheme=scheme) for scheme in ("grouped", "kfold"))
+    assert np.diff(grouped["interval"])[0] > 2 * np.diff(kfold["interval"])[0]
+    assert select(observed, predictions, groups, scheme="grouped") == grouped
+    assert select(observed, predictions, groups, scheme="grouped", seed=1)["interval"] != grouped["interval"]
+    json.dumps(grouped, allow_nan=False)
+
+
+def test_a_model_that_exploded_is_not_selected() -> None:
+    observed, predictions = noisy(2, 0.1)
+    predictions["OLS"] = np.where(np.arange(200) == 3, 1e308, observed)
+    found = select(observed / 100, predictions / 100, np.arange(200) // 20, scheme="grouped")
+    assert found["name"] != "OLS"
+    json.dumps(found, allow_nan=False)
+
+
+def test_nothing_to_select_from_says_so() -> None:
+    with pytest.raises(FlopcastError, match="no model ran"):
+        select([1.0, 2.0], pd.DataFrame(index=range(2)), ["a", "b"], scheme="kfold")
+    with pytest.raises(FlopcastError, match="at least 2 groups, there are 1"):
+        select([1.0, 2.0], pd.DataFrame({"m": [1.0, 2.0]}), ["a", "a"], scheme="grouped")
