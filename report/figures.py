@@ -1,0 +1,248 @@
+"""Figures of a training run as Plotly figures, readable on light and dark pages alike.
+
+Colours are of Okabe and Ito's palette (Color Universal Design, 2008), which colour-blind readers can tell apart, the
+blue a little lighter so that it stands out on dark pages too: the selected model is always blue, FLOPS scaling always
+vermilion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from . import wording
+
+Row = Mapping[str, Any]
+
+SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
+OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GRID = "rgba(128,128,128,0.22)"
+THRESHOLDS = np.arange(0.0, 50.5, 0.5)
+"""Thresholds of the inlier ratio curves, %."""
+WEBGL_FROM = 1500
+"""Number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them."""
+NAMED_UP_TO = 20_000
+"""Number of workloads up to which each point carries its group's name."""
+LEAST_APE = 0.01
+"""Smaller errors are drawn here, since the axis is logarithmic, %."""
+
+
+def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
+    """Draw observed and predicted values of all workloads in order of size, and the error of each below.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Out-of-fold predictions of all schemes and models, as in ``predictions.parquet``.
+    cv : mapping
+        The scheme's entry of ``metrics["cv"]``.
+    unit : str
+        Label of the upper axis, e.g. ``"time, µs"``.
+
+    Returns
+    -------
+    plotly Figure or None
+        None where nothing was selected or the selected model has no predictions.
+    """
+    name = str((cv.get("selected") or {}).get("name"))
+    rows = predictions[(predictions["scheme"] == cv["scheme"]) & (predictions["model"] == name)]
+    if rows.empty:
+        return None
+    rows = rows.sort_values(["observed", "row"], kind="stable")
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04)
+    place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
+    where = [escape(str(group)) for group in rows["group"]] if len(rows) <= NAMED_UP_TO else []
+    baseline = wording.reference(cv)
+    if baseline is not None and baseline["name"] in rows:
+        law = rows[baseline["name"]].to_numpy(dtype=float)
+        _add_points(figure, baseline["name"], observed, law, BASELINE, where)
+    line = {"color": NEUTRAL, "width": 2}
+    figure.add_trace(go.Scatter(name="observed", x=place, y=_short(observed), mode="lines", line=line), row=1, col=1)
+    _add_points(figure, name, observed, rows["predicted"].to_numpy(dtype=float), SELECTED, where)
+    for error in (1, 10):
+        figure.add_hline(y=error, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
+    decades = [10.0**power for power in range(-9, 13)]
+    ticks = {"tickmode": "array", "tickvals": decades, "ticktext": [f"{decade:,.9g}" for decade in decades]}
+    figure.update_yaxes(type="log", **ticks)
+    figure.update_yaxes(title_text=escape(unit), row=1, col=1)
+    figure.update_yaxes(title_text="error, %", row=2, col=1)
+    figure.update_xaxes(range=[0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)])
+    figure.update_xaxes(title_text="workloads from smallest to largest", row=2, col=1)
+    return _styled(
+        figure, 620, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
+    )
+
+
+def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
+    """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
+
+    The selected model is a thick blue line, the four next best are coloured, baselines are dashed, and all others are
+    thin grey lines that show one entry in the legend and their names under the pointer.
+    """
+    ranked = [row for row, _ in wording.ordered({**cv, "baselines": []}) if not row.get("error")]
+    name = (cv.get("selected") or {}).get("name")
+    best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
+    colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
+    figure, rest = go.Figure(), [row for row in ranked if row["name"] != name and row["name"] not in colours]
+    found = _errors(predictions, cv)
+    for index, row in enumerate(rest):
+        style = {"color": "rgba(128,128,128,0.45)", "width": 1}
+        figure.add_trace(_curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0))
+    for index, row in enumerate(cv.get("baselines") or []):
+        style = {
+            "color": BASELINE,
+            "width": 2,
+            "dash": ("dash", "dot", "dashdot", "longdash", "longdashdot")[index % 5],
+        }
+        figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
+    for row in reversed(best):
+        style = {"color": colours[row["name"]], "width": 2}
+        figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
+    for row in ranked:
+        if row["name"] == name:
+            figure.add_trace(_curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"]))
+    figure.update_xaxes(title_text="error at most, %", range=[0, 50])
+    figure.update_yaxes(title_text="workloads, %", range=[0, 101])
+    return _styled(figure, 460, legend={"traceorder": "reversed"})
+
+
+def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
+    """Draw what the features contribute, largest on top; p-values as the size of their exponent.
+
+    Parameters
+    ----------
+    rows : sequence of (feature, value)
+        In the order to show.
+    measure : str
+        What the values are.
+    """
+    exponent = "p-value" in measure.lower()
+    values = np.array([value for _, value in rows])
+    if exponent:
+        values = -np.log10(np.maximum(values, 1e-300))
+    title = "−log10 of the p-value (1.3 is p = 0.05)" if exponent else escape(measure)
+    figure = _bars([name for name, _ in rows], values, [f"{value:.3g}" for _, value in rows])
+    figure.update_xaxes(title_text=title, rangemode="tozero")
+    if exponent:
+        figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+    return figure
+
+
+def groups(rows: Sequence[Row], baseline: str) -> go.Figure:
+    """Draw the error of each group as a bar, the baseline's as a mark; rows in the order to show."""
+    errors = np.array([row.get("e_out") or 0.0 for row in rows])
+    figure = _bars([str(row["group"]) for row in rows], errors, [wording.percent(error) for error in errors])
+    figure.data[0].name = "flopcast"
+    marks = {"color": BASELINE, "symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": BASELINE}}
+    if any(row.get("baseline_e_out") is not None for row in rows):
+        x = [row.get("baseline_e_out") for row in rows]
+        figure.add_trace(go.Scatter(name=escape(baseline), x=x, y=list(range(len(rows))), mode="markers", marker=marks))
+        figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
+        figure.update_layout(margin={"t": 44})
+    return figure.update_xaxes(title_text="mean error, %", rangemode="tozero")
+
+
+def _add_points(
+    figure: go.Figure, name: str, observed: np.ndarray, predicted: np.ndarray, colour: str, where: list[str]
+) -> None:
+    """Add a model's predictions to the upper panel and their errors to the lower; what is not positive is left out."""
+    many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
+    ape = 100 * np.abs(predicted - observed) / observed
+    label, kind = escape(name), go.Scattergl if many else go.Scatter
+    marker = {"color": colour, "size": 3 if many else 5, "opacity": 0.5 if many else 0.8}
+    for panel, y, sign in ((1, np.where(predicted > 0, predicted, np.nan), ""), (2, np.maximum(ape, LEAST_APE), " %")):
+        hover = f"%{{y:.4~g}}{sign}{'<br>%{text}' if where else ''}<extra>{label}</extra>"
+        points = kind(
+            name=label, x=place, y=_short(y), mode="markers", marker=marker, text=where or None, hovertemplate=hover
+        )
+        figure.add_trace(points.update(showlegend=panel == 1, legendgroup=label), row=panel, col=1)
+
+
+def _short(values: np.ndarray) -> np.ndarray:
+    """Return single precision: seven digits, half the page."""
+    return values.astype(np.float32)
+
+
+def _errors(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
+    """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
+    of_scheme = predictions[predictions["scheme"] == cv["scheme"]]
+    found = {str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model")["ape"]}
+    first = of_scheme.drop_duplicates("row")
+    for row in cv.get("baselines") or []:
+        if row["name"] not in found and row["name"] in first:
+            ape = 100 * (first[row["name"]] - first["observed"]).abs() / first["observed"]
+            found[row["name"]] = np.sort(ape.dropna().to_numpy())
+    return found
+
+
+def _curve(
+    row: Row, found: dict[str, np.ndarray], line: dict[str, Any], label: str, group: str, shown: bool = True
+) -> go.Scatter:
+    """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
+    name = escape(str(row["name"]))
+    if (errors := found.get(row["name"])) is not None and errors.size:
+        x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
+    else:
+        ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
+        x, y = np.array([threshold for threshold, _ in ir]), np.array([share for _, share in ir], dtype=float)
+    hover = f"%{{y:.1f}} % within %{{x}} %<extra>{name}</extra>"
+    text = escape(str(label))
+    return go.Scatter(
+        name=text,
+        legendgroup=escape(group),
+        showlegend=shown,
+        x=x,
+        y=_short(y),
+        mode="lines",
+        line=line,
+        hovertemplate=hover,
+    )
+
+
+def _bars(labels: list[str], values: np.ndarray, texts: list[str]) -> go.Figure:
+    """Return horizontal bars, the first on top, each with its value; long labels are cut but kept under the pointer."""
+    places = list(range(len(labels)))
+    full = [escape(label) for label in labels]
+    cut = [escape(label if len(label) <= 34 else f"{label[:20]}…{label[-13:]}") for label in labels]
+    hover = "%{customdata}: %{text}<extra></extra>"
+    bars: dict[str, Any] = {
+        "marker": {"color": SELECTED},
+        "orientation": "h",
+        "textposition": "auto",
+        "insidetextanchor": "end",
+    }
+    bars |= {
+        "textangle": 0,
+        "constraintext": "none",
+        "insidetextfont": {"color": "white", "size": 12},
+        "outsidetextfont": {"size": 12},
+    }
+    figure = go.Figure(go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars))
+    ticks = {"tickmode": "array", "tickvals": places, "ticktext": cut, "autorange": "reversed", "showgrid": False}
+    figure.update_yaxes(automargin=True, **ticks)
+    return _styled(figure, 90 + 24 * len(labels), legend={}).update_layout(showlegend=False, bargap=0.25)
+
+
+def _styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
+    """Give a figure the page's look: transparent, hairline grid, text in the colour that the page sets."""
+    font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 14}
+    figure.update_layout(
+        template="none",
+        height=height,
+        font=font,
+        legend={"font": {"size": 13}, "bgcolor": "rgba(0,0,0,0)", **legend},
+        margin={"l": 70, "r": 16, "t": 36, "b": 52},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        hoverlabel={"align": "left"},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
+    )
+    look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID, "tickfont": {"size": 13}}
+    figure.update_xaxes(title_font_size=14, title_standoff=10, **look)
+    return figure.update_yaxes(title_font_size=14, title_standoff=10, **look)

@@ -1,0 +1,53 @@
+"""Progress of long work on the terminal, with the time left; silent where nobody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+Report = Callable[[int, int, str, float], None]
+
+
+@contextmanager
+def shown_progress(title: str, *, quiet: bool = False) -> Iterator[Report | None]:
+    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
+
+    Off a terminal it prints one line for every tenth of the work.
+    """
+    if quiet:
+        yield None
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(console, title)
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
+        bar = bars.add_task(title, total=None, left="")
+
+        def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+            bars.update(bar, completed=done, total=total, description=label, left=f"about {clock(eta_seconds)} left")
+
+        yield draw
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as ``2 min 05 s`` or ``12 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _lines(console: Console, title: str) -> Report:
+    tenth = -1
+
+    def say(done: int, total: int, label: str, eta_seconds: float) -> None:
+        nonlocal tenth
+        if 10 * done // total > tenth:
+            tenth = 10 * done // total
+            text = f"{title}: {done} of {total} fits, {label}, about {clock(eta_seconds)} left"
+            console.print(text, markup=False, highlight=False)
+
+    return say

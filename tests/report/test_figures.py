@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.report import figures
+
+
+@pytest.fixture
+def cv(run):
+    return copy.deepcopy(run[0]["cv"][1])
+
+
+def values(trace, axis: str = "y") -> np.ndarray:
+    return np.asarray(getattr(trace, axis), dtype=float)
+
+
+def test_workloads_are_in_order_of_size_with_the_errors_below(run, cv):
+    figure = figures.workloads(run[1], cv, "time, µs")
+    traces = {(trace.name, trace.yaxis): trace for trace in figure.data}
+    name = cv["selected"]["name"]
+    assert set(traces) == {
+        ("FLOPS scaling", "y"), ("FLOPS scaling", "y2"), ("observed", "y"), (name, "y"), (name, "y2")
+    }  # fmt: skip
+    observed = values(traces["observed", "y"])
+    assert (np.diff(observed) >= 0).all()
+    assert observed.size == 429
+    for label in (name, "FLOPS scaling"):
+        ape = 100 * np.abs(values(traces[label, "y"]) / observed - 1)
+        np.testing.assert_allclose(values(traces[label, "y2"]), np.maximum(ape, 0.01), rtol=1e-2, atol=1e-3)
+    rows = next(row for row in cv["models"] if row["name"] == name)
+    assert values(traces[name, "y2"]).mean() == pytest.approx(rows["e_out"], rel=1e-4)
+    assert figure.layout.yaxis.type == figure.layout.yaxis2.type == "log"
+
+
+def test_negative_predictions_are_no_points_but_errors(run, cv):
+    predictions = run[1].copy()
+    chosen = (predictions["model"] == cv["selected"]["name"]) & (predictions["scheme"] == "grouped")
+    predictions.loc[predictions.index[chosen][0], "predicted"] = -5.0
+    figure = figures.workloads(predictions, cv, "time, µs")
+    assert np.isnan(values(figure.data[-2])).sum() == 1
+    assert np.isfinite(values(figure.data[-1])).all()
+
+
+def test_there_is_no_figure_without_a_selected_model(run, cv):
+    assert figures.workloads(run[1], {**cv, "selected": None}, "") is None
+    assert figures.workloads(run[1].iloc[:0], cv, "") is None
+
+
+def test_the_selected_model_stands_out_among_thirty(run, cv):
+    figure = figures.inliers(run[1], cv)
+    assert len(figure.data) == 30 + 3, "the failed model has no curve"
+    legend = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert len(legend) == 1 + 4 + 3 + 1
+    assert "25 other models" in legend
+    widths = {trace.name: trace.line.width for trace in figure.data}
+    assert max(widths, key=widths.__getitem__) == cv["selected"]["name"]
+    dashed = {trace.name for trace in figure.data if trace.line.dash}
+    assert dashed == {"FLOPS scaling", "bandwidth scaling", "roofline scaling"}
+
+
+@pytest.mark.parametrize("with_predictions", [True, False])
+def test_the_curves_pass_through_the_inlier_ratios_of_the_table(run, cv, with_predictions):
+    predictions = run[1] if with_predictions else run[1].iloc[:0]
+    curves = {trace.name: trace for trace in figures.inliers(predictions, cv).data}
+    for row in (cv["models"][0], cv["baselines"][0]):
+        curve = curves[row["name"]]
+        for threshold, share in row["ir"].items():
+            drawn = values(curve)[values(curve, "x") == float(threshold)]
+            assert drawn == pytest.approx([share], rel=1e-5)
+
+
+def test_markup_in_names_is_text(run, cv):
+    names = [trace.name for trace in figures.inliers(run[1], cv).data]
+    assert "&lt;b&gt;" in "".join(names)
+    assert "<b>" not in "".join(names)
+    shown = figures.workloads(run[1], cv, "")
+    assert "<" not in "".join(shown.data[0].text)
+
+
+def test_many_workloads_are_drawn_by_webgl_and_very_many_without_names(cv):
+    rows = 25_000
+    table = pd.DataFrame({"row": np.arange(rows), "scheme": "grouped", "model": cv["selected"]["name"]})
+    table = table.assign(observed=1.0 + np.arange(rows), predicted=2.0 + np.arange(rows), ape=1.0, group="g")
+    figure = figures.workloads(table, cv, "")
+    assert [trace.type for trace in figure.data] == ["scatter", "scattergl", "scattergl"]
+    assert figure.data[1].text is None
+
+
+def test_rankings_are_bars_from_the_first_down_and_p_values_exponents():
+    figure = figures.ranking([("a", 0.5), ("b" * 60, -0.1)], "importance")
+    np.testing.assert_allclose(values(figure.data[0], "x"), [0.5, -0.1], rtol=1e-6)
+    assert figure.layout.yaxis.autorange == "reversed"
+    assert len(figure.layout.yaxis.ticktext[1]) < 40
+    assert figure.data[0].customdata[1] == "b" * 60
+    figure = figures.ranking([("a", 1e-12), ("b", 0.0)], "p-value")
+    np.testing.assert_allclose(values(figure.data[0], "x"), [12, 300])
+
+
+def test_groups_have_a_bar_and_their_baselines_mark(run):
+    rows = run[0]["groups"][:4]
+    bars, marks = figures.groups(rows, "FLOPS scaling").data
+    assert values(bars, "x").tolist() == [4, 5, 6, 7]
+    assert list(marks.x) == [20, 21, 22, 23]
+    assert figures.groups([{"group": "g", "n": 1, "e_out": 3.0}], "x").data[1:] == ()

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from flopcast.errors import ArtifactError
+from flopcast.report.run_folder import read_metrics, write_run
+
+PREDICTIONS = pd.DataFrame({"row": [0, 1], "model": ["OLS", "OLS"], "predicted": [1.0, 1 / 3]})
+METRICS = {"data": {"n": 2}, "cv": [{"ir": {"10": 1.0, "5": np.float64(1 / 3)}, "e_in": float("nan")}]}
+
+
+def save_model(path: Path) -> None:
+    path.mkdir()
+    (path / "manifest.json").write_text("{}")
+
+
+def write(folder: Path, html: str = "<p>", **changes) -> None:
+    parts = {"metrics": METRICS, "predictions": PREDICTIONS, "save_model": save_model, **changes}
+    write_run(folder, html=html, **parts)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_run_has_four_parts_and_reads_back(tmp_path):
+    write(tmp_path / "runs" / "a", "<p>é")
+    parts = {"metrics.json", "predictions.parquet", "model/manifest.json", "report.html"}
+    assert set(contents(tmp_path / "runs" / "a")) == parts
+    assert os.listdir(tmp_path / "runs") == ["a"]
+    assert (tmp_path / "runs" / "a" / "report.html").read_text(encoding="utf-8") == "<p>é"
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs" / "a" / "predictions.parquet"), PREDICTIONS)
+    assert read_metrics(tmp_path / "runs" / "a")["data"] == {"n": 2}
+
+
+def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
+    write(tmp_path / "a")
+    metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    assert list(metrics) == ["cv", "data", "schema"]
+    assert metrics["schema"] == 1
+    assert metrics["cv"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}}]
+    assert list(metrics["cv"][0]["ir"]) == ["5", "10"]
+
+
+def test_the_same_input_gives_the_same_bytes_in_any_order_of_keys(tmp_path):
+    write(tmp_path / "a")
+    write(tmp_path / "b", metrics=dict(reversed(METRICS.items())))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_the_folder_is_as_readable_as_any_other(tmp_path):
+    (tmp_path / "plain").mkdir()
+    write(tmp_path / "a")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("existing", [False, True])
+def test_nothing_is_left_and_nothing_lost_when_writing_fails(tmp_path, error, existing):
+    if existing:
+        write(tmp_path / "a", "<p>old")
+    before = contents(tmp_path)
+
+    def fail(path: Path) -> None:
+        save_model(path)
+        raise error
+
+    with pytest.raises(error):
+        write(tmp_path / "a", "<p>new", save_model=fail)
+    assert contents(tmp_path) == before
+    assert os.listdir(tmp_path) == (["a"] if existing else [])
+
+
+def test_the_previous_run_returns_when_the_swap_is_interrupted(tmp_path, monkeypatch):
+    write(tmp_path / "a", "<p>old")
+    rename = Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.name == "run":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "a", "<p>new")
+    assert (tmp_path / "a" / "report.html").read_text() == "<p>old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_previous_run_that_cannot_return_is_not_removed(tmp_path, monkeypatch):
+    write(tmp_path / "a", "<p>old")
+    rename = Path.rename
+
+    def broken(self: Path, target: Path) -> Path:
+        if self.name in ("run", "previous"):
+            raise OSError("disk gone")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(OSError, match="disk gone"):
+        write(tmp_path / "a", "<p>new")
+    assert [path.read_text() for path in tmp_path.glob(".a-*/previous/report.html")] == ["<p>old"]
+
+
+def test_a_run_is_replaced_and_what_the_user_added_stays(tmp_path):
+    write(tmp_path / "a", "<p>old")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    (tmp_path / "a" / "model" / "stale").write_text("old")
+    write(tmp_path / "a", "<p>new")
+    assert (tmp_path / "a" / "report.html").read_text() == "<p>new"
+    assert (tmp_path / "a" / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "a" / "model" / "stale").exists()
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_an_empty_folder_and_a_link_to_a_run_are_filled(tmp_path):
+    (tmp_path / "a").mkdir()
+    write(tmp_path / "a", "<p>1")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    write(tmp_path / "link", "<p>2")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a" / "report.html").read_text() == "<p>2"
+
+
+@pytest.mark.parametrize(
+    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 2}', '{"schema": true}']
+)
+def test_a_foreign_folder_is_not_touched(tmp_path, text):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "thesis.tex").write_text("years of work")
+    if text is not None:
+        (tmp_path / "a" / "metrics.json").write_text(text)
+    before = contents(tmp_path)
+    with pytest.raises(ArtifactError, match="holds files that are not a run of this flopcast"):
+        write(tmp_path / "a")
+    assert contents(tmp_path) == before
+
+
+def test_a_file_in_the_way_is_not_touched(tmp_path):
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(ArtifactError, match="a is a file: choose another folder"):
+        write(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, r"is not a run folder \(it has no metrics\.json\)"),
+        ("{", "cannot be read as JSON, so the run is damaged"),
+        ("[" * 100_000, "cannot be read as JSON, so the run is damaged"),
+        ("[]", "was not written by flopcast"),
+        ('{"schema": 0}', "was not written by flopcast"),
+        ('{"schema": 2}', "has schema 2, this flopcast reads up to 1: upgrade flopcast"),
+    ],
+)
+def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "metrics.json").write_text(text)
+    with pytest.raises(ArtifactError, match=said) as info:
+        read_metrics(tmp_path)
+    assert "\n" not in str(info.value)
+
+
+def test_a_missing_folder_says_so(tmp_path):
+    with pytest.raises(ArtifactError, match=r"nowhere is not a folder: give the run folder that `train` wrote"):
+        read_metrics(tmp_path / "nowhere")
