@@ -21,17 +21,15 @@ bench: .venv/.dev
 
 setup: .venv/.dev
 
-.venv/bin/python:
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
-
-.venv/.run: pyproject.toml | .venv/bin/python
-	$(BIN)/pip install --quiet --editable .
+.venv/.run: pyproject.toml
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-.venv/.dev: pyproject.toml .venv/.run
-	$(BIN)/pip install --quiet --group dev
+.venv/.dev: .venv/.run
+	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
 clean:
-	rm -rf .venv build runs .pytest_cache .ruff_cache .mypy_cache flopcast.egg-info
+	rm -rf .venv build dist runs .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info

@@ -30,7 +30,8 @@ class NotPublishedError(FlopcastError):
     """A calculation needs a figure of a GPU that its maker has not published."""
 
     def __init__(self, gpu: str, figure: str) -> None:
-        super().__init__(f"{figure} of {gpu} is not published: give it in a TOML file of your own (`based_on = {gpu!r}`)")
+        advice = f"give it in a TOML file of your own (`based_on = {gpu!r}`)"
+        super().__init__(f"{figure} of {gpu} is not published: {advice}")
         self.gpu, self.figure = gpu, figure
 
 

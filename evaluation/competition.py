@@ -12,7 +12,7 @@ import pandas as pd
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
 from ..models.base import Candidate
-from ..models.suite import Columnar, baselines, suite
+from ..models.suite import PREFERENCE, Columnar, baselines, suite
 from .crossval import Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .schemes import SCHEMES
@@ -51,7 +51,7 @@ class Competition:
     notes: tuple[str, ...]
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return the model of the suite with the smallest E_out (baselines aside).
+        """Return the model of the suite that was selected, or where a baseline was, the one with the smallest E_out.
 
         Raises
         ------
@@ -63,7 +63,8 @@ class Competition:
         if not running:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
             raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): raise --budget or choose other --models")
-        return min(running, key=lambda model: rows[model.name]["e_out"])
+        chosen = [model for model in running if model.name == self.selected[scheme]["name"]]
+        return chosen[0] if chosen else min(running, key=lambda model: rows[model.name]["e_out"])
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the list ``cv`` of ``metrics.json``."""
@@ -101,7 +102,7 @@ class Competition:
         found = by_group(dataset.y, predictions[model.name], dataset.groups)
         rows = [
             {"group": str(group), "n": int(n), "e_out": float(error)}
-            for group, n, error in zip(found["group"], found["n"], found["e_out"], strict=True)
+            for group, n, error in zip(found["group"], found["rows"], found["e_out"], strict=True)
         ]
         first = next((c.name for c in self.baselines if c.name in predictions), None)
         if first is not None:
@@ -152,10 +153,21 @@ def compete(
     options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     after = evaluate(dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress)
+    for result in before.schemes.values():
+        for row in result.rows:
+            row["features_available"] = dataset.X.shape[1]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
     selected = {
-        scheme: select(both.observed, result.predictions, both.groups, scheme=scheme, baselines=names, seed=seed)
+        scheme: select(
+            both.observed,
+            result.predictions,
+            both.groups,
+            scheme=scheme,
+            baselines=names,
+            preference=PREFERENCE if kind == "default" else None,
+            seed=seed,
+        )
         for scheme, result in both.schemes.items()
     }
     scheme = prefer if prefer in schemes else schemes[0]

@@ -127,20 +127,27 @@ def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
 def _ranking(
     dataset: Dataset, competition: Competition, best: Candidate, fitted: Any, seed: int
 ) -> list[dict[str, Any]]:
-    """Rank features by the best model, the best least-squares model (p-values) and the forest (RSS decrease)."""
+    """Rank features by the best model, by the forest, and by the p-values of the best least-squares model."""
     scheme = competition.scheme
     errors = {row["name"]: row["e_out"] for row in competition.evaluation[scheme].rows if row["error"] is None}
     ran = [model for model in competition.models if model.name in errors]
     tested = [model for model in ran if model.name.startswith("OLS")]
-    others = [min(tested, key=lambda model: errors[model.name])] if tested else []
-    others += [model for model in ran if model.name == "RandomForest" and model.name != best.name]
-    models = [(best, fitted), *((model, fit_all(dataset, model, scheme)) for model in others if model is not best)]
-    rows = []
-    for model, estimator in models:
-        with threadpool_limits(limits=1):
-            found = rank(estimator, dataset.X, dataset.y, seed=seed)
-        rows += [{**row, "measure": f"{row['measure']}, {model.name}", "model": model.name} for row in found]
+    forest = [model for model in ran if model.name == "RandomForest" and model is not best]
+    linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
+    rows = _ranked(best, fitted, dataset, seed)
+    for model in forest:
+        rows += _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
+    for model in linear:
+        found = _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
+        rows += [row for row in found if row["significant"] is not None]
     return rows
+
+
+def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> list[dict[str, Any]]:
+    """Return the ranking by one fitted model, its name on every row."""
+    with threadpool_limits(limits=1):
+        found = rank(estimator, dataset.X, dataset.y, seed=seed)
+    return [{**row, "measure": f"{row['measure']}, {model.name}", "model": model.name} for row in found]
 
 
 def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:

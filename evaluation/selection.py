@@ -1,11 +1,18 @@
 """The best model of a suite and its honest error: what choosing the smallest of many errors costs is taken back.
 
 The smallest E_out of the table is too good to be true, because the same rows chose the model and scored it. BBC-CV
-corrects it without fitting anything again: on each bootstrap sample of the out-of-fold errors the best model is chosen,
-and its error on the rows that the sample left out is what the choice is worth.
+corrects it without fitting anything again: on each bootstrap sample of the out-of-fold errors a model is chosen by the
+same rule, and its error on the rows that the sample left out is what the choice is worth.
+
+The rule is that of one standard error: of the models whose E_out is above the smallest by no more than one standard
+error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken.
+With few groups the smallest error of many is mostly luck, and the rule lets luck decide only between models that are
+liked alike.
 
 References
 ----------
+Breiman, Friedman, Olshen & Stone, "Classification and regression trees", 1984, section 3.4.3 (one standard error).
+
 Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and accurate
 cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
 """
@@ -13,7 +20,7 @@ cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +33,7 @@ from .cluster_bootstrap import percentile_interval
 from .metrics import THRESHOLDS, ape
 
 METHOD: Final = "BBC-CV (Tsamardinos, Greasidou & Borboudakis 2018)"
+RULE: Final = "the most cautious model within one standard error of the smallest E_out"
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 
@@ -39,11 +47,12 @@ def select(
     *,
     scheme: str,
     baselines: Collection[str] = (),
+    preference: Sequence[str] | None = None,
     replicates: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Choose the model with the smallest E_out and say how good the choice really is.
+    """Choose a model by its E_out and say how good the choice really is.
 
     Parameters
     ----------
@@ -56,7 +65,10 @@ def select(
     scheme : {"kfold", "grouped"}
         Scheme of the predictions.
     baselines : collection of str
-        Names of the analytic baselines among the columns; they compete like any other model.
+        Names of the analytic baselines among the columns; they compete like any other model, but are preferred to none.
+    preference : sequence of str, optional
+        Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
+        whatever the standard error.
     replicates : int
         Bootstrap samples.
     level : float
@@ -68,11 +80,11 @@ def select(
     -------
     dict
         The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic baseline won);
-        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, the uncorrected minimum; ``interval`` of
+        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, its uncorrected error; ``interval`` of
         ``e_out`` (expanded percentile bootstrap, shifted by the correction); ``within``, every model whose E_out lies
-        below the interval's upper end; ``tied``, those of them whose difference to the best is not told from zero by
-        the paired bootstrap; ``picked``, how often each model was the best of a sample, percent; ``statement`` in
-        words; and ``method``, ``resampled``, ``units``, ``replicates``, ``level``.
+        below the interval's upper end; ``tied``, those of them whose difference to the chosen one is not told from zero
+        by the paired bootstrap; ``picked``, how often each model was chosen on a sample, percent; ``statement`` in
+        words; and ``method``, ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
 
     Raises
     ------
@@ -89,10 +101,11 @@ def select(
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
     with threadpool_limits(limits=1):
-        draws = _bootstrap(errors, code, replicates, seed)
-    names = [str(name) for name in predictions.columns]
-    table = errors.mean(axis=0)
-    best = int(np.argmin(table))
+        names = [str(name) for name in predictions.columns]
+        chooser = _Chooser(errors, code, _order(names, preference, baselines))
+        draws = _bootstrap(errors, code, chooser, replicates, seed)
+        table = errors.mean(axis=0)
+        best = int(chooser.choose(np.ones((1, units)), table[None])[0])
     honest = float(draws.held_out.mean_error)
     lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
     shift = honest - table[best]
@@ -111,11 +124,55 @@ def select(
         "picked": _shares(draws.chosen, names),
         "statement": _statement(names[best], honest, interval, level, tied, names[best] in baselines),
         "method": METHOD,
+        "rule": "smallest E_out" if preference is None else RULE,
         "resampled": resampled,
         "units": units,
         "replicates": replicates,
         "level": level,
     }
+
+
+def _order(names: list[str], preference: Sequence[str] | None, baselines: Collection[str]) -> NDArray[np.intp] | None:
+    """Return the position of each model in the order of preference, baselines last; None without preference."""
+    if preference is None:
+        return None
+    liked = {name: i for i, name in enumerate(preference)}
+    key = [(name in baselines, liked.get(name, len(liked)), i) for i, name in enumerate(names)]
+    return np.argsort(np.array([i for *_, i in sorted(key)], dtype=np.intp))
+
+
+class _Chooser:
+    """Chooses a model on each of several samples of clusters, given as counts (samples × clusters)."""
+
+    def __init__(self, errors: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None) -> None:
+        self.sizes = np.bincount(code).astype(np.float64)
+        self.sums = _cluster_sums(errors, code)
+        self.order = order
+
+    def choose(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
+        """Return the index of the model chosen on each sample; ``means`` is E_out, samples × models."""
+        best = np.argmin(means, axis=1)
+        if self.order is None:
+            return best
+        chosen = best.copy()
+        for model in np.unique(best):
+            rows = best == model
+            above = means[rows] - means[rows][:, [model]]
+            liked = np.where(
+                above <= self._standard_error(counts[rows], above, int(model)), self.order, len(self.order)
+            )
+            chosen[rows] = np.argmin(liked, axis=1)
+        return chosen
+
+    def _standard_error(self, counts: FloatArray, above: FloatArray, model: int) -> FloatArray:
+        """Return the standard error of the difference in E_out to ``model``, samples × models: a ratio estimate.
+
+        Its square is sum_g c_g (D_g - n_g delta)² / (sum_g c_g n_g)², with D_g the difference of the sums of cluster g
+        and n_g its size.
+        """
+        apart, sizes = self.sums - self.sums[:, [model]], self.sizes[:, None]
+        spread = counts @ apart**2 - 2 * above * (counts @ (apart * sizes)) + above**2 * (counts @ sizes**2)
+        return np.sqrt(np.maximum(spread, 0.0)) / (counts @ self.sizes)[:, None]
 
 
 class _HeldOut:
@@ -146,16 +203,15 @@ class _Draws:
         self.in_bag, self.chosen, self.held_out = in_bag, chosen, held_out
 
 
-def _bootstrap(errors: FloatArray, code: NDArray[np.intp], replicates: int, seed: int) -> _Draws:
+def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
-    sizes = np.bincount(code).astype(np.float64)
-    sums = _cluster_sums(errors, code)
+    sizes, sums = chooser.sizes, chooser.sums
     in_bag, chosen, held_out = [], [], _HeldOut()
     hits: dict[int, FloatArray] = {}
     for counts in _cluster_counts(len(sizes), replicates, seed):
         means = (counts @ sums) / (counts @ sizes)[:, None]
         left_out = (counts == 0).astype(np.float64)
-        best = np.argmin(means, axis=1)
+        best = chooser.choose(counts, means)
         for model in np.unique(best):
             if model not in hits:
                 inside = errors[:, [model]] <= np.asarray(THRESHOLDS)

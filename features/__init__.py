@@ -1,0 +1,1 @@
+"""From profiler output to a feature matrix: readers, the measurement table, operators and their work, pairing."""

@@ -1,7 +1,8 @@
 """The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
 
 Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
-what could not, :func:`merge_duplicates` turns repeats into one row, :func:`select` and :func:`best_kernel` choose rows.
+what could not (:func:`judge` leaves every row in its place), :func:`merge_duplicates` turns repeats into one row,
+:func:`select` and :func:`best_kernel` choose rows.
 
 ==============  ======================================================================================================
 column          meaning
@@ -24,7 +25,7 @@ source          file and 1-based line, "file.csv:12"
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,10 @@ FLAGS = frozenset({"causal", "gated"})
 PADS = frozenset({"pad_d", "pad_h", "pad_w"})
 #: Raw rows may carry these two columns: a reader's own reason to refuse a row, and the detail.
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
+#: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
+REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
+#: What a measurement must have; a workload that nobody has run yet has neither.
+MEASURED = ("device", "duration_us")
 
 _TRUTH = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
 _LISTED = 12  # values named in an error message
@@ -90,6 +95,37 @@ def clean(raw: pd.DataFrame) -> Measurements:
         missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
         that is missing, not a number, not whole or not positive (pads may be 0).
     """
+    frame, verdict = _judged(raw, MEASURED)
+    kept = complete(frame[verdict.accepted].reset_index(drop=True))
+    return Measurements(fill_text(kept), verdict.table(frame["source"]))
+
+
+def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
+    """Return every row in its place, typed and in canonical spelling, and why it cannot be used.
+
+    Parameters
+    ----------
+    raw : DataFrame
+        As for `clean`.
+    required : collection of str, default=("device", "duration_us")
+        Which of these two a row must have. Those left out are kept as they are.
+
+    Returns
+    -------
+    DataFrame
+        `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns them. Elsewhere
+        they are the reason and detail of `clean`, and what is no number is missing.
+    """
+    frame, verdict = _judged(raw, required)
+    frame[REFUSED], frame[REFUSED_DETAIL] = verdict.reason, verdict.detail
+    kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
+    whole = complete(kept).set_axis(kept.index)
+    parts = [part for part in (whole, refused) if len(part)]
+    return fill_text(pd.concat(parts).sort_index()) if parts else frame
+
+
+def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame, _Verdict]:
+    """Return the rows, typed as far as they can be, and the verdict on each."""
     frame = raw.reset_index(drop=True)
     verdict = _Verdict(len(frame))
     if DEFECT in frame:
@@ -97,17 +133,19 @@ def clean(raw: pd.DataFrame) -> Measurements:
         frame = frame.drop(columns=[DEFECT, DEFECT_DETAIL], errors="ignore")
     for column in ("device", "op", *TEXT_COLUMNS):
         frame[column] = _text(frame, column)
-    verdict.refuse(frame["device"].eq(""), "no device", "give one with --set device=NAME")
+    if "device" in required:
+        verdict.refuse(frame["device"].eq(""), "no device", "give one with --set device=NAME")
     ops = _known_ops(frame["op"])
     verdict.refuse(~frame["op"].isin(list(ops)), "unknown operator", frame["op"])
     _clean_dtypes(frame, verdict)
-    _clean_duration(frame, verdict)
+    if "duration_us" in required:
+        _clean_duration(frame, verdict)
+    frame["duration_us"] = _numbers(frame, "duration_us")
     _clean_dimensions(frame, ops, verdict)
     frame["spread_us"] = _numbers(frame, "spread_us")
     frame["repeats"] = _numbers(frame, "repeats").fillna(1.0)
     frame["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else False
-    kept = complete(frame[verdict.accepted].reset_index(drop=True))
-    return Measurements(fill_text(kept), verdict.table(frame["source"]))
+    return frame, verdict
 
 
 def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
@@ -170,6 +208,24 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
     best["solvers"] = frame.groupby(ids, sort=False)["kernel"].nunique().to_numpy()
     best["tuned"] = True
     return best.reset_index(drop=True)
+
+
+def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
+    """Return which rows are of a kernel that is not the fastest of its problem on its device.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows; repeats of one kernel (see `merge_duplicates`) count as their median.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows,)
+    """
+    duration = frame["duration_us"].reset_index(drop=True)
+    own = duration.groupby(_problem_ids(frame, by_kernel=True), sort=False).transform("median")
+    best = own.groupby(_problem_ids(frame, by_kernel=False), sort=False).transform("min")
+    return (own > best).to_numpy()
 
 
 def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
@@ -262,7 +318,6 @@ def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:
     verdict.refuse(np.isinf(duration), "duration is infinite", given)
     verdict.refuse(duration.eq(0), "duration is zero", given)
     verdict.refuse(duration.lt(0), "duration is negative", given)
-    frame["duration_us"] = duration
 
 
 def _known_ops(names: pd.Series) -> dict[str, Op]:

@@ -47,6 +47,13 @@ MANY_ROWS = 2000
 _SHAPE = ("shape", AnalyticLaw(SHAPE_TIME))
 
 
+PREFERENCE = (
+    "Mean/Transfer", "Additive", "Stack/Transfer", "Stack", "BoostedTrees/Residual", "ExtraTrees/Residual",
+)  # fmt: skip
+"""Models in order of caution, for choosing between those within one standard error: first what has few or no fitted
+weights and grows with the work beyond the trained range, last what saturates there (all others)."""
+
+
 @dataclass(frozen=True)
 class Columnar:
     """What the suite must know of a feature matrix.
@@ -186,7 +193,8 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
         Candidate("Stack", _stack(data, seed), "log time"),
     ]
     if data.unpaired:
-        mean = GeometricStack([("affine", Affine(data.host_time)), ("additive", base), _SHAPE], learn_weights=False)
+        line = ("line", AdditiveTime([data.host_time], by="op="))
+        mean = GeometricStack([line, _SHAPE], learn_weights=False)
         found += [
             Candidate("Mean/Transfer", _transfer(data, mean, seed), "log time", uses_unpaired=True),
             Candidate(

@@ -18,8 +18,6 @@ from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Eviden
 
 SCHEMA = 1
 FIGURES = ("median [90 %]", "slope [95 %]", "scatter", "E_out")
-WIDTH = 120
-"""Columns of text the table needs."""
 
 _STYLES = {
     Outcome.HOLDS: "green",

@@ -10,15 +10,27 @@ import pandas as pd
 
 from ...errors import DataError
 from ..ops import OPS
-from ..table import TEXT_COLUMNS, Measurements, as_text, clean, fill_text, merge_duplicates
+from ..table import (
+    MEASURED,
+    REFUSED,
+    REFUSED_DETAIL,
+    TEXT_COLUMNS,
+    Measurements,
+    as_text,
+    clean,
+    fill_text,
+    judge,
+    merge_duplicates,
+)
 from . import aiter, miopen, tidy  # noqa: A004, F401  (each registers its reader)
 from .base import LINE, Note, Options, RawTable, Reader, detect, formats, readers, register
 from .devices import canonical_device
 from .files import DataFile, find_files, head
 
-__all__ = ["Note", "Options", "RawTable", "Reader", "formats", "read", "readers", "register"]
+__all__ = ["Note", "Options", "RawTable", "Reader", "formats", "read", "read_rows", "readers", "register"]
 
 _NAMED_FILES = 3  # files named in a note
+_ORDER = "_order"  # column: place of a row among the lines of all files
 
 
 def read(
@@ -53,25 +65,68 @@ def read(
         missing or ambiguous, or `units` or `defaults` name a column that is nowhere.
     """
     options = Options(dict(units or {}), dict(defaults or {}))
+    tables, notes = _tables(paths, options)
+    parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
+    return _combined(parts, notes)
+
+
+def read_rows(
+    paths: Sequence[Path | str],
+    *,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    timed: bool = True,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Read every row of the files in the order they stand there, whether it can be used or not.
+
+    Parameters
+    ----------
+    paths, units, defaults
+        As for `read`.
+    timed : bool, default=True
+        Whether rows are measurements; if not, they need neither a duration nor a device.
+
+    Returns
+    -------
+    rows : DataFrame
+        As `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
+    notes : tuple of str
+        What was assumed or skipped.
+
+    Raises
+    ------
+    DataError
+        As for `read`.
+    """
+    options = Options(dict(units or {}), dict(defaults or {}), timed)
+    tables, notes = _tables(paths, options)
+    parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
+    every = pd.concat(parts, ignore_index=True).sort_values(_ORDER, kind="stable", ignore_index=True)
+    rows = fill_text(every.drop(columns=_ORDER))
+    if rows[REFUSED].ne("").all():
+        names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
+        raise _unusable(rows.rename(columns=names)[list(names.values())])
+    return rows, notes.lines()
+
+
+def _tables(paths: Sequence[Path | str], options: Options) -> tuple[list[pd.DataFrame], _Notes]:
+    """Return the raw rows of all files, one table per format, at least one row in each."""
     where = ", ".join(map(str, paths))
     notes = _Notes()
     tables = _read_each(find_files(paths), options, notes)
     if not tables:
         raise DataError(f"nothing readable: supported are {formats()}", source=where)
-    parts = [
-        clean(_prepared(frames, options, notes))
-        for raws in tables.values()
-        if (frames := [raw for raw in raws if len(raw)])
-    ]
-    if not parts:
+    filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
+    if not filled:
         raise DataError(f"no measurements: {'; '.join(notes.lines()) or 'the files are empty'}", source=where)
-    return _combined(parts, notes)
+    return [_prepared(frames, options, notes) for frames in filled], notes
 
 
 def _read_each(files: Sequence[DataFile], options: Options, notes: _Notes) -> dict[str, list[pd.DataFrame]]:
     """Return the raw rows of every readable file, by format."""
     columns: set[str] = set()
     tables: dict[str, list[pd.DataFrame]] = {}
+    before = 0
     for file in files:
         reader = _reader_of(file, notes)
         if reader is None:
@@ -79,7 +134,8 @@ def _read_each(files: Sequence[DataFile], options: Options, notes: _Notes) -> di
         raw = reader.read(file.path, options)
         columns.update(raw.columns)
         notes.add_all(raw.notes, file.label)
-        tables.setdefault(reader.name, []).append(_sourced(raw.rows, file))
+        tables.setdefault(reader.name, []).append(_sourced(raw.rows, file, before))
+        before += int(raw.rows[LINE].max()) if len(raw.rows) else 0
     if tables:
         _check_units(options.units, columns)
         _check_defaults(options.defaults, columns)
@@ -101,11 +157,12 @@ def _reader_of(file: DataFile, notes: _Notes) -> Reader | None:
     return reader
 
 
-def _sourced(rows: pd.DataFrame, file: DataFile) -> pd.DataFrame:
-    """Replace the line of each row by file:line."""
+def _sourced(rows: pd.DataFrame, file: DataFile, before: int) -> pd.DataFrame:
+    """Replace the line of each row by file:line and, the lines of earlier files being `before`, its place."""
     if not len(rows):
         return rows
-    return rows.drop(columns=LINE).assign(source=file.label + ":" + rows[LINE].astype("str"))
+    line = rows[LINE]
+    return rows.drop(columns=LINE).assign(source=file.label + ":" + line.astype("str"), **{_ORDER: before + line})
 
 
 def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
@@ -117,7 +174,7 @@ def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
 def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
     """Refuse a value for a column that nothing knows: most likely misspelled."""
     dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
-    known = {"device", "group", *TEXT_COLUMNS, *dimensions, *columns}
+    known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *columns}
     for column, value in defaults.items():
         if column not in known:
             close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
@@ -146,14 +203,19 @@ def _combined(parts: Sequence[Measurements], notes: _Notes) -> Measurements:
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
-        first = rejected.iloc[0]
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in rejected["reason"].value_counts().items())
-        raise DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))
+        raise _unusable(rejected)
     every = pd.concat(frames, ignore_index=True)
     merged = fill_text(merge_duplicates(every))
     if len(merged) < len(every):
         notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
     return Measurements(merged, rejected, notes.lines())
+
+
+def _unusable(rejected: pd.DataFrame) -> DataError:
+    """Return the error for data of which every row is refused."""
+    first = rejected.iloc[0]
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in rejected["reason"].value_counts().items())
+    return DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))
 
 
 class _Notes:

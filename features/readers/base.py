@@ -29,10 +29,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user states about the files: units of columns, and values for columns that a file does not give."""
+    """What the user states about the files: units of columns, and values for columns that a file does not give.
+
+    `timed` is false where rows need no duration: workloads that nobody has run yet.
+    """
 
     units: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    timed: bool = True
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class _TidyReader(Reader):
     def _raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
         """Return the table under the names of the measurement table."""
         columns = tuple(map(str, table.columns))
-        rows = _with_times(table, options.units, path)
+        rows = _with_times(table, options, path)
         rows = _renamed(rows)
         for column, value in options.defaults.items():
             rows[column] = _filled(rows, column, value)
@@ -143,14 +143,15 @@ def _inferred(values: np.ndarray) -> pd.Series:
     return numbers if filled.any() and not (filled & numbers.isna()).any() else column
 
 
-def _with_times(table: pd.DataFrame, units: Mapping[str, str], path: Path) -> pd.DataFrame:
+def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFrame:
     """Return the table with `duration_us`, `spread_us` and `energy_j` in place of the columns they come from."""
     named = {str(name): split_unit(str(name)) for name in table.columns}
-    for column, word in units.items():
+    for column, word in options.units.items():
         if column in named:
             named[column] = (named[column][0], stated_unit(column, word))
-    duration = _duration_column(named, units, path)
-    taken = {"duration_us": (duration, TIME_UNITS[str(named[duration][1])])}
+    taken: dict[str, tuple[str, float]] = {}
+    if duration := _duration_if_needed(named, options, path):
+        taken["duration_us"] = (duration, TIME_UNITS[str(named[duration][1])])
     for column, (base, unit) in named.items():
         if base == "spread" and unit in TIME_UNITS:
             taken["spread_us"] = (column, TIME_UNITS[unit])
@@ -160,6 +161,16 @@ def _with_times(table: pd.DataFrame, units: Mapping[str, str], path: Path) -> pd
     for name, (column, factor) in taken.items():
         rows[name] = _scaled(table[column], factor)
     return rows
+
+
+def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, path: Path) -> str | None:
+    """Return the column that holds the duration; None where no single one does and rows need none."""
+    try:
+        return _duration_column(named, options.units, path)
+    except DataError:
+        if options.timed:
+            raise
+        return None
 
 
 def _scaled(values: pd.Series, factor: float) -> pd.Series:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from flopcast.evaluation.cluster_bootstrap import (
     bootstrap,
     effective_groups,
     percentile_interval,
     resample_clusters,
 )
-from scipy import stats
 
 GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 

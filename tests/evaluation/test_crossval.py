@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.errors import DataError
-from flopcast.evaluation.crossval import evaluate
-from flopcast.models.base import Candidate
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
+
+from flopcast.errors import DataError
+from flopcast.evaluation.crossval import evaluate
+from flopcast.models.base import Candidate
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.errors import DataError
-from flopcast.evaluation.domain import WIDENING, TrainedRange
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from flopcast.errors import DataError
+from flopcast.evaluation.domain import WIDENING, TrainedRange
 
 TRAINING = pd.DataFrame(
     {

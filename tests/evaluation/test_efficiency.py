@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.evaluation.efficiency import median_efficiency
 from flopcast.hardware import GPU
 

@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from flopcast.errors import DataError
 from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, cross_coverage
 from flopcast.evaluation.schemes import make_folds
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.evaluation.law_comparison import AFFINE, CONSTANT, Explanation, compare_laws
 
 GROUPS = np.repeat(np.arange(12), 10)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
 from flopcast.evaluation.slopes import slope_test

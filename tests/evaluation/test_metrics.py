@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from flopcast.errors import DataError
-from flopcast.evaluation.metrics import THRESHOLDS, ape, by_group, check_targets, e_out, inlier_ratios, summarise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+
+from flopcast.errors import DataError
+from flopcast.evaluation.metrics import THRESHOLDS, ape, by_group, check_targets, e_out, inlier_ratios, summarise
 
 TIMES = npst.arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e6))
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rank_held_out
-from flopcast.models.base import Candidate
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rank_held_out
+from flopcast.models.base import Candidate
 
 
 class WithPValues(LinearRegression):

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import FlopcastError
 from flopcast.evaluation.selection import select
 
@@ -108,3 +109,37 @@ def test_nothing_to_select_from_says_so() -> None:
         select([1.0, 2.0], pd.DataFrame(index=range(2)), ["a", "b"], scheme="kfold")
     with pytest.raises(FlopcastError, match="at least 2 groups, there are 1"):
         select([1.0, 2.0], pd.DataFrame({"m": [1.0, 2.0]}), ["a", "a"], scheme="grouped")
+
+
+def _close(n: int = 400, groups: int = 20) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """Return errors of a best model, one that is 0.1 points worse with scatter over groups, and one much worse."""
+    rng = np.random.default_rng(4)
+    group = np.arange(n) % groups
+    y = np.full(n, 100.0)
+    wave = 2.0 * rng.normal(size=groups)[group]
+    wave -= wave.mean()
+    frame = pd.DataFrame({"best": y + 10.0, "liked": y + 10.1 + wave, "worse": y + 13.0})
+    return y, frame, np.char.add("g", group.astype(str))
+
+
+def test_within_one_standard_error_the_preferred_model_is_taken() -> None:
+    y, predictions, groups = _close()
+    assert select(y, predictions, groups, scheme="grouped")["name"] == "best"
+    assert select(y, predictions, groups, scheme="grouped", preference=["liked"])["name"] == "liked"
+    assert select(y, predictions, groups, scheme="grouped", preference=["worse", "best"])["name"] == "best"
+
+
+def test_a_baseline_is_preferred_to_nothing() -> None:
+    y, predictions, groups = _close()
+    found = select(y, predictions, groups, scheme="grouped", baselines=["best"], preference=["best"])
+    assert (found["name"], found["baseline"]) == ("liked", False)
+
+
+def test_the_standard_error_is_that_of_the_difference_over_groups() -> None:
+    y, predictions, groups = _close()
+    difference = (predictions["liked"] - predictions["best"]).to_numpy()
+    by_group = pd.Series(difference).groupby(groups).mean()
+    error = np.sqrt(((by_group - difference.mean()) ** 2).sum()) / len(by_group)
+    for above, name in ((0.99 * error, "liked"), (1.01 * error, "best")):
+        shifted = predictions.assign(liked=predictions["liked"] - difference.mean() + above)
+        assert select(y, shifted, groups, scheme="grouped", preference=["liked"])["name"] == name

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from flopcast.evaluation.slopes import SlopeTest, slope_test
 from scipy import stats
+
+from flopcast.evaluation.slopes import SlopeTest, slope_test
 
 
 def simulate(

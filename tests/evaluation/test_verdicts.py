@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome, judge, too_few
 
 GOOD = Evidence(

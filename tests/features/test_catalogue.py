@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.features.catalogue import BY_NAME, CATALOGUE, CATEGORIES, page
 from flopcast.features.context import Context
 from flopcast.hardware import GPU

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.dtypes import DTYPES, canonical_dtype, canonical_dtypes, dtypes_in_kernel_names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from flopcast.features.kernel_names import kernel_family
 
 

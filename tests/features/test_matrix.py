@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.matrix import build_dataset, groups_of
 from flopcast.features.readers import read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.dtypes import DTYPES
 from flopcast.features.ops import COMMON, OPS, complete, group_labels, op_of, work_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.ops import complete
 from flopcast.features.pairing import one_per_problem, pair, problem_ids

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.features.ops import Work, work_of
-from flopcast.features.quantisation import SPLITS, TILES, best_tile, quantise
 from hypothesis import given
 from hypothesis import strategies as st
+
+from flopcast.features.ops import Work, work_of
+from flopcast.features.quantisation import SPLITS, TILES, best_tile, quantise
 
 
 def products(**columns: object) -> Work:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import ArtifactError, DataError, NotPublishedError
 from flopcast.features.recipe import FeatureRecipe, learn_recipe
 from flopcast.hardware import GPU

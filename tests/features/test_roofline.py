@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import NotPublishedError
 from flopcast.features import roofline
 from flopcast.features.ops import work_of

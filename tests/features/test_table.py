@@ -7,10 +7,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.errors import DataError
-from flopcast.features.table import best_kernel, clean, fill_text, merge_duplicates, select
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from flopcast.errors import DataError
+from flopcast.features.table import (
+    REFUSED,
+    REFUSED_DETAIL,
+    best_kernel,
+    clean,
+    fill_text,
+    judge,
+    merge_duplicates,
+    select,
+    slower_kernels,
+)
 
 GEMM: dict[str, Any] = {"device": "MI300X", "op": "gemm", "dtype_a": "fp8", "m": "16", "n": "32", "k": "64"}
 CONV: dict[str, Any] = {
@@ -200,3 +211,35 @@ def test_fill_text_leaves_numbers_missing() -> None:
     assert frame["word"].tolist() == ["a", ""]
     assert frame["nothing"].tolist() == ["", ""]
     assert frame["number"].isna().tolist() == [False, True]
+
+
+def test_judged_rows_stay_in_their_place() -> None:
+    raw = rows({}, {"m": "x", "n": "7"}, {"op": "gem"}, {"k": "5", "device": "MI355X"})
+    judged = judge(raw)
+    assert judged["source"].tolist() == raw["source"].tolist()
+    assert judged[REFUSED].tolist() == ["", "dimension is not a number", "unknown operator", ""]
+    assert judged[REFUSED_DETAIL].tolist() == ["", "m = x", "gem", ""]
+    assert judged.loc[1, ["m", "n", "dtype_a"]].fillna(-1).tolist() == [-1, 7, "fp8"]
+    usable = judged[judged[REFUSED] == ""].drop(columns=[REFUSED, REFUSED_DETAIL]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(usable, clean(raw).frame)
+
+
+def test_workloads_need_neither_device_nor_duration_where_they_are_not_required() -> None:
+    raw = rows({"device": "", "duration_us": "0"}, {"duration_us": "-"}, {"m": "0"})
+    assert judge(raw)[REFUSED].tolist() == ["no device", "duration is not a number", "dimension is not positive"]
+    assert judge(raw, required=())[REFUSED].tolist() == ["", "", "dimension is not positive"]
+    shapes = raw.drop(columns=["device", "duration_us"])
+    judged = judge(shapes, required=())
+    assert judged[REFUSED].tolist() == ["", "", "dimension is not positive"]
+    assert judged["duration_us"].isna().all()
+
+
+def test_slower_kernels_are_those_whose_median_is_not_the_least_of_their_problem() -> None:
+    table = [
+        ("MI300X", 1, "a", 5), ("MI300X", 1, "b", 3), ("MI300X", 1, "b", 6), ("MI300X", 1, "b", 4),
+        ("MI300X", 2, "a", 9), ("MI355X", 1, "a", 50),
+    ]  # fmt: skip
+    frame = clean(rows(*[{"device": d, "m": m, "kernel": k, "duration_us": t} for d, m, k, t in table])).frame
+    assert slower_kernels(frame).tolist() == [True, False, False, False, False, False]
+    assert slower_kernels(frame.set_axis(range(5, 11))).tolist() == [True, *[False] * 5]
+    assert slower_kernels(frame.assign(tuned=True)).tolist() == [False] * 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.features.ops import op_of
 from flopcast.features.work.moe import experts_touched
 

@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+
 from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find, sources
 
 FIELD_OF_COLUMN = {

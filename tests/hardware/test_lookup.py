@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from flopcast.errors import DataError, NotPublishedError, UnknownGPUError
 from flopcast.hardware import all_gpus, find, find_gfx, read_gpu
 from flopcast.hardware.lookup import _plain

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from flopcast.errors import UnknownGPUError
 from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find, measured
 

@@ -6,6 +6,7 @@ import pickle
 import re
 
 import pytest
+
 from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import DTYPES, FIGURES, GPU, UNITS, all_gpus, find
 from flopcast.hardware.figures import LISTS, NONPACKED, WORDS

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.models.additive import AdditiveTime, fit_terms
 from scipy.optimize import linprog
+
+from flopcast.models.additive import AdditiveTime, fit_terms
 
 
 def test_hand_solved_line_with_an_outlier_keeps_the_line() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import KFold, cross_val_predict
+
 from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio
 from flopcast.models.base import selected_features
-from sklearn.model_selection import KFold, cross_val_predict
 
 TIMES = pd.DataFrame({"size": [1.0, 2.0, 3.0], "host_us": [10.0, 20.0, 40.0], "law": [5.0, 9.0, 21.0]})
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.errors import ArtifactError
-from flopcast.models.artifact import check_columns, describe_features, load, save, versions
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
+
+from flopcast.errors import ArtifactError
+from flopcast.models.artifact import check_columns, describe_features, load, save, versions
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.uniform(1, 9, (60, 3)), columns=["host_us", "log_m", "dtype=fp8"])

@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
 from flopcast.models.additive import AdditiveTime
 from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio
 from flopcast.models.base import fit, inner_folds, selected_features
@@ -22,9 +26,6 @@ from flopcast.models.rfecv import RFECV
 from flopcast.models.stepwise import Stepwise
 from flopcast.models.target_space import Columns, LogTarget, RelativeError
 from flopcast.models.transfer import Transfer
-from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.utils.estimator_checks import check_estimator
 
 STEPWISE: dict[str, Any] = {
     f"{base.upper()}/{direction.title()}/{criterion.upper()}": Stepwise(

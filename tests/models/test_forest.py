@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.models.forest import Forest
 from sklearn.ensemble import RandomForestRegressor
+
+from flopcast.models.forest import Forest
 
 
 @pytest.fixture

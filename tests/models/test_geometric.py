@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.neighbors import KNeighborsRegressor
+
 from flopcast.models.additive import AdditiveTime
 from flopcast.models.analytic import AnalyticLaw
 from flopcast.models.geometric import CrossFitted, GeometricStack, simplex_weights
 from flopcast.models.residual import LogResidual
-from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.neighbors import KNeighborsRegressor
 
 
 def test_weights_of_hand_made_predictions() -> None:

@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-from flopcast.models.integrity import misfits
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
@@ -17,6 +16,8 @@ from sklearn.ensemble import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVR
+
+from flopcast.models.integrity import misfits
 
 rng = np.random.default_rng(0)
 X = rng.uniform(1, 9, (60, 4))

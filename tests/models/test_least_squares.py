@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from flopcast.models.base import p_values
-from flopcast.models.least_squares import NNLS, OLS, non_negative, with_intercept
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
+
+from flopcast.models.base import p_values
+from flopcast.models.least_squares import NNLS, OLS, non_negative, with_intercept
 
 
 @pytest.fixture

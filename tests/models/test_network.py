@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flopcast.models.network import MLP, _forward
 from sklearn.neural_network import MLPRegressor
+
+from flopcast.models.network import MLP, _forward
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from flopcast.errors import ArtifactError
-from flopcast.models import artifact
-from flopcast.models.persistence import NODES, from_bytes, is_allowed, to_bytes
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
@@ -37,6 +34,10 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.svm import SVR
+
+from flopcast.errors import ArtifactError
+from flopcast.models import artifact
+from flopcast.models.persistence import NODES, from_bytes, is_allowed, to_bytes
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.uniform(1, 9, (80, 4)), columns=["a", "b", "c", "d"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flopcast.models.least_squares import NNLS, OLS
-from flopcast.models.regularised import ElasticNet, Lasso, Standardised
 from sklearn.linear_model import LassoCV
 from sklearn.model_selection import GroupKFold, KFold
+
+from flopcast.models.least_squares import NNLS, OLS
+from flopcast.models.regularised import ElasticNet, Lasso, Standardised
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from flopcast.models.additive import AdditiveTime
-from flopcast.models.residual import LogResidual
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
+
+from flopcast.models.additive import AdditiveTime
+from flopcast.models.residual import LogResidual
 
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from sklearn.model_selection import KFold
+
 from flopcast.models.least_squares import NNLS, OLS
 from flopcast.models.rfecv import RFECV
-from sklearn.model_selection import KFold
 
 
 def slow_path(base: str, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> list[tuple[list[int], OLS | NNLS]]:

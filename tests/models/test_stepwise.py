@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from flopcast.models.stepwise import Criterion, Stepwise
 from scipy.optimize import nnls
+
+from flopcast.models.stepwise import Criterion, Stepwise
 
 # R 4.2.2, waves() below as d, w = 1 + i %% 5:
 #   null <- lm(y ~ 1, d, weights = w); full <- lm(y ~ ., d, weights = w)

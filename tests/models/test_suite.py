@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.models.suite import LITERATURE, Columnar, baselines, suite
 

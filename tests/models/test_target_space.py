@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from flopcast.models.base import fit, p_values, selected_features
 from flopcast.models.least_squares import NNLS, OLS
 from flopcast.models.network import MLP
 from flopcast.models.regularised import Lasso
 from flopcast.models.stepwise import Stepwise
 from flopcast.models.target_space import LARGEST_LOG, Columns, LogTarget, RelativeError
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 
 @pytest.fixture

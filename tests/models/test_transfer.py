@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
 from flopcast.models.additive import AdditiveTime
 from flopcast.models.geometric import CrossFitted
 from flopcast.models.residual import LogResidual
 from flopcast.models.transfer import SHAPE_TIME, Transfer
-from sklearn.ensemble import ExtraTreesRegressor
 
 
 def _rows(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

@@ -4,10 +4,11 @@ import io
 import json
 
 import pytest
-from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find
-from flopcast.report.gpus import ceilings_table, compare_table, gpu_table, gpus_json, provenance_table
 from rich.console import Console
 from rich.table import Table
+
+from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find
+from flopcast.report.gpus import ceilings_table, compare_table, gpu_table, gpus_json, provenance_table
 
 TOY = GPU(name="toy [red]", cus=608, peaks={"fp8_matrix": 1307.45, "bf16_vector": 2.0}, sources=("toy.toml",))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.errors import ArtifactError
 from flopcast.report.run_folder import read_metrics, write_run
 

@@ -4,8 +4,9 @@ import copy
 import io
 
 import pytest
-from flopcast.report import tables
 from rich.console import Console
+
+from flopcast.report import tables
 
 
 def text_of(*renderables, width: int = 100) -> str:

@@ -6,15 +6,17 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
+
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
 from flopcast.features.table import clean
 from flopcast.hardware import find
 from flopcast.models.json_text import dumps
+from flopcast.report.console import WIDTH
 from flopcast.report.validation import (
     FIGURES,
-    WIDTH,
     class_lines,
     conclusion,
     legend,
@@ -23,7 +25,6 @@ from flopcast.report.validation import (
     validation_json,
     validation_table,
 )
-from rich.console import Console
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.features.matrix import build_dataset
 from flopcast.features.table import clean

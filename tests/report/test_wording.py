@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 import pytest
+
 from flopcast.report import wording
 
 CV = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from flopcast.features.readers import read
 from flopcast.features.readers.aiter import AiterReader
 from flopcast.features.table import Measurements

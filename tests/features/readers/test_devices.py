@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from flopcast.features.readers.devices import canonical_device, device_of
 from flopcast.hardware import all_gpus
 

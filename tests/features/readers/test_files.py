@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.readers.files import campaign_of, csv_header, find_files, head, parse_csv, text, with_overlong
 

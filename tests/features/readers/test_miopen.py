@@ -6,6 +6,7 @@ import bz2
 from pathlib import Path
 
 import pytest
+
 from flopcast.features.readers import read
 from flopcast.features.table import Measurements, best_kernel
 

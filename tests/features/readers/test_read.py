@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
-from flopcast.features.readers import Note, Options, RawTable, Reader, formats, read, readers, register
+from flopcast.features.readers import Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
 from flopcast.features.readers.base import _READERS
-from flopcast.features.table import Measurements, best_kernel, problem_columns, select
+from flopcast.features.table import REFUSED, Measurements, best_kernel, problem_columns, select
 
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n"
 AITER = "gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,1,2,3,6,k\n"
@@ -97,6 +98,41 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
     assert measured.notes == ("made of lines (2 rows in x)",)
     assert "lines (a magic word" in formats()
     assert [reader.fallback for reader in readers()] == [False, False, False, True, True]
+
+
+def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:
+    repeated = TIDY + "MI300X,gemm,fp16,1,2,3,0\nMI300X,gemm,fp16,1,2,3,4,9\nMI300X,gemm,fp16,1,2,3,4\n"
+    (folder / "mine.txt").write_text(repeated, encoding="utf-8")
+    (folder / "sub" / "gfx942130.log").write_text(
+        MIOPEN + "not=a key\n" + MIOPEN.replace("-2-0x0", "-4-0x0"), encoding="utf-8"
+    )
+    rows, notes = read_rows([folder / "sub" / "gfx942130.log", folder])
+    assert list(zip(rows["source"], rows[REFUSED], strict=True)) == [
+        ("gfx942130.log:1", ""),
+        ("gfx942130.log:2", "not a convolution's key"),
+        ("gfx942130.log:3", ""),
+        ("a8w8_tuned_gemm.dat:2", ""),
+        ("mine.txt:2", ""),
+        ("mine.txt:3", "duration is zero"),
+        ("mine.txt:4", "more fields than the header names"),
+        ("mine.txt:5", ""),
+    ]
+    assert rows["duration_us"].tolist()[-1] == 4.0
+    assert notes[-1].startswith("1 file of no supported format skipped")
+    assert "_order" not in rows
+    assert "_order" not in read([folder]).frame
+
+
+def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("op,dtype_a,m,n,k,time\ngemm,fp8,1,2,3,\ngemm,fp8,0,2,3,7\n", encoding="utf-8")
+    with pytest.raises(DataError, match="column 'time' has no unit"):
+        read_rows([tmp_path])
+    rows, _ = read_rows([tmp_path], timed=False)
+    assert rows[REFUSED].tolist() == ["", "dimension is not positive"]
+    assert rows["duration_us"].isna().all()
+    (tmp_path / "x.csv").write_text("op,dtype_a,m\ngem,fp8,1\ngem,fp8,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"x\.csv:2: no row can be used \(unknown operator: 2\); first: gem"):
+        read_rows([tmp_path], timed=False)
 
 
 @pytest.fixture(scope="module")

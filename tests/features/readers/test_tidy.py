@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from flopcast.errors import DataError
-from flopcast.features.readers import read
+from flopcast.features.readers import read, read_rows
 from flopcast.features.table import Measurements
 
 
@@ -65,6 +66,19 @@ def test_the_user_states_a_unit(tmp_path: Path) -> None:
 def test_a_unit_is_never_guessed(tmp_path: Path, columns: str, units: dict[str, str], message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,4,5", units=units)
+
+
+@pytest.mark.parametrize(
+    ("columns", "micro"),
+    [("cost,x", None), ("time,x", None), ("latency_ms,time_us", None), ("latency_ms,x", 4e3)],
+)
+def test_a_duration_that_nobody_needs_may_be_missing_or_unclear(
+    tmp_path: Path, columns: str, micro: float | None
+) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"op,dtype,m,n,k,{columns}\ngemm,fp16,1,2,3,4,5\n", encoding="utf-8")
+    rows, _ = read_rows([file], timed=False)
+    assert rows["duration_us"].dropna().tolist() == ([] if micro is None else [micro])
 
 
 def test_spread_and_energy_have_units_too(tmp_path: Path) -> None:

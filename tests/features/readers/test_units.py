@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from flopcast.errors import DataError
 from flopcast.features.readers.units import ENERGY_UNITS, TIME_UNITS, split_unit, stated_unit
 

@@ -1,0 +1,1 @@
+"""Benchmarks against named peers, measured in the same run: ``python -m flopcast.benchmarks``."""

@@ -1,0 +1,90 @@
+"""Run the benchmarks: ``python -m flopcast.benchmarks [--quick] [--json]`` (``make bench``)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from ..report.console import output
+from .features import features
+from .harness import Comparison, Row, compare
+from .readers import readers
+from .selection import selection
+
+SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+
+
+def comparisons(quick: bool, data: Path) -> Iterator[Comparison]:
+    """Yield every comparison; ``quick`` takes the smallest sizes."""
+    yield from selection(120, 12) if quick else selection(300, 60)
+    yield from readers(data)
+    yield from features([100] if quick else [1_000, 10_000, 100_000])
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Return the rows as a table; the ratio is to the time of flopcast."""
+    shown = Table(title="Shortest of several runs, one BLAS thread; ratio: time over that of flopcast")
+    for heading in ("task", "who"):
+        shown.add_column(heading)
+    for heading in ("time", "ratio", "µs/row", "peak MB"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("answer")
+    task = ""
+    for row in rows:
+        if row.task != task:
+            shown.add_section()
+        shown.add_row(
+            row.task if row.task != task else "",
+            row.name,
+            _time(row.seconds),
+            _number(row.ratio),
+            _number(row.us_per_item),
+            _number(row.peak_mb),
+            row.note,
+        )
+        task = row.task
+    return shown
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    scale, unit = next((s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * s >= 1 or u == "µs")
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "<0.01" if value < 0.01 else f"{value:.1f}" if value >= 10 else f"{value:.2g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print, and return 1 where an answer differed from ours, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
+    parser.add_argument("--quick", action="store_true", help="smallest sizes, one run each")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data (aiter/, miopen/)")
+    options = parser.parse_args(arguments)
+    rows: list[Row] = []
+    for comparison in comparisons(options.quick, options.data):
+        print(f"{comparison.task} ...", file=sys.stderr, flush=True)
+        rows += compare(comparison, repeats=1 if options.quick else 3)
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        console = output()
+        console.print(table(rows))
+        if not options.data.is_dir():
+            console.print(f"Readers skipped: there are no measured data at {options.data}", markup=False)
+    return int(any(row.note.startswith("differs") for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

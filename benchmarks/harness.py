@@ -1,0 +1,145 @@
+"""How contenders are compared: the same task, checked to give the same answer, then timed in turns."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do a task: its name, and a call without arguments that does all of it."""
+
+    name: str
+    call: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A task, flopcast's way to do it, the peers, and the cheapest call that returns something of the right form.
+
+    Attributes
+    ----------
+    task : str
+        What is done, with its size.
+    ours : Contender
+    peers : tuple of Contender
+    nothing : Contender
+        The do-nothing baseline; its answer is not looked at.
+    differs : callable
+        Given our answer and a peer's, returns in what they differ, "" where they agree.
+    items : int, optional
+        Rows that the task goes through, for the time per row.
+    """
+
+    task: str
+    ours: Contender
+    peers: tuple[Contender, ...]
+    nothing: Contender
+    differs: Callable[[Any, Any], str]
+    items: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the result.
+
+    Attributes
+    ----------
+    task, name : str
+        What was done, and by whom.
+    seconds : float or None
+        The shortest time; None where the answers differ.
+    ratio : float or None
+        That time over ours.
+    us_per_item : float or None
+        Microseconds per row.
+    peak_mb : float or None
+        Most memory allocated at once by Python and NumPy beyond what was there before, MB.
+    note : str
+        Whether the answer agrees with ours, or why there is no time.
+    """
+
+    task: str
+    name: str
+    seconds: float | None = None
+    ratio: float | None = None
+    us_per_item: float | None = None
+    peak_mb: float | None = None
+    note: str = ""
+
+
+def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
+    """Check that the peers agree with us, then time everybody, on one BLAS thread.
+
+    The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all alike; the shortest
+    time counts. Memory is traced in a run of its own, because tracing takes time.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    repeats : int, default=3
+
+    Yields
+    ------
+    Row
+        Ours first, then each peer, then the do-nothing baseline.
+    """
+    with threadpool_limits(1):
+        notes = _check(comparison)
+        contenders = [comparison.ours, *comparison.peers, comparison.nothing]
+        timed = [contender for contender in contenders if not notes[contender.name].startswith("differs")]
+        peaks = {contender.name: _peak_mb(contender.call) for contender in timed}
+        best = _shortest(timed, repeats)
+    ours = best[comparison.ours.name]
+    for contender in contenders:
+        seconds = best.get(contender.name)
+        yield Row(
+            task=comparison.task,
+            name=contender.name,
+            seconds=seconds,
+            ratio=seconds / ours if seconds is not None else None,
+            us_per_item=1e6 * seconds / comparison.items if seconds is not None and comparison.items else None,
+            peak_mb=peaks.get(contender.name),
+            note=notes[contender.name],
+        )
+
+
+def _check(comparison: Comparison) -> dict[str, str]:
+    """Return a note for each contender; one that begins with "differs" disqualifies."""
+    notes = {comparison.ours.name: "", comparison.nothing.name: "does nothing"}
+    answer = comparison.ours.call()
+    comparison.nothing.call()
+    for peer in comparison.peers:
+        difference = comparison.differs(answer, peer.call())
+        notes[peer.name] = f"differs: {difference}" if difference else "same answer"
+    return notes
+
+
+def _peak_mb(call: Callable[[], Any]) -> float:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def _shortest(contenders: list[Contender], repeats: int) -> dict[str, float]:
+    """Return the shortest of `repeats` times of each contender, in seconds."""
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        for contender in contenders:
+            gc.collect()
+            started = time.perf_counter()
+            contender.call()
+            seconds = time.perf_counter() - started
+            best[contender.name] = min(seconds, best.get(contender.name, seconds))
+    return best

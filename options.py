@@ -1,0 +1,211 @@
+"""Options that train, predict and validate share: from words on the command line to tables and devices."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+from .datasets import default_paths
+from .errors import DataError, FlopcastError
+from .features.readers import read
+from .features.table import Measurements, select
+
+P = ParamSpec("P")
+
+USER_ERROR, INTERRUPTED = 2, 130
+"""Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
+
+DataArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=VALUE", help="Keep these rows only (repeatable; a column given twice: either value)."),
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN[,COLUMN]", help="What must not be split between folds. Default: by operator."),
+]
+UnitOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=UNIT", help="Unit of a column that does not name one, e.g. time=ms (repeatable)."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X."),
+]
+MetricOption = Annotated[str, typer.Option(help="The measured column to scale, e.g. duration_us or energy_j.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of folds and bootstrap samples.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def parse_where(conditions: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return ``COLUMN=VALUE`` conditions as column -> accepted values.
+
+    Raises
+    ------
+    DataError
+        If a condition is not of that form.
+
+    Examples
+    --------
+    >>> parse_where(["op=gemm", "dtype_a=fp8", "dtype_a=bf16"])
+    {'op': ['gemm'], 'dtype_a': ['fp8', 'bf16']}
+    """
+    chosen: dict[str, list[str]] = {}
+    for column, value in _assignments(conditions, "--where", "op=gemm"):
+        chosen.setdefault(column, []).append(value)
+    return chosen
+
+
+def parse_group(columns: str | None) -> list[str] | None:
+    """Return ``COLUMN[,COLUMN]`` as a list, None for the default group of each operator.
+
+    Raises
+    ------
+    DataError
+        If a name is empty or given twice.
+    """
+    if columns is None:
+        return None
+    names = [name.strip() for name in columns.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise DataError(f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k")
+    return names
+
+
+def parse_units(units: Sequence[str] | None) -> dict[str, str]:
+    """Return ``COLUMN=UNIT`` settings as column -> unit.
+
+    Raises
+    ------
+    DataError
+        If a setting is not of that form or a column has two units.
+    """
+    return _unique(_assignments(units, "--unit", "time=ms"), "--unit")
+
+
+def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
+    """Return ``COLUMN=VALUE`` settings for columns the files lack as column -> value.
+
+    Raises
+    ------
+    DataError
+        If a setting is not of that form or a column has two values.
+    """
+    return _unique(_assignments(settings, "--set", "device=MI300X"), "--set")
+
+
+def parse_names(names: str | None) -> list[str] | None:
+    """Return ``NAME[,NAME]`` as a list, None for all.
+
+    Raises
+    ------
+    DataError
+        If a name is empty.
+    """
+    if names is None:
+        return None
+    found = [name.strip() for name in names.split(",")]
+    if not all(found):
+        raise DataError(f"--models must be NAME[,NAME], got {names!r}: write e.g. --models Additive,Stack")
+    return found
+
+
+def parse_budget(budget: str | None) -> float | None:
+    """Return a time such as ``90s``, ``10m`` or ``1.5h`` in seconds; None for no limit.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with one of these units.
+
+    Examples
+    --------
+    >>> parse_budget("10m")
+    600.0
+    """
+    if budget is None:
+        return None
+    number, unit = budget.strip()[:-1], budget.strip()[-1:]
+    try:
+        seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+    except (KeyError, ValueError):
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise DataError(f"--budget must be a time such as 90s, 10m or 1.5h, got {budget!r}")
+    return seconds
+
+
+def load_measurements(
+    paths: Sequence[Path | str] | None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> Measurements:
+    """Read measured files and keep the rows asked for.
+
+    Parameters
+    ----------
+    paths : sequence of path, or None
+        Files and folders; none of them: the embedded measurements.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values.
+    units : mapping of str to str, optional
+        Column -> unit, where its name does not carry one.
+    defaults : mapping of str to str, optional
+        Column -> value, where the files lack the column.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or no row is left.
+    """
+    found = read(list(paths) if paths else default_paths(), units=dict(units or {}), defaults=dict(defaults or {}))
+    return Measurements(select(found.frame, where or {}), found.rejected, found.notes)
+
+
+def run_command(command: Callable[P, Any]) -> Callable[P, None]:
+    """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
+
+    The signature stays that of ``command``, so that typer reads its options.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except FlopcastError as error:
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped
+
+
+def _assignments(texts: Sequence[str] | None, option: str, example: str) -> list[tuple[str, str]]:
+    """Split ``NAME=VALUE`` texts; the value may hold further equals signs."""
+    pairs = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise DataError(f"{option} must be COLUMN=VALUE, got {text!r}: write e.g. {option} {example}")
+        pairs.append((name.strip(), value.strip()))
+    return pairs
+
+
+def _unique(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
+    """Return the pairs as a dictionary, refusing two values for one name."""
+    known: dict[str, str] = {}
+    for name, value in pairs:
+        if known.setdefault(name, value) != value:
+            raise DataError(f"{option} gives {name} twice, as {known[name]!r} and {value!r}: keep one")
+    return known

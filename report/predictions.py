@@ -1,0 +1,278 @@
+"""Predictions as files and on the terminal: columns, a summary with its causes, and the first rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import DataError
+from ..features.ops import OPS
+from ..features.table import DTYPE_COLUMNS
+from . import wording
+
+SCHEMA = 1
+"""Version of the JSON that predictions are written as."""
+FORMATS = (".csv", ".parquet", ".json")
+SHOWN = 10
+"""Rows of the table on the terminal."""
+_CAUSES, _WORKLOAD = 5, 48  # causes named; columns of text for a workload
+
+_DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
+_ALWAYS = ("op", "dtype_a", "source")
+_OUTSIDE = re.compile(r"^(?P<feature>\S+) is .*\((?:\S+|\S+ spans) (?P<side>beyond|below)\)$")
+_UNSEEN = re.compile(r"^(.* was not in training) \(.*\)$")
+_CONSTANT = re.compile(r"^(?P<feature>\S+) is \S+, in training always \S+$")
+_IN_BRACKETS = re.compile(r" \(.*$")
+
+Report = Mapping[str, Any]
+
+
+def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the columns that say which workload a row is, those without any value left out.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows as `readers.read_rows` returns them.
+    metric : str
+        The trained metric; what was measured of it goes along.
+
+    Returns
+    -------
+    DataFrame
+        Operator, family and variant, number formats, dimensions (whole numbers), kernel, device, group, campaign,
+        source, measured time and metric.
+    """
+    names = ("op", "family", "variant", *DTYPE_COLUMNS, *_DIMENSIONS, "kernel", "device", "group", "campaign", "source")
+    wanted = dict.fromkeys((*names, "duration_us", metric))
+    columns = {name: _plain(rows[name]) for name in wanted if name in rows}
+    kept = {name: values for name, values in columns.items() if name in _ALWAYS or _has_values(values)}
+    return pd.DataFrame(kept, index=rows.index)
+
+
+def report_of(frame: pd.DataFrame, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
+    """Return what the terminal and the JSON say of predictions as a whole.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The predictions.
+    facts : mapping
+        What is known of the model and the data; goes along as it is.
+    notes : sequence of str
+        Remarks for the user.
+    """
+    done = frame["predicted"].notna()
+    width = (frame["upper"] - frame["lower"]) / frame["predicted"]
+    failed = frame.loc[~done, "reason"].map(lambda reason: _IN_BRACKETS.sub("", reason)).value_counts()
+    return {
+        "schema": SCHEMA,
+        **facts,
+        "n": len(frame),
+        "predicted": int(done.sum()),
+        "not_predicted": {str(reason): int(count) for reason, count in failed.items()},
+        "extrapolated": int(frame["extrapolated"].sum()),
+        "causes": causes(frame.loc[frame["extrapolated"], "reason"]),
+        "median_predicted": _median(frame["predicted"]),
+        "median_relative_width": _median(width),
+        "notes": list(notes),
+    }
+
+
+def causes(reasons: pd.Series) -> dict[str, int]:
+    """Return how many rows have each worst reason, figures left out, the most frequent first."""
+    counts = reasons.str.partition("; ")[0].map(_cause).value_counts() if len(reasons) else pd.Series(dtype=int)
+    return {str(cause): int(count) for cause, count in counts.items()}
+
+
+def check_file(out: Path, data: Sequence[Path] = ()) -> None:
+    """Refuse a file that predictions cannot be written to; call it before the work.
+
+    Raises
+    ------
+    DataError
+        The suffix is none of ``FORMATS``, or ``out`` is a folder or a file that is read.
+    """
+    if out.suffix.lower() not in FORMATS:
+        raise DataError(f"--out must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {str(out)!r}")
+    if out.is_dir():
+        raise DataError("is a folder: give a file with --out", source=str(out))
+    if any(path.exists() and out.exists() and path.samefile(out) for path in data):
+        raise DataError("is a file that is read: choose another with --out", source=str(out))
+
+
+def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
+    """Write predictions in the format of the suffix, whole or not at all; an earlier file is replaced.
+
+    Raises
+    ------
+    DataError
+        `check_file` refuses ``out``, or it cannot be written.
+    """
+    check_file(out)
+    with _beside(out) as path:
+        if out.suffix.lower() == ".csv":
+            frame.to_csv(path, index=False)
+        elif out.suffix.lower() == ".parquet":
+            frame.to_parquet(path, index=False, compression="zstd")
+        else:
+            path.write_text(to_json(frame, report), encoding="utf-8")
+
+
+def to_json(frame: pd.DataFrame, report: Report) -> str:
+    """Return the report and, under ``rows``, one object per row on a line of its own; null where there is no number."""
+    head = json.dumps(_finite(dict(report)), ensure_ascii=False, allow_nan=False)
+    columns = [_values(frame[name]) for name in frame]
+    names = [str(name) for name in frame]
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    rows = ",\n".join(encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
+
+
+def show(console: Console, frame: pd.DataFrame, report: Report, out: Path | None = None) -> None:
+    """Print the summary, the first rows, and where all of them are."""
+    console.print(summary(report))
+    console.print(table(frame, report))
+    if out is not None:
+        console.print(f"Wrote {out} ({len(frame):,} rows)", markup=False, highlight=False)
+    elif len(frame) > SHOWN:
+        console.print(f"First {SHOWN} of {len(frame):,} rows: --out FILE.csv writes them all", highlight=False)
+
+
+def summary(report: Report) -> RenderableType:
+    """Return what was predicted, what leaves the trained range and why, and what could not be predicted."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for count, words, style in _counts(report):
+        grid.add_row(Text(f"{count:,}"), Text(words), style=style)
+    measure = wording.metric(report)
+    middle = f"median {_figure(report['median_predicted'])} ({measure})"
+    width = report["median_relative_width"]
+    spread = f"{100 * report['level']:g} % intervals for {wording.left_out(report['scheme'])}: " + (
+        "no bound known at this level" if width is None else f"median width {wording.percent(100 * width)}"
+    )
+    notes = [Text(f"note: {note}", style="dim") for note in report["notes"]]
+    title = Text(f"{wording.title(report)}: {measure}, by {report['model']}", style="bold")
+    return Padding(Group(title, grid, Text(f"{middle}, {spread}"), *notes), (1, 0, 0, 1))
+
+
+def table(frame: pd.DataFrame, report: Report) -> RenderableType:
+    """Return the first rows: the workload, what the host measured, the prediction and its interval."""
+    measured = report["metric"] if report["host"] is not None and report["metric"] in frame else None
+    grid = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    grid.add_column("workload", max_width=_WORKLOAD)
+    for header in ([str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]:
+        grid.add_column(header, justify="right", no_wrap=True)
+    grid.add_column("unlike training, or not predicted")
+    for row in frame.head(SHOWN).to_dict("records"):
+        figures = [row[measured]] if measured else []
+        figures += [row["predicted"], row["lower"], row["upper"]]
+        cells = [Text(_figure(value)) for value in figures]
+        words = (Text(said, no_wrap=True, overflow="ellipsis") for said in (_workload(row), row["reason"]))
+        grid.add_row(next(words), *cells, next(words), style="yellow" if row["reason"] else "")
+    return grid
+
+
+def _counts(report: Report) -> Iterator[tuple[int, str, str]]:
+    yield report["predicted"], f"of {report['n']:,} workloads predicted", ""
+    for reason, count in report["not_predicted"].items():
+        yield count, f"not predicted: {reason}", "yellow"
+    for device, count in report["other_devices"].items():
+        yield count, f"rows of {device} left out: this run predicts from what {report['host']} measured", "dim"
+    yield report["extrapolated"], "unlike anything in training (column `extrapolated`)", ""
+    for place, (cause, count) in enumerate(report["causes"].items()):
+        if place == _CAUSES:
+            yield sum(list(report["causes"].values())[_CAUSES:]), "– other reasons", "yellow"
+            return
+        yield count, f"– {cause}", "yellow"
+
+
+def _cause(reason: str) -> str:
+    """Return a reason without its figures."""
+    if match := _OUTSIDE.match(reason):
+        return f"{match['feature']} is {'above' if match['side'] == 'beyond' else 'below'} the trained range"
+    if match := _CONSTANT.match(reason):
+        return f"{match['feature']} never varied in training"
+    match = _UNSEEN.match(reason)
+    return match[1] if match else reason
+
+
+def _workload(row: Mapping[Any, Any]) -> str:
+    """Return operator, format and the dimensions that are not at their default."""
+    op = OPS.get(str(row["op"]))
+    defaults = op.defaults if op else {}
+    sizes = [
+        f"{name}={row[name]}"
+        for name in (op.dims if op else ())
+        if name in row and not pd.isna(row[name]) and row[name] not in ("", defaults.get(name))
+    ]
+    return " ".join([str(row["op"]) or "?", str(row["dtype_a"]) or "?", *sizes])
+
+
+def _figure(value: Any) -> str:
+    """Return four significant digits; ``–`` where there is no number."""
+    if value is None or pd.isna(value):
+        return "–"
+    return f"{value:.4g}" if abs(value) < 1e4 or not np.isfinite(value) else f"{value:,.0f}"
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Return whole numbers as such."""
+    if not pd.api.types.is_float_dtype(column):
+        return column
+    known = column.dropna()
+    return column.astype("Int64") if len(known) and (known % 1 == 0).all() and known.abs().max() < 2**53 else column
+
+
+def _has_values(column: pd.Series) -> bool:
+    return bool((column.notna() & column.ne("")).any())
+
+
+def _median(values: pd.Series) -> float | None:
+    middle = float(values.median())
+    return middle if np.isfinite(middle) else None
+
+
+def _values(column: pd.Series) -> list[Any]:
+    """Return a column as JSON holds it."""
+    if pd.api.types.is_float_dtype(column):
+        finite = np.isfinite(column.to_numpy(dtype=float, na_value=np.nan))
+        return column.astype(object).where(finite, None).tolist()
+    return column.astype(object).where(column.notna(), None).tolist()
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON values with null in place of what is no number."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+@contextmanager
+def _beside(out: Path) -> Iterator[Path]:
+    """Give a hidden file beside ``out`` to write; rename it to ``out`` when the block ends well, else remove it."""
+    path = out.absolute().with_name(f".{out.name}.{uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        os.replace(path, out)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
+    finally:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,166 @@
+"""Predictions as files and on the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from flopcast.errors import DataError
+from flopcast.report.predictions import causes, check_file, identifying, report_of, show, to_json, write_file
+
+FACTS: dict[str, Any] = {
+    "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
+    "scheme": "grouped", "other_devices": {"MI210": 1200},
+}  # fmt: skip
+BEYOND = "log2.m is 2^15.0, trained to 2^14.0 (2.0x beyond)"
+
+
+def predictions(count: int = 3) -> pd.DataFrame:
+    frame = pd.DataFrame({"op": "gemm", "dtype_a": "fp8", "m": range(1, count + 1)}).assign(
+        n=4096, k=7168, batch=1, source="a.csv:2", duration_us=20.5, predicted=10.0, lower=8.0, upper=12.0,
+        extrapolated=False, reason="", affine=11.0,
+    )  # fmt: skip
+    frame["m"] = frame["m"].astype("Int64")
+    return frame
+
+
+def printed(frame: pd.DataFrame, out: Path | None = None, **facts: Any) -> str:
+    text = io.StringIO()
+    report = report_of(frame, FACTS | facts, ["fp32 assumed"])
+    show(Console(file=text, width=130), frame, report, out)
+    return text.getvalue()
+
+
+def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole() -> None:
+    rows = pd.DataFrame(
+        {
+            "counter.x": [1.0, 2.0], "source": ["a:2", "a:3"], "duration_us": [3.0, 4.5], "op": ["gemm", "conv"],
+            "dtype_a": "", "family": "", "kernel": ["", "ck"], "m": [16.0, np.nan], "in_h": [np.nan, np.nan],
+            "energy_j": [1.0, 2.5], "group": [np.nan, np.nan],
+        }
+    )  # fmt: skip
+    found = identifying(rows, "energy_j")
+    assert found.columns.tolist() == ["op", "dtype_a", "m", "kernel", "source", "duration_us", "energy_j"]
+    assert found["m"].tolist() == [16, pd.NA]
+    assert found["duration_us"].tolist() == [3.0, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        (BEYOND, "log2.m is above the trained range"),
+        ("he.host is 0.01, trained only at 0.2 (20.0x below); " + BEYOND, "he.host is below the trained range"),
+        ("pad_h is 3, trained to 1 (2.0 spans beyond)", "pad_h is above the trained range"),
+        ("dtype fp6 was not in training (fp8, bf16); " + BEYOND, "dtype fp6 was not in training"),
+        ("log2.k is 11, in training always 10", "log2.k never varied in training"),
+        ("something else", "something else"),
+    ],
+)
+def test_causes_are_the_worst_reasons_without_figures(reason: str, cause: str) -> None:
+    assert causes(pd.Series([reason, reason])) == {cause: 2}
+
+
+def test_causes_come_by_frequency() -> None:
+    assert list(causes(pd.Series(["a", BEYOND, BEYOND]))) == ["log2.m is above the trained range", "a"]
+    assert causes(pd.Series([], dtype="str")) == {}
+
+
+def test_the_report_counts() -> None:
+    frame = predictions(4)
+    frame.loc[1, ["predicted", "lower", "upper"]] = np.nan
+    frame.loc[1, "reason"] = "dimension is not a number (k = x)"
+    frame.loc[2, ["extrapolated", "reason", "upper"]] = True, BEYOND, 100.0
+    found = report_of(frame, FACTS, ["remark"])
+    assert (found["n"], found["predicted"], found["extrapolated"]) == (4, 3, 1)
+    assert found["not_predicted"] == {"dimension is not a number": 1}
+    assert found["causes"] == {"log2.m is above the trained range": 1}
+    assert (found["median_predicted"], found["median_relative_width"]) == (10.0, pytest.approx(0.4))
+    assert (found["schema"], found["run"], found["notes"]) == (1, "runs/fp8", ["remark"])
+
+
+def test_an_interval_without_bound_has_no_width() -> None:
+    assert report_of(predictions().assign(upper=np.inf), FACTS, [])["median_relative_width"] is None
+    assert "no bound known at this level" in printed(predictions().assign(upper=np.inf))
+
+
+def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
+    frame = predictions(2)
+    frame.loc[1, ["predicted", "upper"]] = np.nan, np.inf
+    frame.loc[1, "m"] = pd.NA
+    text = to_json(frame, report_of(frame, FACTS, ["µ"]))
+    told = json.loads(text, parse_constant=pytest.fail)
+    assert told["rows"][0] == frame.iloc[0].to_dict()
+    assert [told["rows"][1][name] for name in ("m", "predicted", "upper", "extrapolated")] == [None, None, None, False]
+    assert text.count("\n") == 4
+    assert told["notes"] == ["µ"]
+
+
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", "json"])
+def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"--out must end in \.csv, \.parquet or \.json, got"):
+        write_file(predictions(), {}, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_and_files_that_are_read_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match=r"folder\.csv: is a folder: give a file with --out"):
+        check_file(tmp_path / "folder.csv")
+    (tmp_path / "data.CSV").touch()
+    with pytest.raises(DataError, match="is a file that is read"):
+        check_file(tmp_path / "data.CSV", [tmp_path / "none.csv", tmp_path / ".." / tmp_path.name / "data.CSV"])
+    check_file(tmp_path / "data.CSV")
+
+
+def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"out\.csv: cannot be written: "):
+        write_file(predictions(), {}, tmp_path / "file" / "out.csv")
+
+
+def test_the_terminal_shows_counts_causes_and_the_first_rows() -> None:
+    frame = predictions(12)
+    frame.loc[:1, "extrapolated"], frame.loc[:1, "reason"] = True, BEYOND
+    frame.loc[2, ["predicted", "lower", "upper"]], frame.loc[2, "reason"] = np.nan, "duration is zero (0)"
+    lines = [" ".join(line.split()) for line in printed(frame).splitlines()]
+    assert "MI300X → MI355X: time, µs, by Stack" in lines
+    assert "11 of 12 workloads predicted" in lines
+    assert "1 not predicted: duration is zero" in lines
+    assert "1,200 rows of MI210 left out: this run predicts from what MI300X measured" in lines
+    assert "2 – log2.m is above the trained range" in lines
+    assert "median 10 (time, µs), 90 % intervals for unseen groups: median width 40.0 %" in lines
+    assert "note: fp32 assumed" in lines
+    assert f"gemm fp8 m=1 n=4096 k=7168 20.5 10 8 12 {BEYOND}" in lines
+    assert "gemm fp8 m=3 n=4096 k=7168 20.5 – – – duration is zero (0)" in lines
+    assert sum(line.startswith("gemm fp8") for line in lines) == 10
+    assert lines[-1] == "First 10 of 12 rows: --out FILE.csv writes them all"
+
+
+def test_few_rows_need_no_file_and_a_file_is_named() -> None:
+    assert "--out" not in printed(predictions())
+    assert "Wrote new/out.csv (3 rows)" in printed(predictions(), Path("new/out.csv"))
+
+
+def test_causes_beyond_five_are_summed() -> None:
+    frame = predictions(7).assign(extrapolated=True, reason=[f"reason {i}" for i in range(7)])
+    assert "2  – other reasons" in printed(frame)
+
+
+def test_without_a_host_there_is_no_measured_column() -> None:
+    text = printed(predictions(), host=None)
+    assert "MI355X, new workloads" in text
+    assert "20.5" not in text
+
+
+def test_names_that_hold_markup_are_printed_as_they_are() -> None:
+    frame = predictions(1).assign(op="[bold]", reason="x [red] (y)", predicted=np.nan)
+    text = printed(frame)
+    assert "[bold] fp8" in text
+    assert "not predicted: x [red]" in text

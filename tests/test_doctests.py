@@ -1,0 +1,31 @@
+"""The examples in docstrings run, and print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import flopcast
+
+
+def modules_with_examples() -> list[str]:
+    """Return the modules whose source has an example."""
+    names = [module.name for module in pkgutil.walk_packages(flopcast.__path__, "flopcast.")]
+    sources = {name: spec.origin for name in names if (spec := importlib.util.find_spec(name)) and spec.origin}
+    return [name for name, origin in sources.items() if ">>> " in Path(origin).read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_in_docstrings(name: str) -> None:
+    failures, tried = doctest.testmod(importlib.import_module(name))
+    assert tried
+    assert not failures
+
+
+def test_examples_are_found() -> None:
+    assert {"flopcast.options", "flopcast.models.stepwise"} <= set(modules_with_examples())

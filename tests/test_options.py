@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flopcast.errors import DataError, FlopcastError
+from flopcast.options import load_measurements, parse_defaults, parse_group, parse_units, parse_where, run_command
+
+TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
+
+
+def test_where_gathers_the_values_of_a_column() -> None:
+    assert parse_where(["op=gemm", "kernel=a=b", " dtype_a = fp8", "dtype_a=bf16"]) == {
+        "op": ["gemm"],
+        "kernel": ["a=b"],
+        "dtype_a": ["fp8", "bf16"],
+    }
+    assert parse_where(None) == {}
+
+
+@pytest.mark.parametrize("condition", ["gemm", "=gemm", ""])
+def test_a_condition_without_a_column_is_refused(condition: str) -> None:
+    with pytest.raises(DataError, match=r"--where must be COLUMN=VALUE, got .*: write e.g. --where op=gemm"):
+        parse_where([condition])
+
+
+def test_group_is_a_list_of_columns() -> None:
+    assert parse_group("n, k") == ["n", "k"]
+    assert parse_group(None) is None
+
+
+@pytest.mark.parametrize("columns", ["", "n,,k", "n,n"])
+def test_an_empty_or_repeated_group_column_is_refused(columns: str) -> None:
+    with pytest.raises(DataError, match=r"--group must be COLUMN\[,COLUMN\], each once"):
+        parse_group(columns)
+
+
+def test_units_and_defaults_have_one_value_each() -> None:
+    assert parse_units(["time=ms"]) == {"time": "ms"}
+    assert parse_defaults(["device=MI300X", "device=MI300X"]) == {"device": "MI300X"}
+    with pytest.raises(DataError, match="--unit gives time twice, as 'ms' and 'us': keep one"):
+        parse_units(["time=ms", "time=us"])
+    with pytest.raises(DataError, match="--set must be COLUMN=VALUE, got 'MI300X'"):
+        parse_defaults(["MI300X"])
+
+
+def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "tidy.csv"
+    path.write_text(TIDY)
+    found = load_measurements([path], {"dtype_a": ["fp16"]})
+    assert list(found.frame["duration_us"]) == [4.0]
+    assert list(found.rejected["reason"]) == ["duration is negative"]
+    with pytest.raises(DataError, match="dtype_a=fp64"):
+        load_measurements([path], {"dtype_a": ["fp64"]})
+
+
+def _app(error: BaseException | None) -> typer.Typer:
+    def command(count: Annotated[int, typer.Option(help="How many.")] = 1) -> None:
+        """Say how many."""
+        if error:
+            raise error
+        print(f"count {count}")
+
+    app = typer.Typer()
+    app.command()(run_command(command))
+    return app
+
+
+def test_a_command_keeps_its_options_and_help() -> None:
+    assert CliRunner().invoke(_app(None), ["--count", "3"]).output == "count 3\n"
+    shown = CliRunner().invoke(_app(None), ["--help"]).output
+    assert "Say how many." in shown
+    assert "How many." in shown
+
+
+def test_what_the_user_got_wrong_is_one_line_and_exit_code_2() -> None:
+    result = CliRunner().invoke(_app(FlopcastError("this file\nis empty")), [])
+    assert result.exit_code == 2
+    assert result.stderr == "error: this file is empty\n"
+    assert result.stdout == ""
+
+
+def test_ctrl_c_is_exit_code_130() -> None:
+    result = CliRunner().invoke(_app(KeyboardInterrupt()), [])
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_a_bug_is_not_hidden() -> None:
+    assert isinstance(CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.output import check_output, whole_folder
+
+
+def write(out: Path, text: str = "new", name: str = "result.json") -> None:
+    with whole_folder(out) as folder:
+        (folder / name).write_text(text)
+
+
+def fail(out: Path) -> None:
+    with whole_folder(out) as folder:
+        (folder / "result.json").write_text("half")
+        raise RuntimeError("half way")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_folder_appears_with_its_files(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "run")
+    assert (tmp_path / "deep" / "run" / "result.json").read_text() == "new"
+    assert names(tmp_path / "deep") == ["run"]
+
+
+def test_nothing_appears_when_writing_fails(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="half way"):
+        fail(tmp_path / "run")
+    assert names(tmp_path) == []
+
+
+def test_an_earlier_result_is_replaced_as_a_whole_or_kept(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    write(out, "old")
+    with pytest.raises(RuntimeError, match="half way"):
+        fail(out)
+    assert (out / "result.json").read_text() == "old"
+    write(out, "new")
+    assert (out / "result.json").read_text() == "new"
+    assert names(tmp_path) == ["run"]
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match=r"run: holds other files \(thesis.txt\): choose another with --out"):
+        write(tmp_path / "run")
+    assert names(tmp_path) == ["run"]
+    assert names(tmp_path / "run") == ["thesis.txt"]
+
+
+def test_a_file_in_the_way_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(DataError, match="is a file"):
+        check_output(tmp_path / "run", ["result.json"])
+
+
+def test_a_place_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        write(tmp_path / "file" / "run")

@@ -1,0 +1,126 @@
+"""The wheel and the sdist: they hold the package and its data, nothing else, and what they install works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OTHER_FOLDERS = ("tests", "docs", "examples", "build", "dist", "runs")
+"""Folders of the root that are no part of the package."""
+LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), *OTHER_FOLDERS[3:])
+DATA = {
+    "py.typed",
+    "datasets/README.md",
+    "datasets/cpu-1t.toml",
+    "datasets/cpu-2t.toml",
+    "datasets/cpu_kernels.json",
+    "datasets/cpu_kernels.parquet",
+    "hardware/gpus.toml",
+    "hardware/measured.csv",
+}
+
+
+def folders_with_init() -> set[PurePosixPath]:
+    """Return the packages of the tree, relative to the root."""
+    found = (PurePosixPath(path.relative_to(ROOT).parent) for path in ROOT.glob("**/__init__.py"))
+    return {path for path in found if not path.parts or not _outside(path.parts[0])}
+
+
+def _outside(folder: str) -> bool:
+    return folder.startswith(".") or folder in OTHER_FOLDERS
+
+
+def modules() -> set[str]:
+    """Return the Python files of the package, relative to the root."""
+    return {str(folder / path.name) for folder in folders_with_init() for path in (ROOT / folder).glob("*.py")}
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """Run a command and return what it printed; on failure the test shows all of it."""
+    result = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist from a copy of the tree, and the wheel from the sdist; return the folder of both."""
+    folder = tmp_path_factory.mktemp("packaging")
+    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", folder / "tree", cwd=folder)
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--no-index")
+    run(*pip, "--quiet", "--target", folder / "site", wheel, cwd=folder)
+    return folder / "site"
+
+
+def test_every_folder_with_init_is_listed_as_a_package() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert listed == sorted(".".join(("flopcast", *path.parts)) for path in folders_with_init())
+
+
+def test_every_data_file_is_named_here() -> None:
+    beside = (path for folder in folders_with_init() for path in (ROOT / folder).iterdir() if folder.parts)
+    data = {str(path.relative_to(ROOT)) for path in beside if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert data == DATA - {"py.typed"}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not fnmatch(name, "flopcast-*.dist-info/*")}
+    assert names == {f"flopcast/{name}" for name in modules() | DATA}
+
+
+def test_the_sdist_holds_the_package_its_data_and_its_licence(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
+    assert modules() | DATA | {"LICENSE", "pyproject.toml"} <= names
+
+
+def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode("utf-8")
+        entry_points = archive.read(name.replace("METADATA", "entry_points.txt")).decode("utf-8")
+    needed = [
+        line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if line.startswith("Requires-Dist")
+    ]
+    assert [line for line in needed if "extra" not in line] == project["dependencies"]
+    assert f"Version: {project['version']}" in metadata
+    assert "flopcast = flopcast.cli:main" in entry_points
+
+
+def test_what_the_wheel_installs_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import flopcast.cli; from flopcast.datasets import DEFAULT_HOST, default_paths; "
+        "from flopcast.features.readers import read; from flopcast.hardware import find; "
+        "print(flopcast.cli.__file__, len(read(default_paths()).frame), find(DEFAULT_HOST).name, find('MI300X').cus)"
+    )
+    place, rows, host, cus = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    assert Path(place).is_relative_to(installed)
+    assert (rows, host, cus) == ("1040", "CPU-1T", "304")

@@ -1,0 +1,279 @@
+"""Train on measured runs: ``python train.py [DATA...] --host MI300X --target MI355X --out RUN`` writes a run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
+from flopcast.errors import DataError
+from flopcast.evaluation.competition import Competition, compete
+from flopcast.evaluation.crossval import Progress
+from flopcast.evaluation.deployment import Deployed, deploy
+from flopcast.features.matrix import Dataset, build_dataset
+from flopcast.features.table import Measurements
+from flopcast.hardware import find
+from flopcast.models import artifact
+from flopcast.models.json_text import dumps
+from flopcast.options import (
+    DataArgument,
+    GroupOption,
+    JsonOption,
+    MetricOption,
+    SeedOption,
+    SetOption,
+    UnitOption,
+    WhereOption,
+    load_measurements,
+    parse_budget,
+    parse_defaults,
+    parse_group,
+    parse_names,
+    parse_units,
+    parse_where,
+    run_command,
+)
+from flopcast.report import html, tables, wording
+from flopcast.report.console import output
+from flopcast.report.progress import shown_progress
+from flopcast.report.run_folder import check_run_folder, write_run
+
+
+@dataclass(frozen=True)
+class Run:
+    """What training found.
+
+    Attributes
+    ----------
+    metrics : dict
+        The content of ``metrics.json``.
+    predictions : DataFrame
+        Out-of-fold predictions: one row per workload, scheme and model.
+    dataset : Dataset
+        What was trained on.
+    model : Deployed
+        The model to save: fitted to all rows, with its intervals and trained range.
+    measured : Measurements
+        The rows read, and those kept out.
+    """
+
+    metrics: dict[str, Any]
+    predictions: pd.DataFrame
+    dataset: Dataset
+    model: Deployed
+    measured: Measurements
+
+
+def train(
+    data: Sequence[Path | str] | None = None,
+    *,
+    host: str | None = None,
+    target: str | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    group: Sequence[str] | None = None,
+    metric: str = "duration_us",
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    suite: str = "default",
+    models: Sequence[str] | None = None,
+    scheme: str = "grouped",
+    budget: float | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    progress: Progress | None = None,
+) -> Run:
+    """Cross-validate the suite next to the analytic baselines and fit the best model to all rows.
+
+    Parameters
+    ----------
+    data : sequence of path, optional
+        Measured files and folders; None: the embedded measurements.
+    host, target : str, optional
+        Names or TOML files of the devices. Without a host, the time on the target is learnt from shapes alone.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values; only these rows count.
+    group : sequence of str, optional
+        Columns that make a group; by default what each operator says (GEMM: the weight shape).
+    metric : str, default="duration_us"
+        The measured column to predict.
+    units, defaults : mapping of str to str, optional
+        Units, and values, of columns whose files do not state them.
+    suite : {"default", "literature"}
+        See `models.suite`.
+    models : sequence of str, optional
+        Models of the suite to run; all by default.
+    scheme : {"grouped", "kfold"}
+        What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
+        calibrated, under that scheme.
+    budget : float, optional
+        Seconds after which no further fit of the cross-validation starts.
+    seed, jobs : int
+        Seed of everything random; processes (-1: one per core). The result does not depend on ``jobs``.
+    progress : callable, optional
+        See `evaluation.crossval`.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    FlopcastError
+        If the data, the devices or an option cannot be used.
+    """
+    if not data:
+        target = target or DEFAULT_TARGET
+        host = host or (DEFAULT_HOST if target == DEFAULT_TARGET else None)
+    if target is None:
+        raise DataError("which device? give --target, and --host to predict from another device's measurements")
+    devices = find(host) if host else None, find(target)
+    if devices[0] == devices[1]:
+        raise DataError(f"--host and --target are both {devices[1].name}: leave out --host to predict new workloads")
+    measured = load_measurements(data, where, units, defaults)
+    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
+    competition = compete(
+        dataset, suite, models=models, seed=seed, jobs=jobs, budget=budget, progress=progress, prefer=scheme
+    )
+    model = deploy(dataset, competition, seed=seed)
+    return Run(_metrics(dataset, measured, competition, model), competition.table(dataset), dataset, model, measured)
+
+
+def write(run: Run, out: Path) -> None:
+    """Write the run folder, whole or not at all.
+
+    Raises
+    ------
+    ArtifactError
+        If ``out`` holds something that is not a run.
+    """
+    page = html.render(run.metrics, run.predictions, _losses(run))
+    save = partial(_save_model, run=run)
+    write_run(out, metrics=run.metrics, predictions=run.predictions, save_model=save, html=page)
+
+
+def command(
+    data: DataArgument = None,
+    host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
+    target: Annotated[str | None, typer.Option(help="Device to predict: a name or a TOML file.")] = None,
+    where: WhereOption = None,
+    group: GroupOption = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
+    seed: SeedOption = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")] = -1,
+    suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
+    models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
+    scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
+        "grouped"
+    ),
+    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
+    rank: Annotated[int, typer.Option(help="Features of the ranking to print.")] = 10,
+    metric: MetricOption = "duration_us",
+    unit: UnitOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cross-validate models of measured times next to FLOPS scaling, and save the best."""
+    if out is not None:
+        check_run_folder(out)
+    with shown_progress("cross-validation", quiet=as_json) as progress:
+        run = train(
+            data,
+            host=host,
+            target=target,
+            where=parse_where(where),
+            group=parse_group(group),
+            metric=metric,
+            units=parse_units(unit),
+            defaults=parse_defaults(set_),
+            suite=suite,
+            models=parse_names(models),
+            scheme=scheme,
+            budget=parse_budget(budget),
+            seed=seed,
+            jobs=os.cpu_count() or 1 if jobs == -1 else jobs,
+            progress=progress,
+        )
+    if out is not None:
+        write(run, out)
+    if as_json:
+        print(dumps(run.metrics, missing=True), end="")
+        return
+    console = output()
+    tables.show(console, run.metrics, rank=rank)
+    if out is not None:
+        console.print(f"Wrote {out}/ (report.html, metrics.json, predictions.parquet, model/)", markup=False)
+
+
+def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
+    """Return what ``metrics.json`` holds."""
+    report = dataset.report
+    notes = [*measured.notes, *competition.notes]
+    return {
+        "schema": 1,
+        "data": {
+            "n": len(dataset),
+            "groups": len(np.unique(dataset.groups.astype(str))),
+            "host": dataset.host.name if dataset.host else None,
+            "target": dataset.target.name,
+            "metric": dataset.metric,
+            "features_available": dataset.X.shape[1],
+            "sha256": data_hash(dataset),
+            "rejected": measured.rejected_by_reason,
+            "unpaired_host": report.get("host_only"),
+            "unpaired_target": report.get("target_only"),
+            "duplicates_merged": report.get("merged_repeats"),
+            "notes": notes,
+        },
+        "cv": competition.summary(),
+        "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
+        "intervals": model.coverage,
+        "ranking": model.ranking,
+        "groups": competition.by_group(dataset, model),
+        "versions": artifact.versions(),
+    }
+
+
+def data_hash(dataset: Dataset) -> str:
+    """Return the SHA-256 of the feature matrix, its column names, the target and the groups."""
+    digest = hashlib.sha256()
+    for part in (dataset.X.to_numpy(np.float64), dataset.y):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    for words in (dataset.X.columns, dataset.groups):
+        digest.update("\0".join(map(str, words)).encode())
+    return digest.hexdigest()
+
+
+def _losses(run: Run) -> dict[str, Any]:
+    return {
+        "rejected": wording.losses(run.measured.rejected),
+        "duplicates_merged": int(run.dataset.report.get("merged_repeats") or 0),
+        "notes": list(run.measured.notes),
+    }
+
+
+def _save_model(folder: Path, run: Run) -> None:
+    """Write ``model/``: the estimator, and a manifest with all that predict needs."""
+    dataset, model = run.dataset, run.model
+    manifest = {
+        "features": artifact.describe_features(dataset.X, dataset.recipe.units),
+        "data_sha256": run.metrics["data"]["sha256"],
+        "recipe": dataset.recipe.to_dict(),
+        "host": dataset.host.name if dataset.host else None,
+        "target": dataset.target.name,
+        "metric": dataset.metric,
+        **model.manifest(),
+    }
+    artifact.save(folder, model.estimator, manifest, dataset.X)
+
+
+if __name__ == "__main__":
+    typer.run(run_command(command))

@@ -1,0 +1,178 @@
+"""Does linear scaling hold? ``python validate.py [DATA...] --host MI300X --target MI355X`` answers per kernel class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
+from flopcast.errors import DataError
+from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
+from flopcast.features.matrix import build_dataset
+from flopcast.hardware import find
+from flopcast.models.json_text import dumps
+from flopcast.options import (
+    DataArgument,
+    GroupOption,
+    JsonOption,
+    MetricOption,
+    SeedOption,
+    SetOption,
+    UnitOption,
+    WhereOption,
+    load_measurements,
+    parse_defaults,
+    parse_group,
+    parse_units,
+    parse_where,
+    run_command,
+)
+from flopcast.output import check_output, whole_folder
+from flopcast.report.console import output
+from flopcast.report.validation import summary, validation_json, validation_table
+from flopcast.report.validation_page import validation_html
+
+FILES = ("validation.json", "validation.html")
+
+
+def validate(
+    data: Sequence[Path | str] | None = None,
+    *,
+    host: str | None = None,
+    target: str | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    group: Sequence[str] | None = None,
+    margin: float = 0.10,
+    metric: str = "duration_us",
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    folds: int = 10,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> ValidationResult:
+    """Judge FLOPS, bandwidth and roofline scaling from host to target, over all rows and per kernel class.
+
+    Parameters
+    ----------
+    data : sequence of path, optional
+        Measured files and folders; None: the embedded measurements.
+    host, target : str
+        Names or TOML files of the devices; with the embedded measurements they have defaults.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values; only these rows count.
+    group : sequence of str, optional
+        Columns that make a group; by default what each operator says (GEMM: the weight shape).
+    margin : float, default=0.10
+        What counts as the same: t_target / t_law within [1 / (1 + margin), 1 + margin].
+    metric : str, default="duration_us"
+        The measured column that is scaled.
+    units, defaults : mapping of str to str, optional
+        Units, and values, of columns whose files do not state them.
+    folds, replicates, seed : int
+        Grouped folds, bootstrap samples, and the seed of both.
+
+    Returns
+    -------
+    ValidationResult
+        Findings per class; `report.validation` turns it into a table, JSON and a page.
+
+    Raises
+    ------
+    FlopcastError
+        If the data, the devices or an option cannot be used.
+
+    Examples
+    --------
+    >>> result = validate(where={"op": ["gemm"]}, replicates=200)
+    >>> result.classes[0].name
+    'all rows'
+    """
+    if not 0 < margin < 1:
+        raise DataError(f"--margin must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    if not data:
+        host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
+    if host is None or target is None:
+        raise DataError("which devices? give --host and --target, e.g. --host MI300X --target MI355X")
+    devices = find(host), find(target)
+    if devices[0] == devices[1]:
+        raise DataError(f"--host and --target are both {devices[0].name}: scaling needs two devices")
+    measured = load_measurements(data, where, units, defaults)
+    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
+    classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
+    rejected = measured.rejected_by_reason
+    return ValidationResult(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)
+
+
+def write_validation(result: ValidationResult, out: Path) -> None:
+    """Write validation.json and validation.html into the folder ``out``, whole or not at all.
+
+    Raises
+    ------
+    DataError
+        If ``out`` holds other files or cannot be written.
+    """
+    with whole_folder(out) as folder:
+        (folder / FILES[0]).write_text(_json(result), encoding="utf-8")
+        (folder / FILES[1]).write_text(validation_html(result), encoding="utf-8")
+
+
+def command(
+    data: DataArgument = None,
+    host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
+    target: Annotated[str | None, typer.Option(help="Device to scale to: a name or a TOML file.")] = None,
+    where: WhereOption = None,
+    group: GroupOption = None,
+    margin: Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")] = 0.10,
+    out: Annotated[Path | None, typer.Option(help="Folder for validation.json and validation.html.")] = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+    metric: MetricOption = "duration_us",
+    unit: UnitOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Test whether times scale linearly from one device to another, per kernel class (op × dtype × bound)."""
+    if out is not None:
+        check_output(out, FILES)
+    result = validate(
+        data,
+        host=host,
+        target=target,
+        where=parse_where(where),
+        group=parse_group(group),
+        margin=margin,
+        metric=metric,
+        units=parse_units(unit),
+        defaults=parse_defaults(set_),
+        seed=seed,
+    )
+    if out is not None:
+        write_validation(result, out)
+    if as_json:
+        print(_json(result), end="")
+    else:
+        _show(result, out)
+
+
+def _show(result: ValidationResult, out: Path | None) -> None:
+    """Print the table, what it comes to, what reading kept out, and where the files are."""
+    console = output()
+    console.print(validation_table(result))
+    for line in summary(result):
+        console.print(f"• {line}", markup=False, highlight=False)
+    for note in result.notes:
+        console.print(note, style="dim", markup=False, highlight=False)
+    for reason, rows in result.rejected.items():
+        console.print(f"{rows} row{'s' * (rows > 1)} kept out: {reason}", style="yellow", markup=False, highlight=False)
+    if out is not None:
+        console.print(f"Wrote {' and '.join(str(out / name) for name in FILES)}", markup=False, highlight=False)
+
+
+def _json(result: ValidationResult) -> str:
+    return dumps(validation_json(result), missing=True)
+
+
+if __name__ == "__main__":
+    typer.run(run_command(command))
