@@ -90,7 +90,8 @@ class Competition:
             own = result.predictions[[name for name in names if name in result.predictions]]
             for name in result.predictions:
                 predicted = result.predictions[name].to_numpy()
-                frame = pd.DataFrame({"row": np.arange(len(dataset)), "scheme": scheme, "model": name})
+                frame = pd.DataFrame({"row": np.arange(len(dataset))})
+                frame["scheme"], frame["model"] = scheme, str(name)
                 frame["observed"], frame["predicted"] = dataset.y, predicted
                 frame["ape"], frame["fold"] = ape(dataset.y, predicted), result.folds
                 frame["group"] = dataset.groups.astype(str)
@@ -106,9 +107,9 @@ class Competition:
         ]
         first = next((c.name for c in self.baselines if c.name in predictions), None)
         if first is not None:
-            base = by_group(dataset.y, predictions[first], dataset.groups).set_index("group")["e_out"]
-            for row in rows:
-                row["baseline_e_out"] = float(base[row["group"]])
+            base = by_group(dataset.y, predictions[first], dataset.groups)
+            errors = dict(zip(base["group"].astype(str), base["e_out"].astype(float), strict=True))
+            rows = [{**row, "baseline_e_out": errors[str(row["group"])]} for row in rows]
         return rows
 
 

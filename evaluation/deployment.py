@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
 from ..models.base import Candidate, fit
 from .competition import REFERENCE, Competition, law_table
@@ -34,7 +35,7 @@ class Deployed:
     intervals : ConformalIntervals
         Calibrated on the out-of-fold predictions of the scheme.
     domain : TrainedRange
-        Of the training matrix.
+        Of the training matrix (see `trained_range`).
     coverage : dict
         ``intervals`` of ``metrics.json``: for the winner of each scheme, how many rows 90 % intervals really covered.
     ranking : list of dict
@@ -88,11 +89,16 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Depl
         scheme=scheme,
         estimator=estimator,
         intervals=intervals,
-        domain=TrainedRange.of(dataset.X),
+        domain=trained_range(dataset.X),
         coverage=_coverage(dataset, competition),
         ranking=_ranking(dataset, competition, best, estimator, seed),
         fitted_baselines=_baselines(dataset, competition),
     )
+
+
+def trained_range(X: pd.DataFrame) -> TrainedRange:
+    """Return the range of the features that have one: sizes, times and efficiencies, not remainders."""
+    return TrainedRange.of(X[[name for name in X.columns if not str(name).startswith(PERIODIC)]])
 
 
 def fit_all(dataset: Dataset, candidate: Candidate, scheme: str) -> Any:

@@ -20,6 +20,10 @@ Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured"]
 
 
+PERIODIC = ("tail.", "twos.")
+"""How names of remainders and exponents begin: they come round as a dimension grows and have no range to leave."""
+
+
 @dataclass(frozen=True)
 class Feature:
     """A numerical column of the matrix.

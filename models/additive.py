@@ -110,8 +110,8 @@ class AdditiveTime(RegressorMixin, BaseEstimator):
         self.class_columns_ = [j for j in own if np.sum(values[:, j] > 0.5) >= self.min_rows]
         members = [values[:, j] > 0.5 for j in self.class_columns_]
         self.coef_ = np.array([fit_terms(terms, y), *(fit_terms(terms[rows], y[rows]) for rows in members)])
-        used = (self.coef_[:, 1:] > 0).any(axis=0)
-        self.selected_features_ = [names[j] for j, keep in zip(self.term_columns_, used, strict=True) if keep]
+        used = np.max(self.coef_[:, 1:], axis=0, initial=0.0) > 0
+        self.selected_features_ = [names[self.term_columns_[term]] for term in np.flatnonzero(used)]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
