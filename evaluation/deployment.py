@@ -97,8 +97,9 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Depl
 
 
 def trained_range(X: pd.DataFrame) -> TrainedRange:
-    """Return the range of the features that have one: sizes, times and efficiencies, not remainders."""
-    return TrainedRange.of(X[[name for name in X.columns if not str(name).startswith(PERIODIC)]])
+    """Return the range of the features that have one: not of remainders, and of sizes only as logarithms."""
+    named = [str(name) for name in X.columns]
+    return TrainedRange.of(X[[name for name in named if not name.startswith(PERIODIC) and f"log2.{name}" not in named]])
 
 
 def fit_all(dataset: Dataset, candidate: Candidate, scheme: str) -> Any:

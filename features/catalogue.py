@@ -152,6 +152,29 @@ def _sides() -> Iterator[Feature]:
         yield Feature(f"twos.{side}", "1", "shape", formula, _twos(side))
 
 
+_OTHER_TILES = ((16, 64), (32, 64), (64, 64), (64, 128), (256, 128))
+"""Macro tiles of usual kernels beside 128 x 128; which one runs changes with the size of the output."""
+
+
+def _waves_of(tile: tuple[int, int]) -> Callable[[Device], np.ndarray]:
+    return lambda d: np.log2(quantise(d.work, int(d.gpu.require("cus")), tile).waves)
+
+
+def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Device], np.ndarray]:
+    return lambda d: quantise(d.work, int(d.gpu.require("cus")), tile).wave_efficiency
+
+
+def _other_tiles() -> Iterator[Feature]:
+    """Return features of the target alone; those of the host would double what trees must look through."""
+    for m, n in _OTHER_TILES:
+        tile, words = f"{m}x{n}", f"{m} x {n} tiles on the target"
+        waves, efficiency = _waves_of((m, n)), _wave_efficiency_of((m, n))
+        yield Feature(f"log2.waves.{tile}.target", "log2", "shape", f"log2(waves): {words}",
+                      lambda c, of=waves: of(c.target))  # fmt: skip
+        yield Feature(f"wave_efficiency.{tile}.target", "1", "shape", f"tiles / (waves CUs): {words}",
+                      lambda c, of=efficiency: of(c.target))  # fmt: skip
+
+
 _FIT = "quantised to whole waves of the CUs of the {}"
 CATALOGUE: tuple[Feature, ...] = (
     # times, in microseconds: they may stand in a sum
@@ -164,6 +187,8 @@ CATALOGUE: tuple[Feature, ...] = (
     *_both("tiles128.{}_us", "us", "additive", f"compute, {_FIT}: 128 x 128 tiles",
            lambda d: d.compute_us * d.fit.stretch),
     *_both("waves.{}", "1", "additive", "ceil(tiles / CUs) on the {}: 128 x 128 tiles", lambda d: d.fit.waves),
+    *_both("one_tile.{}_us", "us", "additive", "2 x 128 x 128 x k / peak of one CU of the {}: depth of a tile",
+           lambda d: 2 * 128 * 128 * d.work.k * d.gpu.require("cus") / (d.peaks * 1e6)),
     Feature("law.flops_us", "us", "additive", "host_us peak_host / peak_target",
             lambda c: c.law("FLOPS scaling"), "measured"),
     Feature("law.bandwidth_us", "us", "additive", "host_us bandwidth_host / bandwidth_target",
@@ -180,6 +205,10 @@ CATALOGUE: tuple[Feature, ...] = (
     Feature("log2.m", "log2", "shape", "log2(m)", lambda c: np.log2(c.work.m)),
     Feature("log2.n", "log2", "shape", "log2(n)", lambda c: np.log2(c.work.n)),
     Feature("log2.k", "log2", "shape", "log2(k)", lambda c: np.log2(c.work.k)),
+    *(Feature(side, "1", "shape", f"{side}", lambda c, side=side: getattr(c.work, side)) for side in ("m", "n", "k")),
+    Feature("log2.output", "log2", "shape", "log2(batch m n)", lambda c: np.log2(c.work.batch * c.work.m * c.work.n)),
+    Feature("log2.input", "log2", "shape", "log2(batch m k)", lambda c: np.log2(c.work.batch * c.work.m * c.work.k)),
+    Feature("log2.weights", "log2", "shape", "log2(batch n k)", lambda c: np.log2(c.work.batch * c.work.n * c.work.k)),
     *_both("log2.roofline.{}", "log2", "shape", "log2(max(compute, memory)) on the {}",
            lambda d: np.log2(d.roofline_us)),
     *_both("log2.ridge.{}", "log2", "shape", "log2(compute / memory) on the {}: above 0 compute-bound",
@@ -199,6 +228,7 @@ CATALOGUE: tuple[Feature, ...] = (
            lambda d: 1 / d.best_fit.stretch),
     *_both("log2.tiles_per_cu.{}", "log2", "shape", "log2(tiles / CUs) on the {}: 128 x 128 tiles",
            lambda d: np.log2(d.fit.wave_efficiency * d.fit.waves)),
+    *_other_tiles(),
     *_sides(),
     # dimensions of single operators
     Feature("log2.images", "log2", "shape", "log2(batch) of a convolution", _log_dim("batch"), ops=CONV),
