@@ -148,6 +148,7 @@ def load_measurements(
     where: Mapping[str, Sequence[str]] | None = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    devices: Sequence[str] = (),
 ) -> Measurements:
     """Read measured files and keep the rows asked for.
 
@@ -161,6 +162,8 @@ def load_measurements(
         Column -> unit, where its name does not carry one.
     defaults : mapping of str to str, optional
         Column -> value, where the files lack the column.
+    devices : sequence of str
+        Names of devices that the user described, so that no remark calls them unknown.
 
     Raises
     ------
@@ -168,7 +171,9 @@ def load_measurements(
         If a file cannot be read, or no row is left.
     """
     found = read(list(paths) if paths else default_paths(), units=dict(units or {}), defaults=dict(defaults or {}))
-    return Measurements(select(found.frame, where or {}), found.rejected, found.notes)
+    described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
+    notes = tuple(note for note in found.notes if not note.startswith(described))
+    return Measurements(select(found.frame, where or {}), found.rejected, notes)
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:

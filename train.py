@@ -138,7 +138,8 @@ def train(
     devices = find(host) if host else None, find(target)
     if devices[0] == devices[1]:
         raise DataError(f"--host and --target are both {devices[1].name}: leave out --host to predict new workloads")
-    measured = load_measurements(data, where, units, defaults)
+    names = [device.name for device in devices if device is not None]
+    measured = load_measurements(data, where, units, defaults, names)
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
     competition = compete(
         dataset, suite, models=models, seed=seed, jobs=jobs, budget=budget, progress=progress, prefer=scheme

@@ -99,7 +99,7 @@ def validate(
     devices = find(host), find(target)
     if devices[0] == devices[1]:
         raise DataError(f"--host and --target are both {devices[0].name}: scaling needs two devices")
-    measured = load_measurements(data, where, units, defaults)
+    measured = load_measurements(data, where, units, defaults, [device.name for device in devices])
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
     rejected = measured.rejected_by_reason

@@ -153,7 +153,7 @@ def _ranking(
 def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by one fitted model, its name on every row."""
     with threadpool_limits(limits=1):
-        found = rank(estimator, dataset.X, dataset.y, seed=seed)
+        found = rank(estimator, dataset.X, dataset.y, repeats=3, seed=seed)
     return [{**row, "measure": f"{row['measure']}, {model.name}", "model": model.name} for row in found]
 
 

@@ -223,7 +223,7 @@ def _boosted(seed: int) -> HistGradientBoostingRegressor:
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
     many = data.n_rows > MANY_ROWS
     return ExtraTreesRegressor(
-        60 if many else 300, max_features=0.5, min_samples_leaf=2 if many else 1, random_state=seed
+        60 if many else 200, max_features=0.5, min_samples_leaf=2 if many else 1, random_state=seed
     )
 
 

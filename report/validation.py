@@ -76,7 +76,7 @@ def class_lines(finding: ClassFinding) -> Iterator[tuple[str, tuple[str, ...], s
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
-        yield law.law, (*_figures(law.evidence), error), str(law.verdict.outcome), law.verdict.outcome
+        yield law.law, (*_figures(law.evidence), error), law.verdict.text, law.verdict.outcome
     for one in finding.explanations:
         if one.parameters:
             yield one.law, ("", "", "", _error(one)), _parameters(one.parameters), None

@@ -58,6 +58,13 @@ def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
         load_measurements([path], {"dtype_a": ["fp64"]})
 
 
+def test_a_device_the_user_described_is_not_called_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("device,op,dtype_a,m,n,k,t_us\nMI375X,gemm,bf16,64,64,64,5.0\n", encoding="utf-8")
+    assert any("'MI375X' is not in the catalogue" in note for note in load_measurements([path]).notes)
+    assert not any("MI375X" in note for note in load_measurements([path], devices=["MI375X"]).notes)
+
+
 def _app(error: BaseException | None) -> typer.Typer:
     def command(count: Annotated[int, typer.Option(help="How many.")] = 1) -> None:
         """Say how many."""
