@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from .datasets import default_paths
 from .errors import DataError, FlopcastError
@@ -41,7 +42,7 @@ SetOption = Annotated[
     typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X."),
 ]
 MetricOption = Annotated[str, typer.Option(help="The measured column to scale, e.g. duration_us or energy_j.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of folds and bootstrap samples.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of folds and bootstrap samples.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -188,6 +189,13 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             command(*args, **kwargs)
         except FlopcastError as error:
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except TerminatedWorkerError:
+            print("error: a process was killed, most likely for memory: try --jobs 1 or fewer models", file=sys.stderr)
             raise typer.Exit(USER_ERROR) from None
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)

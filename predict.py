@@ -11,7 +11,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 import pandas as pd
 import typer
-from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from flopcast.errors import ArtifactError, DataError, NotPublishedError
@@ -34,6 +33,7 @@ from flopcast.options import (
     parse_where,
     run_command,
 )
+from flopcast.report.console import output
 from flopcast.report.predictions import check_file, identifying, report_of, show, to_json, write_file
 from flopcast.report.run_folder import MODEL
 
@@ -112,7 +112,9 @@ class TrainedModel:
             what = f"{type(error).__name__}: {error}"
             raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
-        artifact.check_columns(saved.feature_names, model.domain.names)
+        if foreign := sorted(set(model.domain.names) - set(saved.feature_names)):
+            what = f"its trained range names {foreign[0]}, which is not a feature"
+            raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again")
         return model
 
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
@@ -167,7 +169,8 @@ class TrainedModel:
         work = work_of(rows)
         if host is None:
             laws = pd.DataFrame({"roofline": roofline.where_published(work, partial(_roofline, gpu=target))[0]})
-            reference = laws["roofline"].to_numpy()
+            by_memory = self.saved.manifest["baselines"].get("reference") == "memory"
+            reference = roofline.memory_us(work, target) if by_memory else laws["roofline"].to_numpy()
         else:
             reference = rows[metric].to_numpy(dtype=float)
             laws = roofline.laws(work, reference, host, target)[0] if metric == "duration_us" else pd.DataFrame()
@@ -288,7 +291,7 @@ def command(
     if as_json:
         print(to_json(prediction.frame, prediction.report), end="")
     else:
-        show(Console(), prediction.frame, prediction.report, out)
+        show(output(), prediction.frame, prediction.report, out)
 
 
 def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:

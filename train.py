@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,6 +135,8 @@ def train(
     if target is None:
         raise DataError("which device? give --target, and --host to predict from another device's measurements")
     devices = find(host) if host else None, find(target)
+    if jobs == 0:
+        raise DataError("--jobs must be a number of processes, or -1 for one per core, got 0")
     if devices[0] == devices[1]:
         raise DataError(f"--host and --target are both {devices[1].name}: leave out --host to predict new workloads")
     names = [device.name for device in devices if device is not None]
@@ -200,7 +201,7 @@ def command(
             scheme=scheme,
             budget=parse_budget(budget),
             seed=seed,
-            jobs=os.cpu_count() or 1 if jobs == -1 else jobs,
+            jobs=jobs,
             progress=progress,
         )
     if out is not None:
@@ -210,6 +211,7 @@ def command(
         return
     console = output()
     tables.show(console, run.metrics, rank=rank)
+    console.print(f"The model for {wording.left_out(run.model.scheme)} is {run.model.name}.", markup=False)
     if out is not None:
         console.print(f"Wrote {out}/ (report.html, metrics.json, predictions.parquet, model/)", markup=False)
 
@@ -231,7 +233,9 @@ def _metrics(dataset: Dataset, measured: Measurements, competition: Competition,
             "rejected": measured.rejected_by_reason,
             "unpaired_host": report.get("host_only"),
             "unpaired_target": report.get("target_only"),
-            "duplicates_merged": report.get("merged_repeats"),
+            "slower_kernels": report.get("slower_kernels") or None,
+            "without_metric": report.get("without_metric") or None,
+            "not_published": report["features"]["not_published"],
             "notes": notes,
         },
         "cv": competition.summary(),
@@ -244,19 +248,20 @@ def _metrics(dataset: Dataset, measured: Measurements, competition: Competition,
 
 
 def data_hash(dataset: Dataset) -> str:
-    """Return the SHA-256 of the feature matrix, its column names, the target and the groups."""
+    """Return the SHA-256 of features, column names, target and groups, those of unpaired rows included."""
     digest = hashlib.sha256()
-    for part in (dataset.X.to_numpy(np.float64), dataset.y):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    for words in (dataset.X.columns, dataset.groups):
-        digest.update("\0".join(map(str, words)).encode())
+    for rows in (dataset, dataset.unpaired):
+        if rows is not None:
+            for part in (rows.X.to_numpy(np.float64), rows.y):
+                digest.update(np.ascontiguousarray(part).tobytes())
+            for words in (rows.X.columns, rows.groups):
+                digest.update("\0".join(map(str, words)).encode())
     return digest.hexdigest()
 
 
 def _losses(run: Run) -> dict[str, Any]:
     return {
         "rejected": wording.losses(run.measured.rejected),
-        "duplicates_merged": int(run.dataset.report.get("merged_repeats") or 0),
         "notes": list(run.measured.notes),
     }
 

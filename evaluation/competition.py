@@ -11,6 +11,8 @@ import pandas as pd
 
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
+from ..features.ops import work_of
+from ..features.roofline import memory_us
 from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
 from .crossval import Evaluation, Progress, SchemeResult, evaluate
@@ -95,6 +97,8 @@ class Competition:
                 frame["observed"], frame["predicted"] = dataset.y, predicted
                 frame["ape"], frame["fold"] = ape(dataset.y, predicted), result.folds
                 frame["group"] = dataset.groups.astype(str)
+                if "source" in dataset.rows:
+                    frame["source"] = dataset.rows["source"].astype(str).to_numpy()
                 yield pd.concat([frame, own.reset_index(drop=True)], axis=1)
 
     def by_group(self, dataset: Dataset, model: Deployed) -> list[dict[str, Any]]:
@@ -157,6 +161,8 @@ def compete(
     for result in before.schemes.values():
         for row in result.rows:
             row["features_available"] = dataset.X.shape[1]
+            if row["error"] is not None:
+                row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
     selected = {
@@ -197,19 +203,23 @@ def law_table(dataset: Dataset) -> pd.DataFrame:
 
     Raises
     ------
-    DataError
-        There is neither a host nor a roofline to scale.
+    NotPublishedError
+        There is neither a host, nor a roofline, nor a memory bandwidth of the target.
     """
     laws = dataset.laws.reset_index(drop=True)
     if dataset.host is not None:
         measured = dataset.rows[f"host_{dataset.metric}"].to_numpy(np.float64)
         return laws.assign(**{REFERENCE: measured})
-    if "roofline" in laws and laws["roofline"].notna().all():
+    if reference_of(dataset) == "roofline":
         return laws.assign(**{REFERENCE: laws["roofline"]})
-    raise DataError(
-        f"no baseline for {dataset.metric} on {dataset.target.name} alone: give --host, or the missing figures of the "
-        "device in a TOML file"
-    )
+    return laws.assign(**{REFERENCE: memory_us(work_of(dataset.rows), dataset.target)})
+
+
+def reference_of(dataset: Dataset) -> str:
+    """Return what the fitted baselines scale: ``host``, ``roofline``, or ``memory`` where no peak is published."""
+    if dataset.host is not None:
+        return "host"
+    return "roofline" if "roofline" in dataset.laws and dataset.laws["roofline"].notna().all() else "memory"
 
 
 def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:

@@ -229,13 +229,19 @@ def _run(
     budget: float | None,
     progress: Progress | None,
 ) -> dict[tuple[str, str], list[_Outcome]]:
-    """Do every fit, candidate by candidate, until the budget is spent; outcomes by (scheme, name), in fold order."""
+    """Do every fit; outcomes by (scheme, name), in fold order.
+
+    Under a budget candidate by candidate, so that those worked through are whole when it is spent; otherwise fold by
+    fold, so that the time left can be told from the first fold on.
+    """
     tasks = [
         _Task(candidate, scheme, int(fold))
         for candidate in candidates
         for scheme, folds in shared.fold_of.items()
         for fold in np.unique(folds)
     ]
+    if budget is None:
+        tasks.sort(key=lambda task: task.fold)
     start = time.perf_counter()
 
     def pending() -> Iterator[_Task]:

@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
 from ..models.base import Candidate, fit
-from .competition import REFERENCE, Competition, law_table
+from .competition import REFERENCE, Competition, law_table, reference_of
 from .domain import TrainedRange
 from .intervals import ConformalIntervals, cross_coverage
-from .ranking import rank
+from .ranking import PERMUTATION, rank
 
 LEVEL = 0.9
 """Level of the intervals whose coverage is reported."""
@@ -116,7 +116,10 @@ def fit_all(dataset: Dataset, candidate: Candidate, scheme: str) -> Any:
 def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
     """Return the measured coverage and width of 90 % intervals around each scheme's best model."""
     schemes = {}
+    ran = {model.name for model in competition.models}
     for scheme, result in competition.evaluation.schemes.items():
+        if ran.isdisjoint(result.predictions):
+            continue  # the budget was spent before
         name = competition.best_model(scheme).name
         found = cross_coverage(
             dataset.y, result.predictions[name], dataset.groups, result.folds, level=LEVEL, scheme=scheme
@@ -154,7 +157,11 @@ def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> li
     """Return the ranking by one fitted model, its name on every row."""
     with threadpool_limits(limits=1):
         found = rank(estimator, dataset.X, dataset.y, repeats=3, seed=seed)
-    return [{**row, "measure": f"{row['measure']}, {model.name}", "model": model.name} for row in found]
+    where = {PERMUTATION: " of training rows"}
+    return [
+        {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
+        for row in found
+    ]
 
 
 def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:
@@ -166,7 +173,7 @@ def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:
     }
     line = fitted["affine"]
     return {
-        "reference": "host" if dataset.host is not None else "roofline",
+        "reference": reference_of(dataset),
         "constant ratio": {"ratio": float(fitted["constant ratio"].ratio_)},
         "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
     }

@@ -156,23 +156,25 @@ _OTHER_TILES = ((16, 64), (32, 64), (64, 64), (64, 128), (256, 128))
 """Macro tiles of usual kernels beside 128 x 128; which one runs changes with the size of the output."""
 
 
-def _waves_of(tile: tuple[int, int]) -> Callable[[Device], np.ndarray]:
-    return lambda d: np.log2(quantise(d.work, int(d.gpu.require("cus")), tile).waves)
+def _waves_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray]:
+    return lambda c: np.log2(quantise(c.work, int(c.target.gpu.require("cus")), tile).waves)
 
 
-def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Device], np.ndarray]:
-    return lambda d: quantise(d.work, int(d.gpu.require("cus")), tile).wave_efficiency
+def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray]:
+    return lambda c: quantise(c.work, int(c.target.gpu.require("cus")), tile).wave_efficiency
 
 
 def _other_tiles() -> Iterator[Feature]:
     """Return features of the target alone; those of the host would double what trees must look through."""
-    for m, n in _OTHER_TILES:
-        tile, words = f"{m}x{n}", f"{m} x {n} tiles on the target"
-        waves, efficiency = _waves_of((m, n)), _wave_efficiency_of((m, n))
-        yield Feature(f"log2.waves.{tile}.target", "log2", "shape", f"log2(waves): {words}",
-                      lambda c, of=waves: of(c.target))  # fmt: skip
-        yield Feature(f"wave_efficiency.{tile}.target", "1", "shape", f"tiles / (waves CUs): {words}",
-                      lambda c, of=efficiency: of(c.target))  # fmt: skip
+    for tile in _OTHER_TILES:
+        name, words = f"{tile[0]}x{tile[1]}", f"{tile[0]} x {tile[1]} tiles on the target"
+        yield Feature(f"log2.waves.{name}.target", "log2", "shape", f"log2(waves): {words}", _waves_of(tile))
+        formula = f"tiles / (waves CUs): {words}"
+        yield Feature(f"wave_efficiency.{name}.target", "1", "shape", formula, _wave_efficiency_of(tile))
+
+
+def _side(name: str) -> Callable[[Context], np.ndarray]:
+    return lambda c: getattr(c.work, name)
 
 
 _FIT = "quantised to whole waves of the CUs of the {}"
@@ -205,7 +207,7 @@ CATALOGUE: tuple[Feature, ...] = (
     Feature("log2.m", "log2", "shape", "log2(m)", lambda c: np.log2(c.work.m)),
     Feature("log2.n", "log2", "shape", "log2(n)", lambda c: np.log2(c.work.n)),
     Feature("log2.k", "log2", "shape", "log2(k)", lambda c: np.log2(c.work.k)),
-    *(Feature(side, "1", "shape", f"{side}", lambda c, side=side: getattr(c.work, side)) for side in ("m", "n", "k")),
+    *(Feature(side, "1", "shape", side, _side(side)) for side in ("m", "n", "k")),
     Feature("log2.output", "log2", "shape", "log2(batch m n)", lambda c: np.log2(c.work.batch * c.work.m * c.work.n)),
     Feature("log2.input", "log2", "shape", "log2(batch m k)", lambda c: np.log2(c.work.batch * c.work.m * c.work.k)),
     Feature("log2.weights", "log2", "shape", "log2(batch n k)", lambda c: np.log2(c.work.batch * c.work.n * c.work.k)),

@@ -108,12 +108,13 @@ def build_dataset(
     y = positive(pairs.paired, metric)
     recipe = learn_recipe(pairs.paired, host, target, metric)
     work, laws, notes = _laws(pairs.paired, host, target, metric)
-    others, unlike = _unpaired(pairs.target_only, recipe, group)
+    own = has_groups(pairs.paired) and has_groups(pairs.target_only)
+    others, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
     return Dataset(
         X=recipe.transform(pairs.paired),
         y=y,
-        groups=groups_of(pairs.paired, group),
+        groups=groups_of(pairs.paired, group, own),
         rows=_described(pairs.paired, work, host),
         laws=laws,
         unpaired=others,
@@ -157,7 +158,9 @@ def _laws(rows: pd.DataFrame, host: GPU, target: GPU, metric: str) -> tuple[Work
     return context.work, *roofline.laws(context.work, context.host_us, host, target)
 
 
-def _unpaired(rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None) -> tuple[Dataset | None, int]:
+def _unpaired(
+    rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, own: bool
+) -> tuple[Dataset | None, int]:
     """Return the data set of the rows without partner, and how many are of kinds that no pair has."""
     known = recipe.knows(rows)
     like = rows[known].reset_index(drop=True)
@@ -166,7 +169,7 @@ def _unpaired(rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | 
     dataset = Dataset(
         X=recipe.without_host(like),
         y=positive(like, recipe.metric),
-        groups=groups_of(like, group),
+        groups=groups_of(like, group, own),
         rows=_described(like, work_of(like), recipe.host or recipe.target),
         laws=pd.DataFrame(index=like.index),
         unpaired=None,
@@ -178,7 +181,12 @@ def _unpaired(rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | 
     return dataset, int((~known).sum())
 
 
-def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None) -> np.ndarray:
+def has_groups(rows: pd.DataFrame) -> bool:
+    """Whether every row states its group."""
+    return "group" in rows and bool((rows["group"].notna() & (rows["group"] != "")).all())
+
+
+def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None) -> np.ndarray:
     """Return the group of every row, as words.
 
     Parameters
@@ -188,6 +196,9 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None) -> np.ndar
     group : sequence of str, optional
         Columns that make a group. By default the column ``group`` where every row has it, else the operators' own
         (`ops.group_labels`).
+    own : bool, optional
+        Whether the column ``group`` is used by default; decided by these rows alone where None. Paired and unpaired
+        rows of one data set must be asked together, or held-out groups would have another name among the unpaired.
 
     Returns
     -------
@@ -199,13 +210,13 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None) -> np.ndar
         A column is missing, or empty in some rows.
     """
     if group is None:
-        own = "group" in rows and (rows["group"].notna() & (rows["group"] != "")).all()
+        own = has_groups(rows) if own is None else own
         return rows["group"].astype(str).to_numpy(dtype=object) if own else group_labels(rows)
     missing = [name for name in group if name not in rows]
     if missing:
         there = [str(name) for name in rows.columns if rows[name].notna().any()]
         raise DataError(f"no column {', '.join(missing[:_SHOWN])} to group by: there are {', '.join(there)}")
-    empty = [name for name in group if rows[name].isna().any()]
+    empty = [name for name in group if (rows[name].isna() | (rows[name] == "")).any()]
     if empty:
         raise DataError(f"cannot group by {', '.join(empty[:_SHOWN])}: empty in some rows")
     parts = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]

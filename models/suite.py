@@ -110,7 +110,7 @@ def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
 
 
 def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None = None) -> list[Candidate]:
-    """Return the models of a suite, cheapest first.
+    """Return the models of a suite, roughly the cheapest first.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None 
     """
     if kind not in SUITES:
         raise DataError(f"--suite must be {' or '.join(SUITES)}, got {kind!r}")
-    members = _literature(seed) if kind == "literature" else [*_relative(data, seed), *_beyond(data, seed)]
+    members = _literature(seed) if kind == "literature" else _default(data, seed)
     if names is None:
         return members
     known = [member.name for member in members]
@@ -164,6 +164,14 @@ def _linear(seed: int) -> dict[str, Any]:
 def _literature(seed: int) -> list[Candidate]:
     models = {**_linear(seed), "RandomForest": Forest(random_state=seed), "MLP": MLP(random_state=seed)}
     return [Candidate(name, model, "measured time") for name, model in models.items()]
+
+
+def _default(data: Columnar, seed: int) -> list[Candidate]:
+    """Return sums of terms first, then trees and networks, then stacks."""
+    linear, others = _relative(data, seed), _beyond(data, seed)
+    sums = [candidate for candidate in linear if candidate.space == "relative error"]
+    alone = [candidate for candidate in linear if candidate.space != "relative error"]
+    return [others[0], *sums, *others[1:4], *alone, *others[4:]]
 
 
 def _relative(data: Columnar, seed: int) -> list[Candidate]:
@@ -208,8 +216,9 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
 
 
 def _base(data: Columnar) -> AdditiveTime:
-    """Return overhead + host time + work on the target, per operator."""
-    wanted = (data.host_time, "compute.target_us", "memory.target_us") if data.host else tuple(data.additive)
+    """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator."""
+    others = (data.host_time,) if data.host else ("tiles.target_us", "one_tile.target_us")
+    wanted = ("compute.target_us", "memory.target_us", *others)
     return AdditiveTime([name for name in wanted if name in data.roles], by="op=")
 
 
@@ -223,7 +232,10 @@ def _boosted(seed: int) -> HistGradientBoostingRegressor:
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
     many = data.n_rows > MANY_ROWS
     return ExtraTreesRegressor(
-        60 if many else 200, max_features=0.5, min_samples_leaf=2 if many else 1, random_state=seed
+        60 if many else 200,
+        max_features=0.5 if data.host else 0.8,
+        min_samples_leaf=2 if many else 1,
+        random_state=seed,
     )
 
 

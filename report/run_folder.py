@@ -104,6 +104,9 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def check_run_folder(folder: Path) -> None:
     """Raise where writing would remove something that no training run has written."""
     if not os.path.lexists(folder):
+        parent = next(place for place in folder.absolute().parents if place.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise ArtifactError(f"{folder} cannot be written: {parent} is not a folder one may write to")
         return
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is a file: choose another folder for the run")

@@ -87,7 +87,7 @@ def data_summary(data: Row) -> RenderableType:
     for label, value in wording.counts(data):
         grid.add_row(Text(value), Text(label))
     for reason, count in sorted((data.get("rejected") or {}).items(), key=lambda item: (-item[1], item[0])):
-        grid.add_row(Text(f"{count:,}"), Text(f"rows rejected: {reason}"), style="yellow")
+        grid.add_row(Text(f"{count:,}"), Text(f"rows rejected of all that was read: {reason}"), style="yellow")
     notes = [Text(f"note: {note}", style="dim") for note in data.get("notes") or []]
     return Padding(
         Group(Text(f"{wording.title(data)}: {wording.metric(data)}", style="bold"), grid, *notes), (1, 0, 0, 1)

@@ -150,6 +150,8 @@ def counts(data: Row) -> list[tuple[str, str]]:
         ("features available", data.get("features_available")),
         ("host rows without a target", data.get("unpaired_host") if paired else None),
         ("target rows without a host", data.get("unpaired_target") if paired else None),
+        ("rows of slower kernels left out", data.get("slower_kernels")),
+        (f"rows without {data.get('metric')}", data.get("without_metric")),
         ("duplicates merged", data.get("duplicates_merged")),
     ]
     return [(label, f"{value:,}") for label, value in lines if value is not None]

@@ -268,7 +268,7 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path,
 
 
 def test_another_metric_must_be_there(tmp_path: Path) -> None:
-    data = measured(tmp_path, HOST, TARGET, energy_j=shapes()["m"] * 1e-3)
+    data = measured(tmp_path, HOST, TARGET, energy_j=shapes()["m"] ** 1.1 * 1e-3)
     run = save_run(tmp_path / "run", data, HOST, TARGET, AdditiveTime(["host_energy_j"]), metric="energy_j")
     queries = csv(
         tmp_path, "LabChip,gemm,bf16,512,1024,2048,9,0.5", "LabChip,gemm,bf16,512,1024,2048,9,",

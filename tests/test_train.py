@@ -24,9 +24,10 @@ from flopcast.hardware import find
 from flopcast.models import artifact
 from flopcast.models.suite import PREFERENCE, suite
 from flopcast.options import run_command
+from flopcast.predict import predict as predict_rows
 from flopcast.report.run_folder import read_metrics
 
-QUICK = ["NNLS", "OLS/Forward/BIC", "Additive"]
+QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
 HOST, TARGET = find("MI300X"), find("MI355X")
 
 
@@ -221,3 +222,44 @@ def test_a_budget_leaves_models_out_by_name(data: Path) -> None:
 def test_same_devices_are_refused(data: Path) -> None:
     with pytest.raises(DataError, match="leave out --host"):
         job.train([data], host="MI300X", target="AMD Instinct MI300X VF", models=QUICK)
+
+
+def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path) -> None:
+    job.write(run, tmp_path / "run")
+    found = predict_rows(tmp_path / "run", [data])
+    assert len(found.frame) == 84  # the host's rows of the file
+    assert found.frame["predicted"].notna().all()
+    assert (found.frame["lower"] < found.frame["predicted"]).all()
+    fitted = run.model.estimator.predict(run.dataset.X)
+    assert np.sort(found.frame["predicted"]) == pytest.approx(np.sort(fitted))
+
+
+def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(data)
+    table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
+    found = job.train([tmp_path / "mi308x.csv"], target="MI308X", models=["NNLS"], jobs=1)
+    job.write(found, tmp_path / "run")
+    assert found.model.fitted_baselines["reference"] == "memory"
+    rows = predict_rows(tmp_path / "run", [tmp_path / "mi308x.csv"]).frame
+    assert (rows["constant ratio"] > 0).all()
+    assert "not published" in found.metrics["cv"][0]["baselines"][0]["error"]
+
+
+def test_held_out_groups_are_held_out_of_the_unpaired_rows_too(tmp_path: Path) -> None:
+    """Pairs that state a group and unpaired rows that do not must still agree on what a group is."""
+    table = pd.read_csv(measurements(tmp_path / "partly.csv", unpaired=6))
+    paired = table.duplicated(["m", "n", "k"], keep=False)
+    table.assign(group=np.where(paired, "mine " + table["n"].astype(str), "")).to_csv(tmp_path / "g.csv", index=False)
+    dataset = build_dataset(read([tmp_path / "g.csv"]).frame, host=HOST, target=TARGET)
+    assert dataset.unpaired is not None
+    assert set(dataset.groups) & set(dataset.unpaired.groups)
+
+
+@pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--seed", "-1"], ["--out", "{data}/run"]])
+def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, arguments: list[str]) -> None:
+    app = Typer()
+    app.command()(run_command(job.command))
+    given = [word.format(data=data) for word in arguments]
+    result = CliRunner().invoke(app, [str(data), "--target", "MI355X", *given])
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr

@@ -47,7 +47,7 @@ def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
 
 def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
-    with pytest.raises(DataError, match="no model 'Lass' in the default suite here: choose from OLS, "):
+    with pytest.raises(DataError, match="no model 'Lass' in the default suite here: choose from Additive, OLS, "):
         suite("default", _data(), names=["Lass"])
     with pytest.raises(DataError, match="--suite must be default or literature, got 'all'"):
         suite("all", _data())
