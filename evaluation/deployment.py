@@ -156,7 +156,7 @@ def _ranking(
 def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by one fitted model, its name on every row."""
     with threadpool_limits(limits=1):
-        found = rank(estimator, dataset.X, dataset.y, repeats=3, seed=seed)
+        found = rank(estimator, dataset.X, dataset.y, repeats=3, max_rows=1000, seed=seed)
     where = {PERMUTATION: " of training rows"}
     return [
         {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
