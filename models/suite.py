@@ -48,10 +48,10 @@ _SHAPE = ("shape", AnalyticLaw(SHAPE_TIME))
 
 
 PREFERENCE = (
-    "Mean/Transfer", "Additive", "Stack/Transfer", "Stack", "BoostedTrees/Residual", "ExtraTrees/Residual",
+    "Mean/Transfer", "Additive", "ExtraTrees/Residual", "BoostedTrees/Residual", "Stack", "Stack/Transfer",
 )  # fmt: skip
-"""Models in order of caution, for choosing between those within one standard error: first what has few or no fitted
-weights and grows with the work beyond the trained range, last what saturates there (all others)."""
+"""Models in order of caution, for choosing between those within one standard error: what grows with the work beyond the
+trained range, the least fitted first; all others, which saturate there or have no base, come after."""
 
 
 @dataclass(frozen=True)
