@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -473,16 +472,3 @@ def test_devices_of_the_catalogue_are_known_by_any_name(tmp_path: Path) -> None:
     run = save_run(tmp_path / "run", measured(tmp_path, host, target), host, target)
     data = csv(tmp_path, "AMD Instinct MI300X VF,gemm,bf16,512,1024,2048,9")
     assert predict(run, [data]).frame["device"].tolist() == ["MI300X"]
-
-
-@pytest.mark.long
-def test_a_hundred_thousand_rows_take_seconds(run: Path, tmp_path: Path) -> None:
-    draw, count = np.random.default_rng(0), 100_000
-    sizes = {name: 2 ** draw.integers(4, 16, count) for name in ("m", "n", "k")}
-    table = pd.DataFrame({"op": "gemm", "device": "LabChip", "dtype_a": "bf16", **sizes})
-    table.assign(duration_us=draw.uniform(2, 5e3, count)).to_csv(tmp_path / "big.csv", index=False)
-    start = time.perf_counter()
-    found = predict(run, [tmp_path / "big.csv"])
-    write(found, tmp_path / "out.csv")
-    assert time.perf_counter() - start < 20
-    assert found.report["predicted"] == count
