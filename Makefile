@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint bench setup clean
 
 demo: .venv/.run
-	$(BIN)/python train.py --out runs/demo
+	$(BIN)/python train.py --without Stack --out runs/demo
 
 test: lint
 	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered --cov-fail-under=95

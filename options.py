@@ -115,7 +115,7 @@ def parse_names(names: str | None) -> list[str] | None:
         return None
     found = [name.strip() for name in names.split(",")]
     if not all(found):
-        raise DataError(f"--models must be NAME[,NAME], got {names!r}: write e.g. --models Additive,Stack")
+        raise DataError(f"models must be given as NAME[,NAME], got {names!r}: write e.g. Additive,Stack")
     return found
 
 

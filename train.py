@@ -84,6 +84,7 @@ def train(
     defaults: Mapping[str, str] | None = None,
     suite: str = "default",
     models: Sequence[str] | None = None,
+    without: Sequence[str] = (),
     scheme: str = "grouped",
     budget: float | None = None,
     seed: int = 0,
@@ -110,6 +111,8 @@ def train(
         See `models.suite`.
     models : sequence of str, optional
         Models of the suite to run; all by default.
+    without : sequence of str
+        Models of the suite not to run.
     scheme : {"grouped", "kfold"}
         What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
         calibrated, under that scheme.
@@ -143,7 +146,15 @@ def train(
     measured = load_measurements(data, where, units, defaults, names)
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
     competition = compete(
-        dataset, suite, models=models, seed=seed, jobs=jobs, budget=budget, progress=progress, prefer=scheme
+        dataset,
+        suite,
+        models=models,
+        without=without,
+        seed=seed,
+        jobs=jobs,
+        budget=budget,
+        progress=progress,
+        prefer=scheme,
     )
     model = deploy(dataset, competition, seed=seed)
     return Run(_metrics(dataset, measured, competition, model), competition.table(dataset), dataset, model, measured)
@@ -173,6 +184,7 @@ def command(
     jobs: Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")] = -1,
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
+    without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),
@@ -198,6 +210,7 @@ def command(
             defaults=parse_defaults(set_),
             suite=suite,
             models=parse_names(models),
+            without=parse_names(without) or (),
             scheme=scheme,
             budget=parse_budget(budget),
             seed=seed,

@@ -122,6 +122,7 @@ def compete(
     kind: str = "default",
     *,
     models: Sequence[str] | None = None,
+    without: Sequence[str] = (),
     seed: int = 0,
     jobs: int = 1,
     budget: float | None = None,
@@ -137,7 +138,7 @@ def compete(
     ----------
     dataset : Dataset
         What to learn from.
-    kind, models : str, sequence of str, optional
+    kind, models, without : str, sequence of str, sequence of str
         See `models.suite.suite`.
     seed, jobs, budget, progress
         See `crossval.evaluate`.
@@ -151,7 +152,7 @@ def compete(
     """
     if prefer not in SCHEMES:
         raise DataError(f"--scheme must be {' or '.join(SCHEMES)}, got {prefer!r}")
-    contestants = suite(kind, columnar(dataset), seed, models)
+    contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)

@@ -109,7 +109,9 @@ def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
     return [*(Candidate(law, AnalyticLaw(law), "no fitting") for law in laws), *fitted]
 
 
-def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None = None) -> list[Candidate]:
+def suite(
+    kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None = None, without: Sequence[str] = ()
+) -> list[Candidate]:
     """Return the models of a suite, roughly the cheapest first.
 
     Parameters
@@ -123,6 +125,8 @@ def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None 
         Seed of every model.
     names : sequence of str, optional
         Keep these only.
+    without : sequence of str
+        Leave these out.
 
     Raises
     ------
@@ -132,12 +136,11 @@ def suite(kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None 
     if kind not in SUITES:
         raise DataError(f"--suite must be {' or '.join(SUITES)}, got {kind!r}")
     members = _literature(seed) if kind == "literature" else _default(data, seed)
-    if names is None:
-        return members
     known = [member.name for member in members]
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in (*(names or ()), *without) if name not in known]:
         raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: choose from {', '.join(known)}")
-    return [member for member in members if member.name in names]
+    chosen = set(known if names is None else names) - set(without)
+    return [member for member in members if member.name in chosen]
 
 
 def _linear(seed: int) -> dict[str, Any]:

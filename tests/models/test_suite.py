@@ -49,6 +49,10 @@ def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
     with pytest.raises(DataError, match="no model 'Lass' in the default suite here: choose from Additive, OLS, "):
         suite("default", _data(), names=["Lass"])
+    left = {c.name for c in suite("default", _data())} - {c.name for c in suite("default", _data(), without=["Stack"])}
+    assert left == {"Stack"}
+    with pytest.raises(DataError, match="no model 'Stacks'"):
+        suite("default", _data(), without=["Stacks"])
     with pytest.raises(DataError, match="--suite must be default or literature, got 'all'"):
         suite("all", _data())
 
