@@ -13,10 +13,14 @@ from typing import ClassVar, TypeVar
 
 import pandas as pd
 
+from ..dispatches.table import Trace
+
 #: Column of the 1-based line in the file.
 LINE = "file_line"
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
 HEAD_BYTES = 65536
+#: Default limit of a file's decompressed size: beyond it a small archive is taken for a bomb.
+MAX_BYTES = 16 * 2**30
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,24 @@ class Note:
 class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
-    `timed` is false where rows need no duration: workloads that nobody has run yet.
+    `timed` is false where rows need no duration: workloads that nobody has run yet. `channels` keeps every channel of
+    a per-channel counter as a column of its own. `max_bytes` limits the size of a file once decompressed.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     timed: bool = True
+    channels: bool = False
+    max_bytes: int = MAX_BYTES
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to read: where it is, what to call it in messages, and whether the user named it or a folder held it."""
+
+    path: Path
+    label: str
+    named: bool
 
 
 @dataclass(frozen=True)
@@ -103,8 +119,55 @@ class Reader(ABC):
         """
 
 
-_READERS: list[Reader] = []
-R = TypeVar("R", bound=type[Reader])
+class TraceReader(ABC):
+    """One format of profiler output: files in which every activity of the GPU is recorded by itself.
+
+    Attributes
+    ----------
+    name, describes : str
+        As for `Reader`.
+    """
+
+    name: ClassVar[str]
+    describes: ClassVar[str]
+
+    @abstractmethod
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+
+    def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
+        """Return which of the files recognised belong together: each tuple is read as one trace.
+
+        By default every file is a trace of its own. Formats that spread one run over several files (a kernel trace, a
+        counter collection and a list of agents in one folder) group them here.
+        """
+        return [(file,) for file in files]
+
+    @abstractmethod
+    def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
+        """Return what the files, one of the groups of :meth:`gather`, have recorded.
+
+        Parameters
+        ----------
+        files : sequence of DataFile
+            Files whose content :meth:`sniff` has recognised.
+        options : Options
+            What the user states.
+
+        Returns
+        -------
+        Trace
+            `source` of each row is ``label:number``, the 1-based line, row or event within that file.
+
+        Raises
+        ------
+        DataError
+            A file cannot be read: truncated, not what its first bytes promise, larger than ``options.max_bytes``.
+        """
+
+
+_READERS: list[Reader | TraceReader] = []
+R = TypeVar("R", bound=type[Reader] | type[TraceReader])
 
 
 def register(cls: R) -> R:
@@ -113,12 +176,12 @@ def register(cls: R) -> R:
     return cls
 
 
-def readers() -> Iterator[Reader]:
+def readers() -> Iterator[Reader | TraceReader]:
     """Yield the readers in the order in which they are asked."""
-    yield from sorted(_READERS, key=lambda reader: reader.fallback)
+    yield from sorted(_READERS, key=lambda reader: isinstance(reader, Reader) and reader.fallback)
 
 
-def detect(path: Path, head: bytes) -> Reader | None:
+def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
     """Return the reader that recognises the content, or None."""
     return next((reader for reader in readers() if reader.sniff(path, head)), None)
 

@@ -10,26 +10,18 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
 
 from ...errors import DataError
 from ..table import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE
+from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 _DELIMITERS = ",;\t|"
 _COMPRESSED = (".gz", ".bz2")
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A file to read: where it is, what to call it in messages, and whether the user named it or a folder held it."""
-
-    path: Path
-    label: str
-    named: bool
 
 
 @dataclass(frozen=True)
@@ -96,25 +88,38 @@ def campaign_of(path: Path) -> str:
     return Path(name).stem
 
 
-def content(path: Path, size: int = -1) -> bytes:
+def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
 
     Raises
     ------
     DataError
-        The file cannot be opened or its compression is damaged.
+        The file cannot be opened, its compression is damaged, or it has more than `max_bytes` once decompressed.
     """
     try:
         with path.open("rb") as file:
             magic = file.read(3)
             file.seek(0)
-            if magic.startswith(_GZIP):
-                return gzip.GzipFile(fileobj=file).read(size)
-            if magic.startswith(_BZIP2):
-                return bz2.BZ2File(file).read(size)
-            return file.read(size)
+            stream = _decompressed(file, magic)
+            if size >= 0:
+                return stream.read(size)
+            found = stream.read(max_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
+    if len(found) > max_bytes:
+        raise DataError(
+            f"has more than {max_bytes / 2**30:g} GiB decompressed: raise --max-size if it is meant to",
+            source=str(path),
+        )
+    return found
+
+
+def _decompressed(file: BinaryIO, magic: bytes) -> IO[bytes]:
+    if magic.startswith(_GZIP):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    if magic.startswith(_BZIP2):
+        return bz2.BZ2File(file)
+    return file
 
 
 def head(path: Path) -> bytes:
