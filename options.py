@@ -14,7 +14,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from .datasets import default_paths
 from .errors import DataError, FlopcastError
 from .features.readers import read
-from .features.table import Measurements, select
+from .features.table import Measurements
 
 P = ParamSpec("P")
 
@@ -171,10 +171,10 @@ def load_measurements(
     DataError
         If a file cannot be read, or no row is left.
     """
-    found = read(list(paths) if paths else default_paths(), units=dict(units or {}), defaults=dict(defaults or {}))
+    found = read(list(paths) if paths else default_paths(), units=units, defaults=defaults, where=where)
     described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
     notes = tuple(note for note in found.notes if not note.startswith(described))
-    return Measurements(select(found.frame, where or {}), found.rejected, notes)
+    return Measurements(found.frame, found.rejected, notes)
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:

@@ -114,6 +114,7 @@ def write_validation(result: ValidationResult, out: Path) -> None:
     DataError
         If ``out`` holds other files or cannot be written.
     """
+    check_output(out, FILES)
     with whole_folder(out) as folder:
         (folder / FILES[0]).write_text(_json(result), encoding="utf-8")
         (folder / FILES[1]).write_text(validation_html(result), encoding="utf-8")

@@ -38,7 +38,8 @@ class Competition:
     baselines, models : tuple of Candidate
         Who competed.
     selected : dict of str to dict
-        The winner of each scheme, as ``metrics.json`` has it (see `selection.select`).
+        The winner of each scheme, as ``metrics.json`` has it (see `selection.select`). Where that is a baseline, its
+        ``best_model`` is the same for the models alone.
     scheme : str
         The scheme the saved model is chosen under.
     notes : tuple of str
@@ -53,20 +54,20 @@ class Competition:
     notes: tuple[str, ...]
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return the model of the suite that was selected, or where a baseline was, the one with the smallest E_out.
+        """Return the model of the suite that was selected; where a baseline was, the best of the models alone.
 
         Raises
         ------
         FlopcastError
             No model ran.
         """
-        rows = {row["name"]: row for row in self.evaluation[scheme].rows if row["error"] is None}
-        running = [model for model in self.models if model.name in rows]
-        if not running:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
-            raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): raise --budget or choose other --models")
-        chosen = [model for model in running if model.name == self.selected[scheme]["name"]]
-        return chosen[0] if chosen else min(running, key=lambda model: rows[model.name]["e_out"])
+        entry = self.selected[scheme]
+        entry = entry.get("best_model") or entry
+        for model in self.models:
+            if model.name == entry["name"]:
+                return model
+        reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
+        raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): raise --budget or choose other --models")
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the list ``cv`` of ``metrics.json``."""
@@ -166,22 +167,34 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
-    selected = {
-        scheme: select(
-            both.observed,
-            result.predictions,
-            both.groups,
-            scheme=scheme,
-            baselines=names,
-            preference=PREFERENCE if kind == "default" else None,
-            seed=seed,
-        )
-        for scheme, result in both.schemes.items()
-    }
+    preference = PREFERENCE if kind == "default" else None
+    selected = {name: _selected(both, name, names, preference, seed) for name in both.schemes}
     scheme = prefer if prefer in schemes else schemes[0]
     won = [s for s in schemes if selected[s]["baseline"]]
     notes += [f"under the scheme {s} the baseline {selected[s]['name']!r} beats every model" for s in won]
     return Competition(both, tuple(analytic), tuple(contestants), selected, scheme, tuple(notes))
+
+
+def _selected(
+    evaluation: Evaluation, scheme: str, baselines: Sequence[str], preference: Sequence[str] | None, seed: int
+) -> dict[str, Any]:
+    """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
+    predictions = evaluation[scheme].predictions
+
+    def chosen(among: pd.DataFrame) -> dict[str, Any]:
+        return select(
+            evaluation.observed,
+            among,
+            evaluation.groups,
+            scheme=scheme,
+            baselines=baselines,
+            preference=preference,
+            seed=seed,
+        )
+
+    winner = chosen(predictions)
+    models = predictions.drop(columns=list(baselines), errors="ignore")
+    return {**winner, "best_model": chosen(models)} if winner["baseline"] and models.shape[1] else winner
 
 
 def columnar(dataset: Dataset) -> Columnar:

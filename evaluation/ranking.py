@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
-from ..models.base import Candidate, fit, p_values
+from ..models.base import p_values
 from .metrics import ape, finite
 
 P_VALUE: Final = "p-value"
@@ -51,40 +50,6 @@ def rank(
         *_table(RSS, rss_decrease(fitted)),
         *_table(PERMUTATION, permutation_importance(fitted, X, y, repeats=repeats, seed=seed, max_rows=max_rows)),
     ]
-
-
-def rank_held_out(
-    candidate: Candidate,
-    X: pd.DataFrame,
-    y: ArrayLike,
-    folds: ArrayLike,
-    *,
-    groups: NDArray | None = None,
-    repeats: int = 5,
-    seed: int = 0,
-) -> list[dict[str, Any]]:
-    """Rank features by permutation importance on held-out rows: one fit per fold, increases averaged over rows.
-
-    Parameters
-    ----------
-    candidate : Candidate
-        Fitted anew without each fold.
-    X, y, groups
-        As for a fit.
-    folds : array-like of shape (n,)
-        Fold of each row.
-    repeats, seed : int
-        Permutations per feature and fold, and their seed.
-    """
-    target, fold_of = np.asarray(y, dtype=np.float64), np.asarray(folds)
-    total = np.zeros(X.shape[1])
-    for number in np.unique(fold_of):
-        train, test = fold_of != number, fold_of == number
-        told = None if groups is None else groups[train]
-        fitted = fit(clone(candidate.estimator), X.loc[train].reset_index(drop=True), target[train], told)
-        increase = permutation_importance(fitted, X.loc[test], target[test], repeats=repeats, seed=seed + int(number))
-        total += test.sum() * np.array(list(increase.values()))
-    return _table(PERMUTATION, dict(zip(map(str, X.columns), total / len(target), strict=True)))
 
 
 def permutation_importance(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -22,6 +19,7 @@ from rich.text import Text
 from ..errors import DataError
 from ..features.ops import OPS
 from ..features.table import DTYPE_COLUMNS
+from ..output import whole_file
 from . import wording
 
 SCHEMA = 1
@@ -124,7 +122,7 @@ def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
         `check_file` refuses ``out``, or it cannot be written.
     """
     check_file(out)
-    with _beside(out) as path:
+    with whole_file(out) as path:
         if out.suffix.lower() == ".csv":
             frame.to_csv(path, index=False)
         elif out.suffix.lower() == ".parquet":
@@ -261,18 +259,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _finite(entry) for key, entry in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-@contextmanager
-def _beside(out: Path) -> Iterator[Path]:
-    """Give a hidden file beside ``out`` to write; rename it to ``out`` when the block ends well, else remove it."""
-    path = out.absolute().with_name(f".{out.name}.{uuid4().hex}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield path
-        os.replace(path, out)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
-    finally:
-        with suppress(OSError):
-            path.unlink()

@@ -1,18 +1,13 @@
 """The folder that a training run leaves: whole or not at all, and the same bytes for the same input.
 
-``metrics.json``, ``predictions.parquet``, ``model/`` and ``report.html`` are written into a hidden folder beside the
-target, which then takes its place by renaming. Whatever happens on the way, the folder holds either the previous run
-or the new one, and never a mix.
+It holds ``metrics.json``, ``predictions.parquet``, ``model/`` and ``report.html``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +15,7 @@ import pandas as pd
 
 from ..errors import ArtifactError
 from ..models import json_text
+from ..output import whole_folder
 
 SCHEMA = 1
 """Version of ``metrics.json``; a reader refuses those it does not know."""
@@ -58,21 +54,18 @@ def write_run(
     ------
     ArtifactError
         ``folder`` is a file, or holds something that is not a run.
+    DataError
+        It cannot be written.
     Exception
         Whatever ``save_model`` raises; ``folder`` is then as it was.
     """
-    folder = Path(folder).resolve()
     check_run_folder(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(folder) as aside:
-        stage = aside / "run"
-        stage.mkdir()
+    with whole_folder(folder) as stage:
         text = json_text.dumps({**metrics, "schema": SCHEMA}, digits=DIGITS, missing=True, sort=True)
         (stage / METRICS).write_text(text, encoding="utf-8")
         predictions.to_parquet(stage / PREDICTIONS, index=False, compression="zstd")
         save_model(stage / MODEL)
         (stage / REPORT).write_text(html, encoding="utf-8")
-        _swap(stage, folder, aside / "previous")
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -119,39 +112,3 @@ def check_run_folder(folder: Path) -> None:
             f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another folder, "
             "or remove it"
         ) from error
-
-
-@contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder on the same file system; it is removed unless a previous run is still in it."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        yield aside
-    finally:
-        if not (aside / "previous").exists():
-            shutil.rmtree(aside, ignore_errors=True)
-
-
-def _swap(stage: Path, folder: Path, previous: Path) -> None:
-    """Put ``stage`` in the place of ``folder``; on any failure between the two renames the previous run returns."""
-    if not folder.exists():
-        stage.rename(folder)
-        return
-    try:
-        folder.rename(previous)
-        stage.rename(folder)
-    except BaseException:
-        if previous.exists() and not folder.exists():
-            previous.rename(folder)
-        raise
-    finally:
-        if folder.exists() and previous.exists():
-            _keep_additions(previous, folder)
-
-
-def _keep_additions(previous: Path, folder: Path) -> None:
-    """Move what the user added to the previous run into the new one, then remove the previous run."""
-    for path in sorted(previous.iterdir()):
-        if path.name not in (METRICS, PREDICTIONS, MODEL, REPORT):
-            path.rename(folder / path.name)
-    shutil.rmtree(previous)

@@ -106,6 +106,8 @@ def verdict(cv: Row) -> list[str]:
             f"The table's {percent(naive)} was also used to choose it, so it flatters; the honest figure includes the "
             "choice" + (f" ({chosen['method']})." if chosen.get("method") else ".")
         )
+    if own := chosen.get("best_model"):
+        said.append(f"Of the models alone: {_honest(own)}.")
     if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
         named = ", ".join(ties[:5]) + (f" and {len(ties) - 5} more" if len(ties) > 5 else "")
         said.append(f"Within the uncertainty of this estimate: {named} — choosing between them is a coin toss.")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.output import check_output, whole_folder
+from flopcast.output import check_output, whole_file, whole_folder
 
 
 def write(out: Path, text: str = "new", name: str = "result.json") -> None:
@@ -46,13 +46,28 @@ def test_an_earlier_result_is_replaced_as_a_whole_or_kept(tmp_path: Path) -> Non
     assert names(tmp_path) == ["run"]
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match=r"run: holds other files \(thesis.txt\): choose another with --out"):
-        write(tmp_path / "run")
-    assert names(tmp_path) == ["run"]
-    assert names(tmp_path / "run") == ["thesis.txt"]
+        check_output(tmp_path / "run", ["result.json"])
+
+
+def test_what_the_user_added_to_an_earlier_result_stays(tmp_path: Path) -> None:
+    write(tmp_path / "run", "old")
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    write(tmp_path / "run", "new")
+    assert names(tmp_path / "run") == ["notes.txt", "result.json"]
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "table.csv"
+    with pytest.raises(TypeError), whole_file(out) as path:
+        path.write_text(b"half")  # type: ignore[arg-type]
+    assert names(tmp_path / "deep") == []
+    with whole_file(out) as path:
+        path.write_text("whole")
+    assert out.read_text() == "whole"
 
 
 def test_a_file_in_the_way_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from flopcast.models import artifact
 from flopcast.models.suite import PREFERENCE, suite
 from flopcast.options import run_command
 from flopcast.predict import predict as predict_rows
+from flopcast.report import wording
 from flopcast.report.run_folder import read_metrics
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
@@ -232,6 +233,20 @@ def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path
     assert (found.frame["lower"] < found.frame["predicted"]).all()
     fitted = run.model.estimator.predict(run.dataset.X)
     assert np.sort(found.frame["predicted"]) == pytest.approx(np.sort(fitted))
+
+
+def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: Path, tmp_path: Path) -> None:
+    """Times that are exactly proportional, and a network that cannot learn 84 rows of it as well as one number does."""
+    table = pd.read_csv(data)
+    host = table[table["device"] == "MI300X"]
+    pd.concat([host, host.assign(device="MI355X", t_us=0.6 * host["t_us"])]).to_csv(tmp_path / "g.csv", index=False)
+    found = job.train([tmp_path / "g.csv"], host="MI300X", target="MI355X", models=["MLP"], jobs=1)
+    for cv in found.metrics["cv"]:
+        assert cv["selected"]["baseline"]
+        assert cv["selected"]["best_model"]["name"] == "MLP" == found.model.name
+        lower, upper = cv["selected"]["best_model"]["interval"]
+        assert lower < cv["selected"]["best_model"]["e_out"] < upper
+        assert any(line.startswith("Of the models alone: MLP: honest error") for line in wording.verdict(cv))
 
 
 def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from ..table import (
     fill_text,
     judge,
     merge_duplicates,
+    select,
 )
 from . import aiter, miopen, tidy  # noqa: A004, F401  (each registers its reader)
 from .base import LINE, Note, Options, RawTable, Reader, detect, formats, readers, register
@@ -38,6 +39,7 @@ def read(
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
 ) -> Measurements:
     """Read measured files, in any mix of formats, into one measurement table.
 
@@ -50,6 +52,8 @@ def read(
     defaults : mapping of str to str, optional
         Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
         never overridden.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values (see `table.select`); the other rows are left out before repeats are merged.
 
     Returns
     -------
@@ -62,12 +66,12 @@ def read(
     ------
     DataError
         A path does not exist, a file named is of no known format, nothing is readable, no row can be used, a unit is
-        missing or ambiguous, or `units` or `defaults` name a column that is nowhere.
+        missing or ambiguous, `units` or `defaults` name a column that is nowhere, or `where` leaves no row.
     """
     options = Options(dict(units or {}), dict(defaults or {}))
     tables, notes = _tables(paths, options)
     parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
-    return _combined(parts, notes)
+    return _combined(parts, notes, where or {})
 
 
 def read_rows(
@@ -198,13 +202,13 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: _Notes) -
     return rows
 
 
-def _combined(parts: Sequence[Measurements], notes: _Notes) -> Measurements:
-    """Return the formats' tables as one, repeats merged."""
+def _combined(parts: Sequence[Measurements], notes: _Notes, where: Mapping[str, Sequence[str]]) -> Measurements:
+    """Return the formats' tables as one: the rows asked for, repeats merged."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
         raise _unusable(rejected)
-    every = pd.concat(frames, ignore_index=True)
+    every = select(fill_text(pd.concat(frames, ignore_index=True)), where)
     merged = fill_text(merge_duplicates(every))
     if len(merged) < len(every):
         notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))

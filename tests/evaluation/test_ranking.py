@@ -14,8 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rank_held_out
-from flopcast.models.base import Candidate
+from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank
 
 
 class WithPValues(LinearRegression):
@@ -97,16 +96,3 @@ def test_p_values_with_their_threshold(data: tuple[pd.DataFrame, np.ndarray]) ->
     assert {row["significant"] for row in table if row["measure"] == PERMUTATION} == {None}
     assert not values(table, RSS)
     json.dumps(table, allow_nan=False)
-
-
-def test_held_out_importance_tells_what_was_only_memorised() -> None:
-    """A forest that memorises noise uses it on its training rows; on held-out rows it is worth nothing."""
-    rng = np.random.default_rng(1)
-    X = pd.DataFrame({"work": rng.uniform(1, 2, 150), "noise": rng.uniform(1, 2, 150)})
-    y = X["work"].to_numpy() * np.exp(0.3 * rng.standard_normal(150))
-    forest = RandomForestRegressor(20, random_state=0)
-    memorised = permutation_importance(forest.fit(X, y), X, y)["noise"]
-    folds = np.arange(150) % 3
-    table = rank_held_out(Candidate("RandomForest", forest, "measured time"), X, y, folds)
-    assert [row["feature"] for row in table] == ["work", "noise"]
-    assert values(table, PERMUTATION)["noise"] < memorised / 4

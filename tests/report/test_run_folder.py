@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.errors import ArtifactError
+from flopcast.errors import ArtifactError, DataError
 from flopcast.report.run_folder import read_metrics, write_run
 
 PREDICTIONS = pd.DataFrame({"row": [0, 1], "model": ["OLS", "OLS"], "predicted": [1.0, 1 / 3]})
@@ -82,7 +82,7 @@ def test_the_previous_run_returns_when_the_swap_is_interrupted(tmp_path, monkeyp
     rename = Path.rename
 
     def interrupted(self: Path, target: Path) -> Path:
-        if self.name == "run":
+        if self.name == "new":
             raise KeyboardInterrupt
         return rename(self, target)
 
@@ -98,12 +98,12 @@ def test_a_previous_run_that_cannot_return_is_not_removed(tmp_path, monkeypatch)
     rename = Path.rename
 
     def broken(self: Path, target: Path) -> Path:
-        if self.name in ("run", "previous"):
+        if self.name in ("new", "previous"):
             raise OSError("disk gone")
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", broken)
-    with pytest.raises(OSError, match="disk gone"):
+    with pytest.raises(DataError, match="cannot be written: disk gone"):
         write(tmp_path / "a", "<p>new")
     assert [path.read_text() for path in tmp_path.glob(".a-*/previous/report.html")] == ["<p>old"]
 

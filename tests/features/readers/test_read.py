@@ -196,3 +196,13 @@ def test_ops_counts(shared_data: Path) -> None:
     assert set(measured.frame["dtype_a"]) == {"fp32"}
     assert measured.frame["repeats"].value_counts().to_dict() == {1.0: 41058, 2.0: 6}
     assert any("fp32 assumed" in note and "20736 rows" in note for note in measured.notes)
+
+
+def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
+    """A repeat of another campaign must not change, or hide, the rows of the campaign asked for."""
+    for campaign, time in (("first", 10.0), ("second", 20.0)):
+        rows = {"device": ["MI300X"], "op": ["gemm"], "dtype_a": ["bf16"], "m": [16], "n": [16], "k": [16]}
+        pd.DataFrame({**rows, "t_us": [time]}).to_csv(tmp_path / f"{campaign}.csv", index=False)
+    both = read([tmp_path]).frame
+    assert both["duration_us"].tolist() == [15.0]
+    assert read([tmp_path], where={"campaign": ["first"]}).frame["duration_us"].tolist() == [10.0]
