@@ -287,6 +287,19 @@ def extra_metric(metric: str) -> Feature:
                    "measured")  # fmt: skip
 
 
+def counter(name: str, host: bool) -> Feature:
+    """Return a hardware counter as an additive feature, ``counter.NAME``.
+
+    Parameters
+    ----------
+    name : str
+        Column of the measurement table.
+    host : bool
+        Whether it was collected on a host; else in the run whose time is predicted.
+    """
+    return Feature(name, "1", "additive", "hardware counter", lambda c: c.counter(name), "measured" if host else "")
+
+
 def page() -> str:
     """Return docs/features.md."""
     lines = [
@@ -311,6 +324,8 @@ def page() -> str:
         ),
         "",
         "For a metric other than `duration_us`, `host_<metric>` (additive) is the host's own value of it.",
+        "Hardware counters enter as `counter.NAME` (additive) where every row has them: those of the run on the host,",
+        "or with one device those of the run itself.",
         "",
         "## Categories",
         "",

@@ -10,6 +10,7 @@ import pandas as pd
 from ..errors import DataError
 from ..hardware import GPU
 from . import roofline
+from .dispatches.table import COUNTER
 from .ops import Work, complete, work_of
 from .quantisation import Quantised, best_tile, quantise
 from .work.columns import numbers, positive, texts
@@ -17,9 +18,15 @@ from .work.columns import numbers, positive, texts
 HOST = "host_"
 """Prefix of the columns measured on the host in rows that also carry the target's."""
 CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign", "source")
-"""Columns of the host's row that go along under that prefix, with the metric."""
+"""Columns of the host's row that go along under that prefix, with the metric and the hardware counters."""
 LEAST_INTENSITY = 1 / 64
 """FLOP per byte that stands for kernels without arithmetic (copies), where a logarithm is taken."""
+
+
+def carried(rows: pd.DataFrame, metric: str) -> list[str]:
+    """Return the columns of the host's rows that go along under the prefix ``host_``."""
+    counters = [str(name) for name in rows.columns if str(name).startswith(COUNTER)]
+    return [name for name in dict.fromkeys((*CARRIED, metric, *counters)) if name in rows]
 
 
 class Device:
@@ -132,6 +139,25 @@ class Context:
     def measured(self, metric: str) -> np.ndarray:
         """Return a figure measured on the host; it must be positive in every row."""
         return positive(self.frame, HOST + metric)
+
+    @cached_property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the hardware counters (``counter.NAME``) of the run that features come from."""
+        stem = (HOST if self.has_host else "") + COUNTER
+        return tuple(str(name).removeprefix(HOST) for name in self.frame.columns if str(name).startswith(stem))
+
+    def counter(self, name: str) -> np.ndarray:
+        """Return a hardware counter of the run that features come from, NaN where it was not collected.
+
+        Raises
+        ------
+        DataError
+            The rows lack the counter.
+        """
+        column = (HOST if self.has_host else "") + name
+        if column not in self.frame:
+            raise DataError(f"the rows lack {name}, which the model uses: collect it with the profiler")
+        return self.frame[column].to_numpy(dtype=np.float64)
 
     def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:
         """Return a dimension as numbers of at least `minimum`, or say which rows lack it."""

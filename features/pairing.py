@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .context import CARRIED, HOST
+from .context import HOST, carried
 from .ops import complete, each_op
 from .table import best_kernel, merge_duplicates
 from .work.columns import as_numbers
@@ -147,7 +147,7 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         raise DataError(_no_pairs(host_rows, target_rows, host, target))
     paired = target_rows[matched].reset_index(drop=True)
     mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
-    columns = {HOST + name: mates[name] for name in dict.fromkeys((*CARRIED, metric)) if name in mates}
+    columns = {HOST + name: mates[name] for name in carried(mates, metric)}
     target_only = target_rows[~matched].reset_index(drop=True)
     host_only = host_rows[~np.isin(host_ids, target_ids)].reset_index(drop=True)
     report = {

@@ -11,8 +11,9 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..hardware import GPU
-from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, extra_metric
-from .context import CARRIED, HOST, Context
+from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
+from .context import HOST, Context, carried
+from .dispatches.table import COUNTER
 
 SCHEMA = 1
 OTHER = "other"
@@ -36,7 +37,7 @@ class FeatureRecipe:
     redundant : dict of str to (str, float)
         Features left out because they were a multiple of a column: that column and the factor.
     skipped : dict of str to str
-        Features left out because a figure of a device is not published: which.
+        Features left out because a figure of a device is not published, or rows lack a value: why.
     host : GPU or None
         None for models of one device.
     target : GPU
@@ -185,10 +186,10 @@ class FeatureRecipe:
     def _known(self, name: str) -> bool:
         if "=" in name:
             return name.split("=", 1)[0] in _CATEGORY
-        return name in BY_NAME or name == f"{HOST}{self.metric}"
+        return name in BY_NAME or name == f"{HOST}{self.metric}" or name.startswith(COUNTER)
 
     def _feature(self, name: str) -> Feature:
-        return _feature(name, self.metric)
+        return _feature(name, self.metric, self.host is not None)
 
     def _context(self, rows: pd.DataFrame) -> Context:
         if self.host is not None and f"{HOST}duration_us" not in rows:
@@ -280,7 +281,7 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
     missing = [name for name in dict.fromkeys(("duration_us", metric)) if name not in rows]
     if missing:
         raise DataError(f"this model predicts from what {host.name} measured: the rows lack {' and '.join(missing)}")
-    return rows.assign(**{HOST + name: rows[name] for name in dict.fromkeys((*CARRIED, metric)) if name in rows})
+    return rows.assign(**{HOST + name: rows[name] for name in carried(rows, metric)})
 
 
 def _numerical(
@@ -291,23 +292,30 @@ def _numerical(
     roles: dict[str, str] = {}
     units: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    for feature in _candidates(context.metric):
+    for feature in _candidates(context):
         if not feature.applies(context):
             continue
         try:
-            columns[feature.name] = feature.compute(context)
+            values = feature.compute(context)
         except NotPublishedError as error:
             skipped[feature.name] = f"{error.figure} of {error.gpu} is not published"
-        else:
-            roles[feature.name], units[feature.name] = feature.role, feature.unit
+            continue
+        if missing := int((~np.isfinite(values)).sum()):
+            skipped[feature.name] = f"unknown in {missing} of {len(values)} rows"
+            continue
+        columns[feature.name] = values
+        roles[feature.name], units[feature.name] = feature.role, feature.unit
     return columns, roles, units, skipped
 
 
-def _candidates(metric: str) -> tuple[Feature, ...]:
-    return CATALOGUE if metric == "duration_us" else (extra_metric(metric), *CATALOGUE)
+def _candidates(context: Context) -> tuple[Feature, ...]:
+    own = () if context.metric == "duration_us" else (extra_metric(context.metric),)
+    return (*own, *CATALOGUE, *(counter(name, context.has_host) for name in context.counters))
 
 
-def _feature(name: str, metric: str) -> Feature:
+def _feature(name: str, metric: str, host: bool) -> Feature:
+    if name.startswith(COUNTER):
+        return counter(name, host)
     return BY_NAME[name] if name in BY_NAME else extra_metric(metric)
 
 

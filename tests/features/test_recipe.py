@@ -180,3 +180,21 @@ def test_a_kind_that_joins_the_rare_ones_is_known():
     recipe = learn_recipe(families, HOST, TARGET)
     assert recipe.levels["family"] == ("usual", "other")
     assert recipe.knows(rows(2, family="new")).tolist() == [True, True]
+
+
+def test_counters_of_the_host_enter_where_every_row_has_them():
+    frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.hits": [np.nan] + [2.0] * 39})
+    pairs = paired(frame).rename(columns=lambda name: f"host_{name}" if name.startswith("counter.") else name)
+    recipe = learn_recipe(pairs, HOST, TARGET)
+    assert recipe.roles["counter.waves"] == "additive"
+    assert recipe.skipped["counter.hits"] == "unknown in 1 of 40 rows"
+    assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
+    assert FeatureRecipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
+    with pytest.raises(DataError, match=r"the rows lack counter\.waves, which the model uses"):
+        recipe.transform(rows())
+
+
+def test_counters_of_the_run_itself_serve_where_there_is_no_host():
+    frame = rows().assign(**{"counter.waves": np.arange(40.0)})
+    recipe = learn_recipe(frame, None, TARGET)
+    assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))

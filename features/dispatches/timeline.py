@@ -1,0 +1,81 @@
+"""When a GPU was busy: unions of intervals, gaps, the grid of the clock. All times are integer nanoseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+QUEUE = ("device", "process", "gpu", "stream")
+"""Columns that make a queue: activities of one queue run one after the other."""
+
+
+def busy_ns(table: pd.DataFrame) -> int:
+    """Return how long at least one activity was running: the length of the union of all intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Dispatch table, or any rows with `start_ns` and `duration_ns`. Negative durations count as none.
+    """
+    starts, ends = _sorted(table)
+    if not len(starts):
+        return 0
+    before = np.r_[starts[0], np.maximum.accumulate(ends)[:-1]]
+    return int(np.maximum(ends - np.maximum(starts, before), 0).sum())
+
+
+def span_ns(table: pd.DataFrame) -> int:
+    """Return the time from the first start to the last end."""
+    starts, ends = _sorted(table)
+    return int(ends.max() - starts.min()) if len(starts) else 0
+
+
+def queue_codes(table: pd.DataFrame) -> IntArray:
+    """Return a number per queue (`QUEUE`) for every row, missing values equal to each other."""
+    codes = np.zeros(len(table), dtype=np.int64)
+    for name in QUEUE:
+        column = table[name]
+        own, levels = pd.factorize(column, use_na_sentinel=False)
+        codes = pd.factorize(codes * max(len(levels), 1) + own)[0].astype(np.int64)
+    return codes
+
+
+def gaps_ns(table: pd.DataFrame) -> pd.Series:
+    """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Dispatch table.
+
+    Returns
+    -------
+    Series of Int64, index as in the table
+    """
+    order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
+    codes = queue_codes(table)[order]
+    starts = table["start_ns"].to_numpy()[order]
+    ends = pd.Series(starts + np.maximum(table["duration_ns"].to_numpy()[order], 0))
+    running = ends.groupby(codes).cummax()
+    before = running.groupby(codes).shift().astype("Int64")
+    gaps = pd.Series(starts, dtype="Int64") - before
+    return pd.Series(gaps.array, index=table.index[order]).reindex(table.index)
+
+
+def resolution_ns(values: IntArray) -> int:
+    """Return the step of a clock: the greatest common divisor of the differences between the values it has given.
+
+    Differences, not values: some producers subtract a nanosecond from every duration (MI300X under Kineto: 40 k - 1).
+    Returns 0 where fewer than three different values were seen, which says nothing about the clock.
+    """
+    distinct = np.unique(np.asarray(values, dtype=np.int64))
+    return int(np.gcd.reduce(np.diff(distinct))) if len(distinct) >= 3 else 0
+
+
+def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    starts = table["start_ns"].to_numpy(dtype=np.int64)
+    order = np.argsort(starts, kind="stable")
+    return starts[order], starts[order] + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
