@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .work import attention, conv, gemm, moe, vector
+from .work import attention, conv, elementwise, gemm, launched, moe, vector
 from .work.columns import BITS, as_numbers, texts, with_default
 
 Unit = Literal["matrix", "vector"]
@@ -78,7 +78,10 @@ class Op:
         Format of the group's name over the columns of `group`.
     defaults : mapping of str to float or str
         Dimensions that may be absent, with the value they then have (those of PyTorch's functions: stride 1, padding
-        0, one group, no mask); ``"=column"`` copies another column. Every other dimension must be there.
+        0, one group, no mask); ``"=column"`` copies another column, NaN stays missing. Every other dimension must be
+        there.
+    needs_dtype : bool
+        Whether a row must state the number format of its input.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Op:
     _bytes: Formula = field(repr=False)
     _view: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
     defaults: Mapping[str, float | str] = field(default_factory=dict)
+    needs_dtype: bool = True
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -198,6 +202,8 @@ _CONV_LABEL = (
     " stride {stride_d}x{stride_h}x{stride_w} pad {pad_d}x{pad_h}x{pad_w} dilation {dil_d}x{dil_h}x{dil_w}"
     " groups {groups}"
 )
+_ATTENTION = ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "head_dim_v", "causal")
+_ATTENTION_DEFAULTS: dict[str, float | str] = {"kv_heads": "=heads", "head_dim_v": "=head_dim", "causal": 0.0}
 _MATRIX = (
     Op("gemm", "matrix", ("m", "n", "k", "batch", "scale_block"), ("n", "k"), "gemm {n}x{k}",
        gemm.flops, gemm.bytes_moved, gemm.view, {"batch": 1.0, "scale_block": ""}),
@@ -210,13 +216,27 @@ _MATRIX = (
        moe.flops, moe.bytes_moved, moe.view, {"scale_block": ""}),
     Op("conv", "matrix", ("direction", "layout", "batch", *_CONV_SHAPE), _CONV_SHAPE, _CONV_LABEL,
        conv.flops, conv.bytes_moved, conv.view, _CONV_DEFAULTS),
-    Op("attention", "matrix", ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "causal"),
-       ("heads", "head_dim"), "attention {heads}x{head_dim}",
-       attention.flops, attention.bytes_moved, attention.view, {"kv_heads": "=heads", "causal": 0.0}),
+    Op("attention", "matrix", _ATTENTION, ("heads", "head_dim"), "attention {heads}x{head_dim}",
+       attention.flops, attention.bytes_moved, attention.view, _ATTENTION_DEFAULTS),
+    Op("attention_backward", "matrix", _ATTENTION, ("heads", "head_dim"), "attention_backward {heads}x{head_dim}",
+       attention.backward_flops, attention.backward_bytes, attention.backward_view, _ATTENTION_DEFAULTS),
 )  # fmt: skip
-OPS: dict[str, Op] = {op.name: op for op in _MATRIX} | {
+_OPERANDS = {"elements_a": np.nan, "elements_b": np.nan}
+_FRAMEWORK = (
+    Op("elementwise", "vector", ("rows", "cols", "inputs", *_OPERANDS), ("cols",), "elementwise {cols}",
+       elementwise.flops, elementwise.bytes_moved, vector.VectorWork.view, _OPERANDS),
+    Op("gather", "vector", ("rows", "cols"), ("cols",), "gather {cols}",
+       elementwise.gather_flops, elementwise.gather_bytes, vector.VectorWork.view),
+    Op("collective", "vector", ("variant", "message_bytes", "ranks"), ("variant", "ranks"),
+       "collective {variant} of {ranks}", launched.collective_flops, launched.collective_bytes,
+       launched.collective_view, {"variant": ""}, needs_dtype=False),
+    Op("kernel", "vector", ("variant", "workgroups", "threads", "lds_bytes"), ("variant",), "kernel {variant}",
+       launched.unknown, launched.unknown, launched.kernel_view, {"variant": "", "lds_bytes": np.nan},
+       needs_dtype=False),
+)  # fmt: skip
+OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK)} | {
     name: Op(name, "vector", ("rows", "cols"), ("cols",), name + " {cols}", work.flops, work.bytes_moved, work.view)
-    for name, work in (vector.ROW_WISE | vector.ELEMENT_WISE).items()
+    for name, work in (vector.ROW_WISE | vector.TRAINED | vector.ELEMENT_WISE).items()
 }
 """Every operator by its name in column ``op``."""
 

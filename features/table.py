@@ -27,27 +27,36 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError, FlopcastError
+from .dispatches.table import COUNTER
 from .dtypes import canonical_dtypes
 from .ops import Op, complete, each_op, op_of
+
+if TYPE_CHECKING:
+    from .dispatches.overview import Overview
 
 DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
 #: Text columns every clean row has; "" means "none" or "not stated".
 TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
-TEXT_DIMENSIONS = frozenset({"direction", "layout", "scale_block"})
+TEXT_DIMENSIONS = frozenset({"direction", "layout", "scale_block", "variant"})
 FLAGS = frozenset({"causal", "gated"})
 PADS = frozenset({"pad_d", "pad_h", "pad_w"})
+#: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
+MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
 #: Raw rows may carry these two columns: a reader's own reason to refuse a row, and the detail.
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
+
+#: Units in which measured quantities end; other numbers describe the problem or the kernel.
+MEASURED_UNITS = ("_us", "_j", "_w", "_mhz", "_c")
 
 _TRUTH = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
 _LISTED = 12  # values named in an error message
@@ -66,11 +75,17 @@ class Measurements:
         Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
     notes : tuple of str
         Remarks on the reading: assumptions made, files skipped, repeats merged.
+    traces : tuple of Overview
+        What each profiler's trace among the files holds.
+    unreadable : tuple of str
+        Files left out because they cannot be read, and why.
     """
 
     frame: pd.DataFrame
     rejected: pd.DataFrame
     notes: tuple[str, ...] = ()
+    traces: tuple[Overview, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -93,7 +108,8 @@ def clean(raw: pd.DataFrame) -> Measurements:
     Measurements
         A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
         missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
-        that is missing, not a number, not whole or not positive (pads may be 0).
+        that is missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need
+        no number format (`Op.needs_dtype`) may leave it out.
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame[verdict.accepted].reset_index(drop=True))
@@ -126,7 +142,7 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
 
 def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame, _Verdict]:
     """Return the rows, typed as far as they can be, and the verdict on each."""
-    frame = raw.reset_index(drop=True)
+    frame = raw.reset_index(drop=True).copy()  # a copy holds wide tables of counters together
     verdict = _Verdict(len(frame))
     if DEFECT in frame:
         verdict.refuse_each(_text(frame, DEFECT), _text(frame, DEFECT_DETAIL))
@@ -137,7 +153,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         verdict.refuse(frame["device"].eq(""), "no device", "give one with --set device=NAME")
     ops = _known_ops(frame["op"])
     verdict.refuse(~frame["op"].isin(list(ops)), "unknown operator", frame["op"])
-    _clean_dtypes(frame, verdict)
+    _clean_dtypes(frame, ops, verdict)
     if "duration_us" in required:
         _clean_duration(frame, verdict)
     frame["duration_us"] = _numbers(frame, "duration_us")
@@ -174,9 +190,10 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `duration_us` is the median of the repeats, `spread_us` their median absolute deviation (a row without repeats
-        keeps its own), `repeats` their sum; `campaign` names all campaigns; `source` the fastest row and how many more.
-        Everything else, the kernel too, is that of the fastest row. Order is that of the first appearance.
+        `duration_us`, and every other measured quantity (see `is_measured`), is the median of the repeats, `spread_us`
+        the median absolute deviation of their times (a row without repeats keeps its own), `repeats` their sum;
+        `campaign` names all campaigns; `source` the fastest row and how many more. Everything else, the kernel too,
+        is that of the fastest row. Order is that of the first appearance.
     """
     frame = frame.reset_index(drop=True)
     ids = _problem_ids(frame, by_kernel=True)
@@ -302,13 +319,14 @@ class _Verdict:
         return pd.DataFrame(columns, dtype="str").reset_index(drop=True)
 
 
-def _clean_dtypes(frame: pd.DataFrame, verdict: _Verdict) -> None:
+def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict) -> None:
     """Put the number formats in canonical spelling."""
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
         frame[column] = canonical_dtypes(given)
         verdict.refuse(given.ne("") & frame[column].eq(""), "unknown number format", given, f"{column} = ")
-    verdict.refuse(frame["dtype_a"].eq(""), "no number format", "give one with --set dtype_a=NAME")
+    exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
+    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no number format", "give one with --set dtype_a=NAME")
 
 
 def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:
@@ -363,7 +381,7 @@ def _check_dimension(
     verdict.refuse(filled & np.isnan(found), "dimension is not a number", given, shown)
     verdict.refuse(filled & np.isinf(found), "dimension is infinite", given, shown)
     if name not in FLAGS:
-        verdict.refuse(filled & (found < (0 if name in PADS else 1)), "dimension is not positive", given, shown)
+        verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension is not positive", given, shown)
         verdict.refuse(filled & (found != np.floor(found)), "dimension is not whole", given, shown)
 
 
@@ -418,8 +436,9 @@ def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
     by_id = rows["duration_us"].groupby(ids, sort=False)
     fastest = rows.loc[by_id.idxmin()]
     deviation = (rows["duration_us"] - by_id.transform("median")).abs()
+    measured = [str(name) for name in rows.columns if is_measured(str(name))]
     merged = fastest.assign(
-        duration_us=by_id.median().to_numpy(),
+        **{name: rows[name].groupby(ids, sort=False).median().to_numpy() for name in measured},
         spread_us=deviation.groupby(ids, sort=False).median().to_numpy(),
         repeats=rows["repeats"].groupby(ids, sort=False).sum().to_numpy(),
         campaign=rows["campaign"].groupby(ids, sort=False).agg(_joined).to_numpy(),
@@ -428,6 +447,11 @@ def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
     merged["source"] = [f"{source} (+{n} more)" for source, n in zip(fastest["source"], others, strict=True)]
     merged.index = pd.Index(rows.index.to_series().groupby(ids, sort=False).min())
     return merged
+
+
+def is_measured(name: str) -> bool:
+    """Whether a column holds a measured quantity (``duration_us``, ``energy_j``, ``counter.NAME``), by its name."""
+    return name.startswith(COUNTER) or (name != "spread_us" and name.endswith(MEASURED_UNITS))
 
 
 def _joined(names: pd.Series) -> str:

@@ -172,7 +172,12 @@ def counters_of(table: pd.DataFrame) -> list[str]:
 
 
 def _typed(name: str, values: Any, index: pd.RangeIndex) -> pd.Series:
-    """Return one column in its type; None stands for a column the producer does not have."""
+    """Return one column in its type; None stands for a column the producer does not have.
+
+    Rows go by position: the index of a Series given (filtered, sorted) means nothing here.
+    """
+    if isinstance(values, pd.Series):
+        values = values.array
     if name in TEXT:
         return _words(values, index)
     if name in NANOSECONDS:
@@ -185,8 +190,6 @@ def _typed(name: str, values: Any, index: pd.RangeIndex) -> pd.Series:
 
 
 def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
-    if isinstance(values, pd.Series):
-        values = values.array
     if isinstance(values, pd.Categorical):
         words = pd.Series(values, index=index)
         if values.isna().any():
@@ -200,6 +203,4 @@ def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
 def _integers(values: Any, index: pd.RangeIndex) -> pd.Series:
     if values is None:
         return pd.Series(pd.NA, index=index, dtype="Int64")
-    if isinstance(values, pd.Series):
-        values = values.array
     return pd.Series(values, index=index).astype("Int64")

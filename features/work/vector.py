@@ -27,12 +27,18 @@ class VectorWork:
         One value per row is written in place of rows x cols.
     parameters : int
         Vectors of length cols read (scale, shift).
+    row_parameters : int
+        Values per row read (scale, shift, mean and variance of a channel).
+    outputs : int
+        Tensors written.
     """
 
     operations: float
     inputs: int = 1
     reduces: bool = False
     parameters: int = 0
+    row_parameters: int = 0
+    outputs: int = 1
 
     def flops(self, frame: pd.DataFrame) -> np.ndarray:
         """Return ``operations rows cols``."""
@@ -40,11 +46,16 @@ class VectorWork:
         return self.operations * rows * cols
 
     def bytes_moved(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return the bytes read and written once: ``inputs rows cols a + parameters cols a + written c``."""
+        """Return the bytes read and written once.
+
+        ``(inputs rows cols + parameters cols + row_parameters rows) a + outputs written c``, `written` being rows for
+        a reduction, else rows cols.
+        """
         rows, cols = numbers(frame, "rows", "cols")
         a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
         written = rows if self.reduces else rows * cols
-        return (self.inputs * rows * cols + self.parameters * cols) * a + written * out
+        read = self.inputs * rows * cols + self.parameters * cols + self.row_parameters * rows
+        return read * a + self.outputs * written * out
 
     @staticmethod
     def view(frame: pd.DataFrame) -> pd.DataFrame:
@@ -59,9 +70,25 @@ ROW_WISE = {
     "rms_norm": VectorWork(4, parameters=1),  # square, sum; divide, scale
     "reduction": VectorWork(1, reduces=True),
 }
+#: Backward passes read the gradient with what the forward pass kept, and write the gradient of the input.
+TRAINED = {
+    "softmax_backward": VectorWork(4, inputs=2),  # product, sum; subtract, product
+    "layer_norm_backward": VectorWork(11, inputs=2, parameters=1, row_parameters=2),  # 2 sums of products; 3 terms
+    "rms_norm_backward": VectorWork(8, inputs=2, parameters=1, row_parameters=1),
+    "group_norm": VectorWork(8),  # as layer_norm, a row per image and group; scale and shift are too few to count
+    "group_norm_backward": VectorWork(11, inputs=2, row_parameters=2),
+    "batch_norm": VectorWork(8, row_parameters=4),  # as layer_norm, a row per channel
+    "batch_norm_inference": VectorWork(2, row_parameters=4),  # scale and shift
+    "batch_norm_backward": VectorWork(11, inputs=2, row_parameters=3),
+    "add_rms_norm": VectorWork(5, inputs=2, outputs=2, parameters=1),  # the sum is written for the next layer
+    "loss": VectorWork(3, inputs=2, reduces=True),  # difference, square, sum
+    "adam": VectorWork(14, inputs=4, outputs=3),  # moments 3 + 4, root and quotient 3, decay 2, step 2
+    "sgd_momentum": VectorWork(4, inputs=3, outputs=2),  # momentum 2, step 2
+}
 ELEMENT_WISE = {
     **{name: VectorWork(1, inputs=2) for name in ("add", "mul", "div", "pow")},
     **{name: VectorWork(1) for name in ("addu", "mulu", "divu", "powu", "relu", "tanh")},
     "gelu": VectorWork(5),  # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
     "copy": VectorWork(0),
+    "fill": VectorWork(0, inputs=0),
 }

@@ -243,3 +243,11 @@ def test_slower_kernels_are_those_whose_median_is_not_the_least_of_their_problem
     assert slower_kernels(frame).tolist() == [True, False, False, False, False, False]
     assert slower_kernels(frame.set_axis(range(5, 11))).tolist() == [True, *[False] * 5]
     assert slower_kernels(frame.assign(tuned=True)).tolist() == [False] * 6
+
+
+def test_every_measured_quantity_of_repeats_is_their_median() -> None:
+    base = {"op": "gemm", "device": "MI300X", "dtype_a": "fp16", "m": 1, "n": 2, "k": 3, "source": "t.csv:2"}
+    repeats = {"duration_us": [10.0, 30.0, 20.0], "energy_j": [5.0, 1.0, 3.0], "counter.waves": [7.0, 8.0, 9.0]}
+    merged = merge_duplicates(clean(pd.DataFrame({**base, **repeats, "split_k": [4, 5, 6]})).frame)
+    assert merged[["duration_us", "energy_j", "counter.waves"]].to_numpy().tolist() == [[20.0, 3.0, 8.0]]
+    assert merged["split_k"].tolist() == [4]  # of the fastest row

@@ -44,3 +44,17 @@ def test_the_view_keeps_the_flops():
     frame = sdpa(seq_kv=2048)
     assert 2 * np.prod(SDPA.gemm_view(frame).to_numpy()) == SDPA.flops(frame)[0]
     assert SDPA.gemm_view(frame).iloc[0].tolist() == [64, 512, 128, 4096]
+
+
+def test_values_may_have_another_size_than_keys():
+    assert SDPA.flops(sdpa(head_dim=192, head_dim_v=128)) == SDPA.flops(sdpa(head_dim=160))
+    assert SDPA.bytes(sdpa(head_dim=192, head_dim_v=128)) == SDPA.bytes(sdpa(head_dim=160))
+    frame = sdpa(head_dim=192, head_dim_v=128)
+    assert 2 * np.prod(SDPA.gemm_view(frame).to_numpy()) == SDPA.flops(frame)[0]
+
+
+def test_the_backward_pass_has_five_products_and_reads_and_writes_every_tensor():
+    back = op_of("attention_backward")
+    assert back.flops(sdpa(causal=True)) == 2.5 * SDPA.flops(sdpa(causal=True))
+    assert back.bytes(sdpa(kv_heads=8)) == 2 * SDPA.bytes(sdpa(kv_heads=8))
+    assert 2 * np.prod(back.gemm_view(sdpa()).to_numpy()) == back.flops(sdpa())[0]

@@ -64,3 +64,12 @@ def test_strided_backward_is_a_product_per_class_of_taps():
     assert view == [4, 112 * 112, 3, 64 * 16]  # 2 x 2 classes of at most 4 x 4 of the 7 x 7 taps
     pointwise = conv(direction="B", fil_h=1, fil_w=1, pad_h=0, pad_w=0)
     assert 2 * np.prod(CONV.gemm_view(pointwise).to_numpy()) == CONV.flops(pointwise)[0]  # 3 of 4 classes are empty
+
+
+def test_two_passes_are_the_sum_of_both():
+    both, b, w = (conv(direction=direction) for direction in ("BW", "B", "W"))
+    assert CONV.flops(both) == CONV.flops(b) + CONV.flops(w)
+    assert CONV.bytes(both) == CONV.bytes(b) + CONV.bytes(w)
+    assert 2 * CONV.gemm_view(both).to_numpy().prod() == CONV.flops(both)[0]
+    transposed, f = conv(direction="FW", dtype_out="fp32"), conv(direction="F", dtype_out="fp32")
+    assert CONV.bytes(transposed) == CONV.bytes(f) + CONV.bytes(conv(direction="W", dtype_out="fp32"))

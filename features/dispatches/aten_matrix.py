@@ -1,0 +1,263 @@
+"""Matrix products and convolutions of PyTorch and of libraries called from it, as operators with dimensions.
+
+Argument positions are those of the operators' schemas (PyTorch 2.13, ``native_functions.yaml``). M, N and K are of the
+row-major product C[M, N] = A[M, K] B[K, N], whatever the library is told. ``layout`` has a letter for A and one for B:
+N where its rows lie one after the other in memory, T where its columns do (a linear layer's weight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any
+
+from .aten_call import Call, Tensor, broadcast, promote, require
+
+Described = dict[str, Any]
+_AXES = ("d", "h", "w")
+
+
+def _letter(matrix: Tensor) -> str:
+    """Return T for a matrix whose columns lie one after the other in memory, else N."""
+    down, along = matrix.strides[-2:] if len(matrix.strides) > 1 else (0, 1)
+    return "T" if down == 1 and along != 1 else "N"
+
+
+def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Described:
+    """Return the product of two tensors by the rules of ``matmul``.
+
+    A stack times one matrix, be it expanded (stride 0), is one gemm of tall A; stacks otherwise are batched, and an A
+    that the members of the stack share counts for each of them.
+    """
+    rows = a.dims[-2] if len(a.dims) > 1 else 1
+    k, n = (b.dims[-2], b.dims[-1]) if len(b.dims) > 1 else (b.dims[-1] if b.dims else 0, 1)
+    require(bool(a.dims) and bool(b.dims) and a.dims[-1] == k)
+    batch = prod(broadcast(a.dims[:-2], b.dims[:-2]))
+    layout = _letter(a) + _letter(b) if len(a.dims) > 1 and len(b.dims) > 1 else ""
+    found = {"variant": variant, "n": n, "k": k * max(a.packed, b.packed), "layout": layout}
+    found |= {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": out or promote(a.dtype, b.dtype)}
+    if Tensor(b.dims[:-2], "", b.strides[:-2]).elements == 1:
+        return {"op": "gemm", "m": batch * rows, **found}
+    return {"op": "batched_gemm", "m": rows, "batch": batch, **found}
+
+
+def mm(call: Call) -> Described:
+    """``mm(a, b)``, ``bmm`` (both with an optional ``out_dtype``), ``mv``, ``dot`` and ``matmul``."""
+    return _product(call.tensor(0), call.tensor(1), out=call.dtype(2, ""))
+
+
+def int_mm(call: Call) -> Described:
+    """``_int_mm(a, b)``: int8 to int32."""
+    return _product(call.tensor(0), call.tensor(1), out="int32")
+
+
+def addmm(call: Call) -> Described:
+    """``addmm(bias, a, b, beta, alpha)``, ``baddbmm``, ``addmv``; with beta = 0 the first is not read.
+
+    Six arguments are those of the overload with ``out_dtype`` before beta.
+
+    Variant ``bias`` reads a value per column, ``addend`` a matrix of the size of the result.
+    """
+    first, a, b = (call.tensor(position) for position in range(3))
+    variant = "bias" if first.elements <= b.dims[-1] else "addend"
+    typed = len(call) == 6 and call.kind != "addmm_activation"
+    beta = call.text(4 if typed else 3)
+    return _product(a, b, "" if beta in ("0", "0.") else variant, call.dtype(3, "") if typed else "")
+
+
+def linear(call: Call) -> Described:
+    """``linear(x, weight, bias)`` and library products with the weight as n x k."""
+    x, weight = call.tensor(0), call.tensor(1)
+    require(len(weight.dims) == 2)
+    return _product(x, _transposed(weight), "bias" if call.has(2) else "")
+
+
+def _transposed(matrix: Tensor) -> Tensor:
+    return Tensor(matrix.dims[::-1], matrix.dtype, matrix.strides[::-1], matrix.packed)
+
+
+def scaled_mm(call: Call) -> Described:
+    """``_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype)``; before 2.5 bias, out_dtype came first."""
+    a, b = call.tensor(0), call.tensor(1)
+    new = call.has(2) and call.tensor(2).dtype in ("fp32", "fp8")
+    scale, bias, out = (call.tensor(2), 4, 6) if new else (call.tensor(4), 2, 3)
+    dtype = call.dtype(out, a.dtype)
+    block = _scale_block(a, scale)
+    return {**_product(a, b, "bias" if call.has(bias) else "", dtype), "scale_block": block}
+
+
+def _scale_block(a: Tensor, scale: Tensor) -> str:
+    """Return the layout of the scales of A[m, k], by their number."""
+    m, k = a.dims[-2], a.dims[-1] * a.packed
+    if scale.numel == 1:
+        return "tensor"
+    by_size = {m: "token", m * -(-k // 128): "1x128", m * -(-k // 32): "1x32", m * -(-k // 16): "1x16"}
+    if scale.dtype == "fp8":  # padded to whole tiles of 128 rows and 4 columns
+        return "1x16" if a.dtype == "fp4" and scale.numel >= m * -(-k // 16) else "1x32"
+    require(scale.numel in by_size)
+    return by_size[scale.numel]
+
+
+def cutlass_scaled_mm(call: Call) -> Described:
+    """``_C::cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)`` of vLLM."""
+    a = call.tensor(1)
+    variant = "bias" if call.has(5) else ""
+    return {
+        **_product(a, call.tensor(2), variant, call.tensor(0).dtype),
+        "scale_block": _scale_block(a, call.tensor(3)),
+    }
+
+
+def grouped_mm(call: Call) -> Described:
+    """``_grouped_mm(a, b, offsets)`` with a[rows, k] shared out among the matrices of b[groups, k, n]."""
+    a, b = call.tensor(0), call.tensor(1)
+    require(len(a.dims) == 2 and len(b.dims) == 3 and a.dims[1] == b.dims[1])
+    sizes = {"m": a.dims[0], "n": b.dims[2], "k": a.dims[1], "batch": b.dims[0]}
+    formats = {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": promote(a.dtype, b.dtype)}
+    return {"op": "grouped_gemm", "variant": "", "layout": _letter(a) + _letter(b), **sizes, **formats}
+
+
+def convolution(
+    stride: int, padding: int, dilation: int, groups: int, *, bias: int = 2, transposed: int | bool = False
+) -> Callable[[Call], Described]:
+    """Return what reads a forward convolution with its arguments at these positions.
+
+    Parameters
+    ----------
+    stride, padding, dilation, groups, bias : int
+        Positions; a negative `bias` stands for none, a negative `groups` for as many as channels (depthwise).
+    transposed : int or bool
+        Position of the flag, or what the operator always is. A transposed convolution is the backward pass by data
+        (direction B) of the convolution that would undo it.
+    """
+
+    def read(call: Call) -> Described:
+        x, w = call.tensor(0), call.tensor(1)
+        turned = transposed if isinstance(transposed, bool) else call.flag(transposed)
+        group_count = call.integer(groups) if groups >= 0 else x.dims[1]
+        variant = "bias" if bias >= 0 and call.has(bias) else ""
+        window = [_per_axis(call, at, len(w.dims) - 2) for at in (stride, padding, dilation)]
+        y = _transposed_output(call, x, w, window, group_count) if turned else _output(x, w, window)
+        near, far = (y, x.dims) if turned else (x.dims, y)
+        shape = _conv(near, far, w, window, group_count, _conv_layout(x))
+        return {**shape, "variant": variant, "direction": "B" if turned else "F", **_formats(x, w)}
+
+    return read
+
+
+def convolution_backward(call: Call, window_at: int = 4) -> Described:
+    """``convolution_backward(dy, x, w, bias_sizes, stride, padding, dilation, transposed, extra, groups, mask)``.
+
+    The mask tells which gradients are asked for: of x (direction B), of w (W) or both (BW, two passes). Backwards of a
+    transposed convolution the gradient of x is a forward pass (F, FW).
+    """
+    dy, x, w = (call.tensor(position) for position in range(3))
+    turned, wanted = call.flag(window_at + 3), call.flags(window_at + 6)
+    window = [_per_axis(call, window_at + which, len(w.dims) - 2) for which in range(3)]
+    near, far = (dy.dims, x.dims) if turned else (x.dims, dy.dims)
+    passes = ("F" if turned else "B") * wanted[0] + "W" * wanted[1]
+    require(passes != "" and len(near) == len(far) == len(w.dims))
+    shape = _conv(near, far, w, window, call.integer(window_at + 5), _conv_layout(x))
+    return {**shape, "variant": "", "direction": passes, **_formats(x, w)}
+
+
+def _conv(
+    near: tuple[int, ...], far: tuple[int, ...], w: Tensor, window: list[list[int]], groups: int, layout: str
+) -> Described:
+    """Return a convolution from `near` (x of the forward problem) to `far` (y) with channels checked."""
+    require(near[0] == far[0] and groups > 0 and w.dims[0] == far[1] and w.dims[1] * groups == near[1])
+    axes = _AXES[3 - (len(w.dims) - 2) :]
+    found = {"op": "conv", "layout": layout, "batch": near[0], "groups": groups}
+    found |= {"in_channels": near[1], "out_channels": far[1], "in_h": 1, "out_h": 1, "fil_h": 1}
+    sides = {"in": near[2:], "out": far[2:], "fil": w.dims[2:]} | dict(
+        zip(("stride", "pad", "dil"), window, strict=True)
+    )
+    return found | {
+        f"{side}_{axis}": size for side, sizes in sides.items() for axis, size in zip(axes, sizes, strict=True)
+    }
+
+
+def _formats(x: Tensor, w: Tensor) -> Described:
+    return {"dtype_a": x.dtype, "dtype_b": w.dtype, "dtype_out": promote(x.dtype, w.dtype)}
+
+
+def _per_axis(call: Call, position: int, axes: int) -> list[int]:
+    """Return a value per axis; one value stands for all."""
+    listed = call.integers(position)
+    require(1 <= axes <= 3 and len(listed) in (1, axes))
+    return listed * axes if len(listed) == 1 else listed
+
+
+def _output(x: Tensor, w: Tensor, window: list[list[int]]) -> tuple[int, ...]:
+    """Return the size of y: ``(in + 2 pad - dil (fil - 1) - 1) / stride + 1`` along each axis."""
+    require(len(x.dims) == len(w.dims))
+    axes = zip(x.dims[2:], w.dims[2:], *window, strict=True)
+    require(all(stride > 0 for stride in window[0]))
+    sizes = [(side + 2 * pad - dil * (fil - 1) - 1) // stride + 1 for side, fil, stride, pad, dil in axes]
+    return (x.dims[0], w.dims[0], *sizes)
+
+
+def _transposed_output(call: Call, x: Tensor, w: Tensor, window: list[list[int]], groups: int) -> tuple[int, ...]:
+    """Return the size of a transposed convolution's result: ``(in - 1) stride - 2 pad + dil (fil - 1) + extra + 1``."""
+    require(len(x.dims) == len(w.dims))
+    extra = _per_axis(call, _EXTRA.get(call.name.rstrip("_"), 7), len(w.dims) - 2)
+    axes = zip(x.dims[2:], w.dims[2:], *window, extra, strict=True)
+    sizes = [(side - 1) * stride - 2 * pad + dil * (fil - 1) + more + 1 for side, fil, stride, pad, dil, more in axes]
+    return (x.dims[0], w.dims[1] * groups, *sizes)
+
+
+def _conv_layout(x: Tensor) -> str:
+    """Return the layout of the activations; a 1-D convolution is a 2-D one of height 1."""
+    channels_last = len(x.strides) > 2 and x.strides[1] == 1 and x.dims[1] > 1
+    plain = "NCDHW" if len(x.dims) == 5 else "NCHW"
+    return plain.replace("C", "") + "C" if channels_last else plain
+
+
+#: Position of ``output_padding``; 7 in ``convolution`` and ``_convolution``.
+_EXTRA = {
+    "aten::cudnn_convolution_transpose": 3, "aten::miopen_convolution_transpose": 4,
+    "aten::conv_transpose1d": 5, "aten::conv_transpose2d": 5, "aten::conv_transpose3d": 5,
+}  # fmt: skip
+
+_conv_nd = convolution(3, 4, 5, 6)
+_conv_transpose = convolution(3, 4, 7, 6, transposed=True)
+_miopen = convolution(4, 3, 5, 6)
+MATRIX: dict[str, Callable[[Call], Described]] = {
+    "aten::mm": mm,
+    "aten::bmm": mm,
+    "aten::matmul": mm,
+    "aten::mv": mm,
+    "aten::dot": mm,
+    "aten::_int_mm": int_mm,
+    "aten::addmm": addmm,
+    "aten::baddbmm": addmm,
+    "aten::addmv": addmm,
+    "aten::_addmm_activation": addmm,
+    "aten::linear": linear,
+    "aten::_scaled_mm": scaled_mm,
+    "aten::_grouped_mm": grouped_mm,
+    "aiter::gemm_a16w16": linear,
+    "vllm::rocm_unquantized_gemm": linear,
+    "_C::cutlass_scaled_mm": cutlass_scaled_mm,
+    "aten::convolution": convolution(3, 4, 5, 8, transposed=6),
+    "aten::_convolution": convolution(3, 4, 5, 8, transposed=6),
+    "aten::convolution_overrideable": convolution(3, 4, 5, 8, transposed=6),
+    "aten::conv1d": _conv_nd,
+    "aten::conv2d": _conv_nd,
+    "aten::conv3d": _conv_nd,
+    "aten::cudnn_convolution_relu": _conv_nd,
+    "aten::cudnn_convolution": convolution(3, 2, 4, 5, bias=-1),
+    "aten::miopen_convolution": _miopen,
+    "aten::miopen_depthwise_convolution": _miopen,
+    "aten::miopen_convolution_relu": _conv_nd,
+    "aten::_conv_depthwise2d": convolution(4, 5, 6, -1, bias=3),
+    "aten::cudnn_convolution_transpose": convolution(4, 2, 5, 6, bias=-1, transposed=True),
+    "aten::miopen_convolution_transpose": convolution(5, 3, 6, 7, transposed=True),
+    "aten::conv_transpose1d": _conv_transpose,
+    "aten::conv_transpose2d": _conv_transpose,
+    "aten::conv_transpose3d": _conv_transpose,
+    "aten::convolution_backward": convolution_backward,
+    "aten::convolution_backward_overrideable": partial(convolution_backward, window_at=3),
+}
+"""What reads the arguments of each operator; names without the mark of the in-place form."""
