@@ -167,9 +167,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "overlap", "warning", "activities that overlap on one queue: their times add up to more than the time", _overlap
     ),
-    Check(
-        "orphan", "warning", "activities without a launch in the file: no shapes, no step", _orphan
-    ),
+    Check("orphan", "warning", "activities without a launch in the file: no shapes, no step", _orphan),
     Check("before-first-step", "info", "activities before the first step: warm-up", _before_first_step),
     Check("coarse-timer", "warning", "durations of under ten steps of the clock: uncertain by more than 5 %", _coarse),
     Check("repeated-dispatch", "warning", "dispatch numbers that occur again in a process: replay passes", _repeated),

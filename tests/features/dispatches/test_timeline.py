@@ -35,6 +35,11 @@ def test_a_long_activity_covers_all_that_start_before_its_end() -> None:
     assert gaps_ns(table((0, 100), (10, 5), (50, 5), (101, 1))).tolist()[1:] == [-90, -50, 1]
 
 
+def test_a_nanosecond_is_told_at_absolute_times() -> None:
+    now = 1_763_000_000_000_000_001
+    assert gaps_ns(table((now, 639), (now + 640, 679))).tolist()[1] == 1
+
+
 def test_queues_differ_by_device_process_and_stream() -> None:
     found = table((0, 1), (1, 1), (2, 1), (3, 1), stream=[1, 1, 2, 1])
     found = found.assign(process=pd.array([1, 1, 1, None], dtype="Int64"))
