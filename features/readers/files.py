@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import bz2
 import csv
-import gzip
 import io
+import mmap
+import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
+from isal import igzip, isal_zlib
 
 from ...errors import DataError
 from ..table import DEFECT, DEFECT_DETAIL
@@ -22,6 +25,9 @@ from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 _DELIMITERS = ",;\t|"
 _COMPRESSED = (".gz", ".bz2")
+_PIECE = 2**20
+"""Bytes that are inflated at a time."""
+_DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
 
 
 @dataclass(frozen=True)
@@ -96,27 +102,61 @@ def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
     DataError
         The file cannot be opened, its compression is damaged, or it has more than `max_bytes` once decompressed.
     """
+    return bytes(view(path, max_bytes=max_bytes)) if size < 0 else _beginning(path, size)
+
+
+def view(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
+    """Return the file's content as `content` does, but what is not compressed without a copy in memory.
+
+    Raises
+    ------
+    DataError
+        As for `content`.
+    """
+    with _reading(path), path.open("rb") as file:
+        stream = _decompressed(file)
+        if stream is not file:
+            return _inflated(stream, path, max_bytes)
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise _too_large(path, max_bytes)
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else b""
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with _reading(path), path.open("rb") as file:
+        return _decompressed(file).read(size)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong into an error that names the file."""
     try:
-        with path.open("rb") as file:
-            magic = file.read(3)
-            file.seek(0)
-            stream = _decompressed(file, magic)
-            if size >= 0:
-                return stream.read(size)
-            found = stream.read(max_bytes + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        yield
+    except _DAMAGED as error:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
-    if len(found) > max_bytes:
-        raise DataError(
-            f"has more than {max_bytes / 2**30:g} GiB decompressed: raise --max-size if it is meant to",
-            source=str(path),
-        )
-    return found
 
 
-def _decompressed(file: BinaryIO, magic: bytes) -> IO[bytes]:
+def _inflated(stream: IO[bytes], path: Path, max_bytes: int) -> bytes:
+    """Return all of a compressed stream, piece by piece, so that a small archive cannot fill the memory."""
+    found = io.BytesIO()
+    while piece := stream.read(_PIECE):
+        if found.tell() + len(piece) > max_bytes:
+            raise _too_large(path, max_bytes)
+        found.write(piece)
+    return found.getvalue()
+
+
+def _too_large(path: Path, max_bytes: int) -> DataError:
+    size = f"{max_bytes / 2**30:g} GiB"
+    return DataError(f"has more than {size} decompressed: raise --max-size if it is meant to", source=str(path))
+
+
+def _decompressed(file: BinaryIO) -> IO[bytes]:
+    magic = file.read(3)
+    file.seek(0)
     if magic.startswith(_GZIP):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+        return cast(IO[bytes], igzip.IGzipFile(fileobj=file))
     if magic.startswith(_BZIP2):
         return bz2.BZ2File(file)
     return file

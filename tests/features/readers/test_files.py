@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.readers.files import campaign_of, csv_header, find_files, head, parse_csv, text, with_overlong
+from flopcast.features.readers.files import (
+    campaign_of,
+    content,
+    csv_header,
+    find_files,
+    head,
+    parse_csv,
+    text,
+    view,
+    with_overlong,
+)
 
 
 def touch(path: Path, content: str = "x") -> Path:
@@ -68,6 +78,20 @@ def test_damaged_compression_is_an_error_with_the_file(tmp_path: Path, compress:
     file.write_bytes(compress(bytes(range(256)) * 100)[:-20])  # type: ignore[operator]
     with pytest.raises(DataError, match=r"data\.csv: cannot be read"):
         text(file)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+def test_content_is_limited_once_decompressed(tmp_path: Path, compress: object) -> None:
+    file = tmp_path / "data.json"
+    file.write_bytes(compress(b" " * 3_000_000))  # type: ignore[operator]
+    assert len(content(file, max_bytes=3_000_000)) == len(view(file)) == 3_000_000
+    for read in (content, view):
+        with pytest.raises(DataError, match=r"data\.json: has more than .* GiB decompressed: raise --max-size"):
+            read(file, max_bytes=2_999_999)
+
+
+def test_an_empty_file_has_no_content(tmp_path: Path) -> None:
+    assert content(touch(tmp_path / "empty", "")) == view(tmp_path / "empty") == b""
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
