@@ -1,0 +1,161 @@
+"""What rocprofv3's CSV and JSON output have in common: agents, the ends of the clock, what became of the queue.
+
+Grids are in work-items throughout, times in nanoseconds of the monotonic clock. An agent is a CPU or a GPU of the node;
+CSV files name it by its number ("Agent 4"), JSON files by a handle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import union_categoricals
+
+from ...dispatches.table import COUNTER, Finding
+from ..rocm import device_named, streams_recorded
+
+IntArray = NDArray[np.int64]
+
+LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+"""The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
+NO_ACTIVITY = "no kernel dispatches and no memory copies were recorded"
+UNLINKED = "no HIP or HSA API calls were recorded (--hip-trace records them): no activity is linked to its launch"
+NO_DEVICE = "the files do not say on which device this ran: give it with --set device=NAME"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A GPU as the producer numbers it.
+
+    Attributes
+    ----------
+    node, logical, of_type : int or None
+        Its number among all agents, among those visible, and among the visible GPUs.
+    device : str
+        Its name in the catalogue.
+    """
+
+    node: int | None
+    logical: int | None
+    of_type: int | None
+    device: str
+
+
+class Agents:
+    """The GPUs of a node, found by how a CSV file names them.
+
+    Parameters
+    ----------
+    gpus : sequence of Agent
+        Empty if there is no list of agents.
+    """
+
+    def __init__(self, gpus: Sequence[Agent] = ()) -> None:
+        self._gpus = tuple(gpus)
+
+    def device(self, word: str) -> str:
+        """Return the device of "Agent 4" (number among all agents), "GPU 0" (among GPUs) or "4"; "" if unknown.
+
+        ``--agent-index`` decides which number it is, and no file says which was chosen: the number among the visible
+        agents (the default) is tried before the number of the node. Where all GPUs are alike it does not matter.
+        """
+        number = agent_number(word)
+        if number is None:
+            return ""
+        of_type = word.strip().casefold().startswith("gpu")
+        for known in ("of_type",) if of_type else ("logical", "node"):
+            for gpu in self._gpus:
+                if getattr(gpu, known) == number:
+                    return gpu.device
+        alike = {gpu.device for gpu in self._gpus}
+        return alike.pop() if len(alike) == 1 else ""
+
+
+def agent_number(word: str) -> int | None:
+    """Return the number at the end of an agent's name, None where there is none."""
+    found = re.search(r"(?<![0-9])([0-9]{1,18})\s*$", word)
+    return int(found[1]) if found else None
+
+
+def agent_device(product: str, name: str, version: int | None, cus: int | None) -> tuple[str, str]:
+    """Return the device of an agent under the catalogue's name, and a remark.
+
+    Parameters
+    ----------
+    product, name : str
+        "AMD Instinct MI350X" and "gfx950", "" where the file does not say.
+    version : int or None
+        The architecture as a number, 90500 for gfx950.
+    cus : int or None
+        Compute units.
+    """
+    gfx = name if name.startswith("gfx") else gfx_of(version)
+    return device_named(product, gfx, cus or None)
+
+
+def gfx_of(version: int | None) -> str:
+    """Return the gfx id of an architecture's number: 90402 is gfx942, 90010 gfx90a, 110501 gfx1151; "" of none."""
+    if version is None or version <= 0:
+        return ""
+    major, minor, stepping = version // 10000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{stepping:x}"
+
+
+def held(values: Iterable[int]) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return whole numbers as int64, those beyond it at its ends, and which ones those are."""
+    numbers = list(values)
+    try:
+        return np.array(numbers, dtype=np.int64), np.zeros(len(numbers), dtype=bool)
+    except OverflowError:
+        inside = [min(max(number, FIRST), LAST) for number in numbers]
+        beyond = [a != b for a, b in zip(numbers, inside, strict=True)]
+        return np.array(inside, dtype=np.int64), np.array(beyond, dtype=bool)
+
+
+def durations(start: IntArray, end: IntArray) -> IntArray:
+    """Return end - start; a difference that 64 bits cannot hold is the largest of its sign."""
+    with np.errstate(over="ignore"):
+        difference = end - start
+    wrapped = ((end ^ start) & (end ^ difference)) < 0
+    return np.where(wrapped, np.where(end > start, LAST, FIRST), difference)
+
+
+def beyond_clock(count: int, source: str) -> Finding:
+    """Return the finding for timestamps that do not fit."""
+    text = "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use"
+    return Finding("clipped-time", "error", text, count, source=source)
+
+
+def streams(stream: pd.Series, queue: pd.Series, notes: list[str]) -> tuple[pd.Series, bool]:
+    """Return what orders the kernels, and whether it is the HIP stream (else the hardware queue).
+
+    Streams share queues, and copies have a stream only, so the stream is taken where it was recorded.
+    """
+    if streams_recorded(stream, queue):
+        return stream, True
+    notes.append("`stream` is the hardware queue: no streams were recorded")
+    return queue, False
+
+
+def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return rows of several kinds one below the other, missing where a kind has no such column."""
+    filled = [part for part in parts if len(part)] or parts[:1]
+    names = dict.fromkeys(name for part in filled for name in part.columns)
+    return pd.DataFrame({name: _stacked_column([_column(part, name) for part in filled]) for name in names})
+
+
+def _column(part: pd.DataFrame, name: str) -> pd.Series:
+    if name in part:
+        return part[name]
+    return pd.Series(np.nan, index=part.index, dtype="float64" if name.startswith(COUNTER) else "Int64")
+
+
+def _stacked_column(columns: Sequence[pd.Series]) -> Any:
+    if isinstance(columns[0].dtype, pd.CategoricalDtype):
+        return union_categoricals([column.array for column in columns])
+    return pd.concat(columns, ignore_index=True)
