@@ -1,0 +1,153 @@
+"""Hardware counters: channels of one counter summarised, values of several replay passes brought together.
+
+A counter of a banked unit is written once for every bank, ``TCC_HIT[0]`` ... ``TCC_HIT[127]`` (the L2 of an MI300X:
+19 counters, 2 432 columns). Three numbers keep what matters: their sum, their maximum, and how uneven they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+_CHANNEL = re.compile(r"^(.+)\[(\d{1,6})\]$")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Counters of one set of dispatches, from several passes.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray of float of shape (n_dispatches,)
+        The first recorded value of each dispatch, in the order of the passes.
+    spread : dict of str to float
+        Of counters that more than one pass recorded: the largest difference between passes over the dispatches,
+        relative to the larger value; 0 where all passes agree.
+    """
+
+    columns: dict[str, FloatArray]
+    spread: dict[str, float]
+
+
+def channel_of(name: str) -> tuple[str, int] | None:
+    """Return the counter and the number of the channel ("TCC_HIT[3]" -> ("TCC_HIT", 3)); None if it is no channel."""
+    match = _CHANNEL.match(name)
+    return (match[1], int(match[2])) if match else None
+
+
+def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the channels of every per-channel counter, in the order given."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        if channel := channel_of(name):
+            found.setdefault(channel[0], []).append(channel[1])
+    return found
+
+
+def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) -> dict[str, FloatArray]:
+    """Return the counters with the channels of each in three: NAME.sum, NAME.max and NAME.imbalance.
+
+    Parameters
+    ----------
+    values : mapping of str to ndarray of float of shape (n_dispatches,)
+        Counters under the producer's names.
+    keep_channels : bool, default=False
+        Return every channel as it is instead.
+
+    Returns
+    -------
+    dict of str to ndarray
+        In the order of the first channel. Channels that are not recorded (NaN) count for nothing; where none is
+        recorded the three are NaN. For `imbalance` see there.
+    """
+    if keep_channels:
+        return dict(values)
+    groups: dict[str, list[str]] = {}
+    for name in values:
+        channel = channel_of(name)
+        groups.setdefault(channel[0] + "[]" if channel else name, []).append(name)
+    summary: dict[str, FloatArray] = {}
+    for key, names in groups.items():
+        if channel_of(names[0]) is None:
+            summary[key] = values[key]
+        else:
+            summary.update(_three(key[:-2], np.stack([values[name] for name in names])))
+    return summary
+
+
+def imbalance(channels: FloatArray) -> FloatArray:
+    """Return the maximum over the mean of the channels of each dispatch.
+
+    Parameters
+    ----------
+    channels : ndarray of float of shape (n_channels, n_dispatches)
+        Events counted, NaN where not recorded.
+
+    Returns
+    -------
+    ndarray of float of shape (n_dispatches,)
+        1 where all channels are equal, all zero included; `n_channels` where one has everything; NaN where none is
+        recorded.
+    """
+    recorded = ~np.isnan(channels)
+    count = recorded.sum(axis=0)
+    total = np.where(recorded, channels, 0.0).sum(axis=0)
+    largest = np.where(recorded, channels, -np.inf).max(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = largest * count / total
+    even = (largest == 0.0) & (total == 0.0)
+    return np.where(count == 0, np.nan, np.where(even, 1.0, ratio))
+
+
+def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
+    """Return one column for each counter, and by how much the passes that counted it differ.
+
+    Parameters
+    ----------
+    columns : iterable of (str, ndarray of float of shape (n_dispatches,))
+        Counters pass by pass, NaN where a pass has not recorded a dispatch; names may recur.
+    """
+    passes: dict[str, list[FloatArray]] = {}
+    for name, values in columns:
+        passes.setdefault(name, []).append(values)
+    spread = {name: _spread(found) for name, found in passes.items() if len(found) > 1}
+    return Merged({name: _first(found) for name, found in passes.items()}, spread)
+
+
+def _three(name: str, channels: FloatArray) -> dict[str, FloatArray]:
+    recorded = ~np.isnan(channels)
+    none = ~recorded.any(axis=0)
+    total = np.where(recorded, channels, 0.0).sum(axis=0)
+    largest = np.where(recorded, channels, -np.inf).max(axis=0)
+    return {
+        f"{name}.sum": np.where(none, np.nan, total),
+        f"{name}.max": np.where(none, np.nan, largest),
+        f"{name}.imbalance": imbalance(channels),
+    }
+
+
+def _first(found: Sequence[FloatArray]) -> FloatArray:
+    values = found[0]
+    for later in found[1:]:
+        values = np.where(np.isnan(values), later, values)
+    return values
+
+
+def _spread(found: Sequence[FloatArray]) -> float:
+    """Return the largest relative difference between passes over the dispatches that at least two have recorded."""
+    values = np.stack(found)
+    several = (~np.isnan(values)).sum(axis=0) > 1
+    if not several.any():
+        return 0.0
+    values = values[:, several]
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    scale = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(low == high, 0.0, (high - low) / scale)
+    return float(np.nanmax(relative, initial=0.0))
