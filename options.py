@@ -144,6 +144,29 @@ def parse_budget(budget: str | None) -> float | None:
     return seconds
 
 
+def parse_size(size: str) -> int:
+    """Return a size such as ``500M`` or ``16G`` (powers of 1024) in bytes.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with one of these units.
+
+    Examples
+    --------
+    >>> parse_size("500M")
+    524288000
+    """
+    number, unit = size.strip()[:-1], size.strip()[-1:].upper()
+    try:
+        count = float(number) * {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}[unit]
+    except (KeyError, ValueError):
+        count = -1.0
+    if not 1 <= count < 2**63:
+        raise DataError(f"--max-size must be a size such as 500M or 16G, got {size!r}")
+    return int(count)
+
+
 def load_measurements(
     paths: Sequence[Path | str] | None,
     where: Mapping[str, Sequence[str]] | None = None,
@@ -174,7 +197,14 @@ def load_measurements(
     found = read(list(paths) if paths else default_paths(), units=units, defaults=defaults, where=where)
     described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
     notes = tuple(note for note in found.notes if not note.startswith(described))
-    return Measurements(found.frame, found.rejected, notes)
+    findings = tuple(
+        f"{trace.label}: {finding.code}: {finding.message} ({finding.count})"
+        for trace in found.traces
+        for finding in trace.findings
+        if finding.severity != "info"
+    )
+    missing = tuple(f"left out, unreadable: {error}" for error in found.unreadable)
+    return Measurements(found.frame, found.rejected, (*notes, *findings, *missing), found.traces, found.unreadable)
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:

@@ -51,7 +51,8 @@ def test_a_named_file_of_no_known_format_is_an_error(folder: Path) -> None:
 
 def test_a_damaged_file_in_a_folder_is_a_note(folder: Path) -> None:
     (folder / "broken.gz").write_bytes(b"\x1f\x8b not gzip")
-    assert "broken.gz" in read([folder]).notes[-1]
+    [error] = read([folder]).unreadable
+    assert "broken.gz" in error
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
     assert measured.rejected["source"].tolist() == ["x:3"]
     assert measured.notes == ("made of lines (2 rows in x)",)
     assert "lines (a magic word" in formats()
-    assert [reader.fallback for reader in readers()] == [False, False, False, True, True]
+    assert [reader.name for reader in readers()][-3:] == ["lines", "tidy CSV", "tidy Parquet"]
 
 
 def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:

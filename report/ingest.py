@@ -1,0 +1,133 @@
+"""What was read, on the terminal: traces in numbers, operator classes, what has no class, findings, rows kept out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..features.dispatches.overview import UNCLASSIFIED, Overview
+from ..features.dispatches.quality import by_severity
+from ..features.dispatches.table import KERNEL, Finding
+
+_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+_NAMED = 10  # kernels without a class that are listed
+_WORDS = 60  # columns for a kernel's name
+
+
+def show_traces(console: Console, traces: Sequence[Overview]) -> None:
+    """Print what the traces hold; nothing where there are none."""
+    if not traces:
+        return
+    console.print(trace_table(traces))
+    console.print(class_table(traces))
+    unknown = unclassified_table(traces)
+    if unknown.row_count:
+        console.print(unknown)
+    findings = finding_table(traces)
+    if findings.row_count:
+        console.print(findings)
+
+
+def show_losses(console: Console, rejected: dict[str, int], notes: Sequence[str], unreadable: Sequence[str]) -> None:
+    """Print what was kept out, and remarks."""
+    for reason, count in rejected.items():
+        console.print(Text(f"{count:,} rows rejected: {reason}", style="yellow"))
+    for note in notes:
+        console.print(Text(f"note: {note}", style="dim"))
+    for error in unreadable:
+        console.print(Text(f"unreadable: {error}", style="red"))
+
+
+def trace_table(traces: Sequence[Overview]) -> Table:
+    """Return one row per trace."""
+    table = _table("traces", ["source", "device"], ["kernels", "copies", "linked", "kernel ms", "busy ms", "span ms"])
+    table.columns[0].min_width = 40
+    for trace in traces:
+        kernels = trace.activities.get(KERNEL, 0)
+        every = sum(trace.activities.values())
+        linked = f"{100 * trace.linked / every:.0f} %" if every else "–"
+        times = [f"{time / 1e3:,.3f}" for time in (trace.kernel_us, trace.busy_us, trace.span_us)]
+        device = ", ".join(device or "not stated" for device in trace.devices) or "–"
+        table.add_row(Text(trace.label), Text(device), f"{kernels:,}", f"{every - kernels:,}", linked, *times)
+    return table
+
+
+def class_table(traces: Sequence[Overview]) -> Table:
+    """Return the time by operator class, all traces together."""
+    every = pd.concat([trace.classes for trace in traces], ignore_index=True)
+    found = every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]].sum().reset_index()
+    found = found.sort_values("time_us", ascending=False, kind="stable")
+    total = max(float(found["time_us"].sum()), 1e-9)
+    table = _table("operator classes", ["class", "operators"], ["activities", "time ms", "share"])
+    for row in found.to_dict("records"):
+        style = "yellow" if row["op_class"] == UNCLASSIFIED else ""
+        words = str(row["kernel_class"]), str(row["op_class"])
+        table.add_row(*words, *_numbers(row["count"], row["time_us"], total), style=style)
+    return table
+
+
+def unclassified_table(traces: Sequence[Overview]) -> Table:
+    """Return the kernels without an operator class, those that cost most first."""
+    every = pd.concat([trace.unclassified for trace in traces], ignore_index=True)
+    table = _table("kernels without an operator class", ["kernel", "operator"], ["activities", "time ms", "share"])
+    if every.empty:
+        return table
+    total = max(sum(trace.kernel_us for trace in traces), 1e-9)
+    found = every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]].sum().reset_index()
+    found = found.sort_values("duration_us", ascending=False, kind="stable")
+    for row in found.head(_NAMED).to_dict("records"):
+        words = Text(_short(str(row["name"]))), Text(_short(str(row["op_name"])))
+        table.add_row(*words, *_numbers(row["count"], row["duration_us"], total))
+    if len(found) > _NAMED:
+        rest = found.iloc[_NAMED:]
+        table.add_row(f"{len(rest)} more", "", *_numbers(int(rest["count"].sum()), float(rest["duration_us"].sum()), total))
+    return table
+
+
+def finding_table(traces: Sequence[Overview]) -> Table:
+    """Return the findings of all traces, equal codes together, the gravest first."""
+    table = _table("findings", ["severity", "code"], ["count", "of GPU time"])
+    table.add_column("what, and where first", overflow="fold")
+    cases: dict[str, list[tuple[Overview, Finding]]] = {}
+    for trace in traces:
+        for finding in trace.findings:
+            cases.setdefault(finding.code, []).append((trace, finding))
+    first = {code: found[0][1] for code, found in cases.items()}
+    for finding in by_severity(list(first.values())):
+        found = cases[finding.code]
+        count = sum(own.count for _, own in found)
+        where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
+        text = Text(f"{finding.message} ({where})")
+        style = _STYLES[finding.severity]
+        table.add_row(Text(finding.severity, style=style), finding.code, f"{count:,}", _share(found), text)
+    return table
+
+
+def _share(found: Sequence[tuple[Overview, Finding]]) -> str:
+    """Return the share of the time of the traces that have a finding, weighted by their kernel time."""
+    known = [(trace.kernel_us, finding.share) for trace, finding in found if finding.share is not None]
+    total = sum(time for time, _ in known)
+    return f"{100 * sum(time * share for time, share in known) / total:.1f} %" if total else "–"
+
+
+def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:
+    """Return a number of activities, their time in ms, and its share."""
+    return f"{count:,}", f"{time_us / 1e3:,.3f}", f"{100 * time_us / total_us:.2f} %"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _WORDS else name[: _WORDS - 1] + "…"
+
+
+def _table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for header in words:
+        table.add_column(header, overflow="fold")
+    for header in numbers:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
