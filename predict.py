@@ -169,8 +169,9 @@ class TrainedModel:
         work = work_of(rows)
         if host is None:
             laws = pd.DataFrame({"roofline": roofline.where_published(work, partial(_roofline, gpu=target))[0]})
-            by_memory = self.saved.manifest["baselines"].get("reference") == "memory"
-            reference = roofline.memory_us(work, target) if by_memory else laws["roofline"].to_numpy()
+            measure = self.saved.manifest["baselines"].get("reference", "roofline")
+            known = laws["roofline"].to_numpy()
+            reference = known if measure == "roofline" else roofline.size(measure, work, target)
         else:
             reference = rows[metric].to_numpy(dtype=float)
             laws = roofline.laws(work, reference, host, target)[0] if metric == "duration_us" else pd.DataFrame()

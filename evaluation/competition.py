@@ -12,7 +12,7 @@ import pandas as pd
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
 from ..features.ops import work_of
-from ..features.roofline import memory_us
+from ..features.roofline import size
 from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
 from .crossval import Evaluation, Progress, SchemeResult, evaluate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .deployment import Deployed
 
 REFERENCE = "reference"
-"""Column that the fitted baselines scale: the metric on the host, or the target's roofline where there is no host."""
+"""Column that the fitted baselines scale: the metric on the host, or the size of the work where there is no host."""
 
 
 @dataclass(frozen=True)
@@ -224,16 +224,19 @@ def law_table(dataset: Dataset) -> pd.DataFrame:
     if dataset.host is not None:
         measured = dataset.rows[f"host_{dataset.metric}"].to_numpy(np.float64)
         return laws.assign(**{REFERENCE: measured})
-    if reference_of(dataset) == "roofline":
-        return laws.assign(**{REFERENCE: laws["roofline"]})
-    return laws.assign(**{REFERENCE: memory_us(work_of(dataset.rows), dataset.target)})
+    return laws.assign(**{REFERENCE: size(reference_of(dataset), work_of(dataset.rows), dataset.target)})
 
 
 def reference_of(dataset: Dataset) -> str:
-    """Return what the fitted baselines scale: ``host``, ``roofline``, or ``memory`` where no peak is published."""
+    """Return what the fitted baselines scale: ``host``, or a measure of `roofline.size`.
+
+    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown.
+    """
     if dataset.host is not None:
         return "host"
-    return "roofline" if "roofline" in dataset.laws and dataset.laws["roofline"].notna().all() else "memory"
+    if "roofline" in dataset.laws and dataset.laws["roofline"].notna().all():
+        return "roofline"
+    return "memory" if np.isfinite(work_of(dataset.rows).bytes).all() else "work-items"
 
 
 def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:

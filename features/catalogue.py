@@ -20,6 +20,10 @@ Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured"]
 
 
+LAUNCHED = "kernel"
+"""Operator of kernels of which only name and launch are known: their work is not."""
+_WITHOUT_WORK = ("host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
+"""How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
 """How names of remainders and exponents begin: they come round as a dimension grows and have no range to leave."""
 
@@ -57,6 +61,8 @@ class Feature:
     def applies(self, context: Context) -> bool:
         """Whether every row of the context can have it."""
         if self.ops and not context.ops <= set(self.ops):
+            return False
+        if context.ops == {LAUNCHED} and LAUNCHED not in self.ops and not self.name.startswith(_WITHOUT_WORK):
             return False
         return _available(self.needs, context)
 
@@ -127,7 +133,7 @@ def _unit_steps(c: Context) -> np.ndarray:
     return _all_dims(c, "stride", 1) & _all_dims(c, "dil", 1)
 
 
-CONV, ATTENTION, MOE = ("conv",), ("attention",), ("moe",)
+CONV, ATTENTION, MOE, KERNEL = ("conv",), ("attention",), ("moe",), (LAUNCHED,)
 _OWN_DIMS = {
     CONV: (
         "groups", "in_channels", "out_channels", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w",
@@ -245,6 +251,14 @@ CATALOGUE: tuple[Feature, ...] = (
             lambda c: _yes(_all_dims(c, "fil", 3) & _unit_steps(c) & (c.dim("groups") == 1)), ops=CONV),
     Feature("causal", "0/1", "shape", "causal mask", lambda c: c.dim("causal", 0), ops=ATTENTION),
     Feature("gated", "0/1", "shape", "gate projection", lambda c: c.dim("gated", 0), ops=MOE),
+    # kernels known by their launch alone
+    Feature("workgroups", "1", "additive", "workgroups of the launch", lambda c: c.dim("workgroups"), ops=KERNEL),
+    Feature("work_items", "1", "additive", "workgroups x work-items of each",
+            lambda c: c.dim("workgroups") * c.dim("threads"), ops=KERNEL),
+    Feature("rounds.target", "1", "additive", "ceil(workgroups / CUs) on the target",
+            lambda c: np.ceil(c.dim("workgroups") / c.target.gpu.require("cus")), ops=KERNEL),
+    Feature("log2.workgroups", "log2", "shape", "log2(workgroups)", _log_dim("workgroups"), ops=KERNEL),
+    Feature("log2.threads", "log2", "shape", "log2(work-items of a workgroup)", _log_dim("threads"), ops=KERNEL),
 )  # fmt: skip
 """Numerical features; where two are proportional in the data, the first is kept."""
 

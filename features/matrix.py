@@ -12,6 +12,7 @@ import pandas as pd
 from ..errors import DataError
 from ..hardware import GPU
 from . import roofline
+from .catalogue import LAUNCHED
 from .context import Context
 from .ops import Work, group_labels, work_of
 from .pairing import one_per_problem, pair, rows_of
@@ -101,16 +102,17 @@ def build_dataset(
     DataError
         A device has no rows, no problem is common, values of the metric are not positive, or a column is missing.
     """
+    frame, unknown = _with_operators(frame)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        return _one_device(rows, target, metric, group, {"target_rows": len(rows), **counts})
+        return _one_device(rows, target, metric, group, {"target_rows": len(rows), **counts, **unknown})
     pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
     recipe = learn_recipe(pairs.paired, host, target, metric)
     work, laws, notes = _laws(pairs.paired, host, target, metric)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
     others, unlike = _unpaired(pairs.target_only, recipe, group, own)
-    report = {**pairs.report, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
+    report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
     return Dataset(
         X=recipe.transform(pairs.paired),
         y=y,
@@ -124,6 +126,18 @@ def build_dataset(
         recipe=recipe,
         report=report,
     )
+
+
+def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the rows whose operator is known, and how many others were left out.
+
+    Kernels known by name and launch alone share no feature of work with operators: they are a data set of their own
+    (``--where op=kernel``), and stay where there is nothing else.
+    """
+    unknown = frame["op"].eq(LAUNCHED)
+    if unknown.all() or not unknown.any():
+        return frame, {}
+    return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}
 
 
 def _one_device(

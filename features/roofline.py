@@ -48,6 +48,23 @@ def roofline_us(work: Work, gpu: GPU) -> np.ndarray:
     return np.maximum(compute_us(work, gpu), memory_us(work, gpu))
 
 
+def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
+    """Return what stands for the size of each row where there is no time to scale.
+
+    Parameters
+    ----------
+    measure : {"roofline", "memory", "work-items"}
+        `roofline_us`; `memory_us`, which needs no peak; or ``batch m n``, for kernels known by their launch alone.
+    work : Work
+        The rows.
+    gpu : GPU
+        The device.
+    """
+    if measure == "work-items":
+        return work.batch * work.m * work.n
+    return {"roofline": roofline_us, "memory": memory_us}[measure](work, gpu)
+
+
 def hardware_efficiency(work: Work, measured_us: np.ndarray, gpu: GPU) -> np.ndarray:
     """Return HE = achieved FLOPS / peak of the precision used, 0 to 1 (above 1: a cache or a wrong figure helps)."""
     return compute_us(work, gpu) / measured_us

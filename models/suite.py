@@ -219,10 +219,15 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
 
 
 def _base(data: Columnar) -> AdditiveTime:
-    """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator."""
+    """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator.
+
+    Of kernels whose work is unknown, work-items and rounds of workgroups stand for it.
+    """
     others = (data.host_time,) if data.host else ("tiles.target_us", "one_tile.target_us")
     wanted = ("compute.target_us", "memory.target_us", *others)
-    return AdditiveTime([name for name in wanted if name in data.roles], by="op=")
+    known = [name for name in wanted if name in data.roles]
+    launched = [name for name in ("work_items", "rounds.target") if name in data.roles]
+    return AdditiveTime(known or launched, by="op=")
 
 
 def _boosted(seed: int) -> HistGradientBoostingRegressor:

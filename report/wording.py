@@ -154,6 +154,7 @@ def counts(data: Row) -> list[tuple[str, str]]:
         ("target rows without a host", data.get("unpaired_target") if paired else None),
         ("rows of slower kernels left out", data.get("slower_kernels")),
         (f"rows without {data.get('metric')}", data.get("without_metric")),
+        ("rows of kernels without an operator left out", data.get("without_operator")),
         ("duplicates merged", data.get("duplicates_merged")),
     ]
     return [(label, f"{value:,}") for label, value in lines if value is not None]
