@@ -16,6 +16,7 @@ from .features import features
 from .harness import Comparison, Row, compare
 from .readers import readers
 from .selection import selection
+from .traces import traces
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
@@ -24,6 +25,7 @@ def comparisons(quick: bool, data: Path) -> Iterator[Comparison]:
     """Yield every comparison; ``quick`` takes the smallest sizes."""
     yield from selection(120, 12) if quick else selection(300, 60)
     yield from readers(data)
+    yield from traces(data, 30 if quick else 300)
     yield from features([100] if quick else [1_000, 10_000, 100_000])
 
 
