@@ -20,6 +20,7 @@ from flopcast.features.dispatches.overview import Overview, overview
 from flopcast.features.readers import Options, TraceFailure, read, read_traces
 from flopcast.models.json_text import dumps
 from flopcast.options import (
+    EachOption,
     JsonOption,
     SetOption,
     UnitOption,
@@ -183,6 +184,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,
+    each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse unreadable files and impossible times.")] = False,
     max_size: Annotated[
@@ -194,7 +196,9 @@ def command(
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
     if out is not None and out.suffix.lower() not in FORMATS:
         raise DataError(f"--out must end in {' or '.join(FORMATS)}, got {str(out)!r}")
-    options = Options(parse_units(unit), parse_defaults(set_), channels=channels, max_bytes=parse_size(max_size))
+    options = Options(
+        parse_units(unit), parse_defaults(set_), each=each, channels=channels, max_bytes=parse_size(max_size)
+    )
     if dispatches and where:
         raise DataError("--where chooses rows of the measurement table: leave it out, or leave out --dispatches")
     if dispatches:

@@ -13,7 +13,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from .datasets import default_paths
 from .errors import DataError, FlopcastError
-from .features.readers import read
+from .features.readers import Options, read
 from .features.table import Measurements
 
 P = ParamSpec("P")
@@ -42,6 +42,9 @@ SetOption = Annotated[
     typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X."),
 ]
 MetricOption = Annotated[str, typer.Option(help="The measured column to scale, e.g. duration_us or energy_j.")]
+EachOption = Annotated[
+    bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of folds and bootstrap samples.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -173,6 +176,7 @@ def load_measurements(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     devices: Sequence[str] = (),
+    each: bool = False,
 ) -> Measurements:
     """Read measured files and keep the rows asked for.
 
@@ -188,13 +192,16 @@ def load_measurements(
         Column -> value, where the files lack the column.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
+    each : bool
+        Whether every repeat is a row of its own.
 
     Raises
     ------
     DataError
         If a file cannot be read, or no row is left.
     """
-    found = read(list(paths) if paths else default_paths(), units=units, defaults=defaults, where=where)
+    options = Options(dict(units or {}), dict(defaults or {}), each=each)
+    found = read(list(paths) if paths else default_paths(), options=options, where=where)
     described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
     notes = tuple(note for note in found.notes if not note.startswith(described))
     findings = tuple(

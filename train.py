@@ -25,6 +25,7 @@ from flopcast.models import artifact
 from flopcast.models.json_text import dumps
 from flopcast.options import (
     DataArgument,
+    EachOption,
     GroupOption,
     JsonOption,
     MetricOption,
@@ -82,6 +83,7 @@ def train(
     metric: str = "duration_us",
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    each: bool = False,
     suite: str = "default",
     models: Sequence[str] | None = None,
     without: Sequence[str] = (),
@@ -107,6 +109,8 @@ def train(
         The measured column to predict.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
+    each : bool
+        Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
@@ -143,7 +147,7 @@ def train(
     if devices[0] == devices[1]:
         raise DataError(f"--host and --target are both {devices[1].name}: leave out --host to predict new workloads")
     names = [device.name for device in devices if device is not None]
-    measured = load_measurements(data, where, units, defaults, names)
+    measured = load_measurements(data, where, units, defaults, names, each)
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
     competition = compete(
         dataset,
@@ -193,6 +197,7 @@ def command(
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
+    each: EachOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Cross-validate models of measured times next to FLOPS scaling, and save the best."""
@@ -208,6 +213,7 @@ def command(
             metric=metric,
             units=parse_units(unit),
             defaults=parse_defaults(set_),
+            each=each,
             suite=suite,
             models=parse_names(models),
             without=parse_names(without) or (),

@@ -17,7 +17,9 @@ from .work.columns import BITS, as_numbers, texts, with_default
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
 
-COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out")
+RUN = "run"
+"""Column that numbers the repeats of a problem where each is to be a row of its own."""
+COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out", RUN)
 """Columns that tell problems apart whatever the operator."""
 _AS_INT8 = ["int4", "uint4", "uint8"]
 

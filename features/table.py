@@ -35,7 +35,7 @@ import pandas as pd
 from ..errors import DataError, FlopcastError
 from .dispatches.table import COUNTER
 from .dtypes import canonical_dtypes
-from .ops import Op, complete, each_op, op_of
+from .ops import RUN, Op, complete, each_op, op_of
 
 if TYPE_CHECKING:
     from .dispatches.overview import Overview
@@ -203,6 +203,25 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     single = frame[~repeated]
     merged = _summarised(frame[repeated], ids[repeated.to_numpy()])
     return pd.concat([single, merged]).sort_index().reset_index(drop=True)
+
+
+def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the repeats of one kernel on one problem and device told apart by the column ``run``.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows.
+
+    Returns
+    -------
+    DataFrame
+        `run` counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no repeats: the first
+        run on a host is paired with the first on the target.
+    """
+    frame = frame.reset_index(drop=True)
+    order = pd.Series(_problem_ids(frame, by_kernel=True)).groupby(_problem_ids(frame, by_kernel=True)).cumcount()
+    return frame.assign(**{RUN: order.to_numpy(dtype=float) + 1})
 
 
 def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from flopcast.cli import app
 from flopcast.errors import DataError
 from flopcast.features.dispatches.table import COLUMNS
 from flopcast.features.readers import Options
+from flopcast.features.table import merge_duplicates
 from flopcast.ingest import METADATA, ingest_dispatches, ingest_measurements
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
@@ -170,3 +171,21 @@ def test_several_traces_in_processes_give_the_same_as_one_after_the_other(tmp_pa
     assert [t.to_dict() for t in alone.traces] == [t.to_dict() for t in shared.traces]
     first, second = (pd.read_parquet(tmp_path / "out" / f"{i}.parquet") for i in (1, 2))
     pd.testing.assert_frame_equal(first, second)
+
+
+def test_each_repeat_may_be_a_row_of_its_own(tmp_path: Path) -> None:
+    rows = "".join(f"MI300X,gemm,fp16,1,2,3,{time}\n" for time in (4, 6, 5))
+    (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\n" + rows)
+    ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "one.parquet")
+    assert pd.read_parquet(tmp_path / "out" / "one.parquet")["duration_us"].tolist() == [5.0]
+    ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "each.parquet", options=Options(each=True))
+    frame = pd.read_parquet(tmp_path / "out" / "each.parquet")
+    assert frame[["run", "duration_us"]].to_numpy().tolist() == [[1, 4.0], [2, 6.0], [3, 5.0]]
+    pd.testing.assert_frame_equal(merge_duplicates(frame), frame)
+
+
+def test_each_call_in_a_trace_may_be_a_row_of_its_own(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", [10.0, 20.0])
+    path.write_text(path.read_text().replace("[[32, 64]", "[[16, 64]"))
+    assert ingest_measurements([path]).rows == 1
+    assert ingest_measurements([path], options=Options(each=True)).rows == 2

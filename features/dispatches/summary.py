@@ -18,7 +18,7 @@ _SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for na
 _IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
 
 
-def measurements(annotated: Annotated, campaign: str) -> pd.DataFrame:
+def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
     """Return the raw rows of the measurement table that a trace gives.
 
     A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the longest of
@@ -31,6 +31,8 @@ def measurements(annotated: Annotated, campaign: str) -> pd.DataFrame:
         A trace with operators and classes.
     campaign : str
         What to call the trace in the column of that name.
+    each : bool, default=False
+        Whether every call is a row; else repeats are one.
 
     Returns
     -------
@@ -45,7 +47,8 @@ def measurements(annotated: Annotated, campaign: str) -> pd.DataFrame:
         return pd.DataFrame()
     calls = _calls(table)
     keys = _keys(calls)
-    codes = calls.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    grouped = calls.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    codes = np.arange(len(calls)) if each else grouped
     repeats = calls.groupby(codes, sort=True)
     first = calls.loc[~pd.Series(codes).duplicated().to_numpy()].reset_index(drop=True)
     duration = calls["duration_us"]

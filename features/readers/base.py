@@ -35,13 +35,15 @@ class Note:
 class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
-    `timed` is false where rows need no duration: workloads that nobody has run yet. `channels` keeps every channel of
-    a per-channel counter as a column of its own. `max_bytes` limits the size of a file once decompressed.
+    `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
+    has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `max_bytes` limits the
+    size of a file once decompressed.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     timed: bool = True
+    each: bool = False
     channels: bool = False
     max_bytes: int = MAX_BYTES
 

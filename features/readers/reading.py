@@ -26,6 +26,7 @@ from ..table import (
     fill_text,
     judge,
     merge_duplicates,
+    number_runs,
     select,
 )
 from .base import LINE, DataFile, Note, Options, RawTable, Reader, formats
@@ -85,7 +86,7 @@ def read(
     options = options or Options(dict(units or {}), dict(defaults or {}))
     tables, notes = _tables(paths, options, lenient, jobs)
     parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
-    return _combined(parts, notes, where or {})
+    return _combined(parts, notes, where or {}, options.each)
 
 
 def read_rows(
@@ -203,9 +204,16 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
     if isinstance(source.reader, Reader):
         return source.reader.read(source.files[0].path, options), None
     found = read_trace(source, options)
-    remarks = [Note(text, len(found.dispatches)) for text in found.notes]
-    rows = measurements(found, campaign_of(source.files[0].path))
+    remarks = [Note(_unprefixed(text, source), len(found.dispatches)) for text in found.notes]
+    rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label)
+
+
+def _unprefixed(text: str, source: Source) -> str:
+    """Return a remark without the file it begins with: remarks name their files at the end, equal ones together."""
+    for file in source.files:
+        text = text.removeprefix(f"{file.label}: ")
+    return text
 
 
 def _pass_over(found: Sorted, notes: Notes, lenient: bool) -> None:
@@ -265,14 +273,16 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: Notes) ->
     return rows
 
 
-def _combined(parts: Sequence[Measurements], notes: Notes, where: Mapping[str, Sequence[str]]) -> Measurements:
-    """Return the formats' tables as one: the rows asked for, repeats merged."""
+def _combined(
+    parts: Sequence[Measurements], notes: Notes, where: Mapping[str, Sequence[str]], each: bool
+) -> Measurements:
+    """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
         raise _unusable(rejected)
     every = select(fill_text(pd.concat(frames, ignore_index=True)), where)
-    merged = fill_text(merge_duplicates(every))
+    merged = number_runs(every) if each else fill_text(merge_duplicates(every))
     if len(merged) < len(every):
         notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
     return Measurements(merged, rejected, notes.lines(), tuple(notes.traces), tuple(notes.unreadable))

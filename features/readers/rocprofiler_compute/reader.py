@@ -51,6 +51,11 @@ _CONFIG = (b"join_type:", b"filter_blocks:")
 _DIGITS = re.compile(r"(\d+)")
 
 
+def _is_companion(file: DataFile) -> bool:
+    """Whether a file stands beside the table that a workload is called after."""
+    return not (file.path.name.startswith("pmc_perf") and file.path.suffix == ".csv")
+
+
 @register
 class RocprofilerComputeReader(TraceReader):
     """Workload folders of rocprofiler-compute (Omniperf)."""
@@ -72,7 +77,7 @@ class RocprofilerComputeReader(TraceReader):
             else:
                 folder = file.path.parent
                 folders.setdefault(folder.parent if folder.name == "perfmon" else folder, []).append(file)
-        return [*map(tuple, folders.values()), *alone]
+        return [*(tuple(sorted(own, key=_is_companion)) for own in folders.values()), *alone]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one workload with the counters of all passes.
