@@ -11,9 +11,8 @@ import pandas as pd
 
 from ..errors import DataError
 from .context import HOST, carried
-from .ops import complete, each_op
-from .table import best_kernel, merge_duplicates
-from .work.columns import as_numbers
+from .ops import complete
+from .table import best_kernel, merge_duplicates, problem_ids
 
 TEXT = frozenset({"op", "family", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "scale_block"})
 """Identity columns that hold words; the others hold numbers."""
@@ -38,34 +37,6 @@ class Pairs:
     target_only: pd.DataFrame
     host_only: pd.DataFrame
     report: dict[str, Any]
-
-
-def problem_ids(frame: pd.DataFrame) -> np.ndarray:
-    """Return a number per problem: rows get the same number when their operator's identity columns agree.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of any operators, completed (see `ops.complete`). Missing values equal each other.
-
-    Returns
-    -------
-    ndarray of int of shape (n_rows,)
-    """
-    ids = np.empty(len(frame), dtype=np.int64)
-    first = 0
-    for op, rows in each_op(frame):
-        part, numbers = frame.iloc[rows], np.zeros(len(rows), dtype=np.int64)
-        for name in op.identity:
-            if name in part:
-                key = (
-                    part[name].astype(object).where(part[name].notna(), "") if name in TEXT else as_numbers(part, name)
-                )
-                codes, levels = pd.factorize(key, use_na_sentinel=False)
-                numbers = pd.factorize(numbers * len(levels) + codes)[0].astype(np.int64)
-        ids[rows] = first + numbers
-        first += int(numbers.max()) + 1
-    return ids
 
 
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
@@ -139,7 +110,7 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")
     host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
     target_rows, target_counts = one_per_problem(rows_of(frame, target), metric)
-    ids = problem_ids(pd.concat([host_rows, target_rows], ignore_index=True))
+    ids = problem_ids(pd.concat([host_rows, target_rows], ignore_index=True), device=False)
     host_ids, target_ids = ids[: len(host_rows)], ids[len(host_rows) :]
     partner = pd.Series(np.arange(len(host_rows)), index=host_ids).reindex(target_ids).to_numpy()
     matched = ~np.isnan(partner)

@@ -25,7 +25,7 @@ source          file and 1-based line, "file.csv:12"
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,11 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, FlopcastError
+from .codes import codes_of
 from .dispatches.table import COUNTER
 from .dtypes import canonical_dtypes
 from .ops import RUN, Op, complete, each_op, op_of
+from .work.columns import as_numbers
 
 if TYPE_CHECKING:
     from .dispatches.overview import Overview
@@ -196,7 +198,7 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
         is that of the fastest row. Order is that of the first appearance.
     """
     frame = frame.reset_index(drop=True)
-    ids = _problem_ids(frame, by_kernel=True)
+    ids = problem_ids(frame, kernel=True)
     repeated = pd.Series(ids, index=frame.index).duplicated(keep=False)
     if not repeated.any():
         return frame
@@ -220,7 +222,8 @@ def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
         run on a host is paired with the first on the target.
     """
     frame = frame.reset_index(drop=True)
-    order = pd.Series(_problem_ids(frame, by_kernel=True)).groupby(_problem_ids(frame, by_kernel=True)).cumcount()
+    ids = pd.Series(problem_ids(frame, kernel=True))
+    order = ids.groupby(ids).cumcount()
     return frame.assign(**{RUN: order.to_numpy(dtype=float) + 1})
 
 
@@ -238,7 +241,7 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
         One row per device and problem, in order of first appearance, `tuned` set.
     """
     frame = frame.reset_index(drop=True)
-    ids = _problem_ids(frame, by_kernel=False)
+    ids = problem_ids(frame)
     fastest = frame.groupby(ids, sort=False)["duration_us"].idxmin()
     best = frame.loc[fastest].copy()
     best["solvers"] = frame.groupby(ids, sort=False)["kernel"].nunique().to_numpy()
@@ -259,9 +262,44 @@ def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
     ndarray of bool of shape (n_rows,)
     """
     duration = frame["duration_us"].reset_index(drop=True)
-    own = duration.groupby(_problem_ids(frame, by_kernel=True), sort=False).transform("median")
-    best = own.groupby(_problem_ids(frame, by_kernel=False), sort=False).transform("min")
+    own = duration.groupby(problem_ids(frame, kernel=True), sort=False).transform("median")
+    best = own.groupby(problem_ids(frame), sort=False).transform("min")
     return (own > best).to_numpy()
+
+
+def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
+    """Return a number per problem: rows get the same number when their operator's identity columns agree.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of any operators, completed (see `ops.complete`). Missing values equal each other.
+    device : bool, default=True
+        Whether the same problem on two devices has two numbers.
+    kernel : bool, default=False
+        Whether two kernels on one problem have two numbers; kernels that a search found (`tuned`) never do.
+
+    Returns
+    -------
+    ndarray of int of shape (n_rows,)
+    """
+    ids = np.empty(len(frame), dtype=np.int64)
+    first = 0
+    for op, rows in each_op(frame):
+        part = frame.take(rows)
+        keys = [_comparable(part, name) for name in problem_columns(frame, op.name)]
+        keys += [part["device"]] if device else []
+        keys += [part["kernel"].where(~part["tuned"], "")] if kernel else []
+        numbers = codes_of(keys)
+        ids[rows] = first + numbers
+        first += int(numbers.max()) + 1
+    return ids
+
+
+def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
+    """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
+    words = name == "op" or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
+    return as_text(frame[name]) if words else as_numbers(frame, name)
 
 
 def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
@@ -420,34 +458,6 @@ def _text(frame: pd.DataFrame, column: str) -> pd.Series:
     if column not in frame:
         return pd.Series("", index=frame.index, dtype="str")
     return as_text(frame[column]).str.strip()
-
-
-def _problem_ids(frame: pd.DataFrame, *, by_kernel: bool) -> np.ndarray:
-    """Return one integer per row: equal for rows of the same device and problem (and kernel, unless searched for)."""
-    ids = np.empty(len(frame), dtype=np.int64)
-    first = 0
-    for op, rows in each_op(frame):
-        part = frame.take(rows)
-        keys = [part["device"], *(part[name] for name in problem_columns(frame, op.name))]
-        if by_kernel:
-            keys.append(part["kernel"].where(~part["tuned"], ""))
-        numbers = _combined(keys)
-        ids[rows] = first + numbers
-        first += int(numbers.max()) + 1
-    return ids
-
-
-def _combined(keys: Iterable[pd.Series]) -> np.ndarray:
-    """Return a number for each distinct row of several columns; missing values equal each other."""
-    numbers: np.ndarray | None = None
-    for key in keys:
-        codes, uniques = pd.factorize(key, use_na_sentinel=False)
-        if numbers is None:
-            numbers = codes.astype(np.int64)
-        elif len(uniques) > 1:
-            numbers = pd.factorize(numbers * len(uniques) + codes)[0].astype(np.int64)
-    assert numbers is not None
-    return numbers
 
 
 def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..codes import codes_of
+
 IntArray = NDArray[np.int64]
 
 QUEUE = ("device", "process", "gpu", "stream")
@@ -35,12 +37,7 @@ def span_ns(table: pd.DataFrame) -> int:
 
 def queue_codes(table: pd.DataFrame) -> IntArray:
     """Return a number per queue (`QUEUE`) for every row, missing values equal to each other."""
-    codes = np.zeros(len(table), dtype=np.int64)
-    for name in QUEUE:
-        column = table[name]
-        own, levels = pd.factorize(column, use_na_sentinel=False)
-        codes = pd.factorize(codes * max(len(levels), 1) + own)[0].astype(np.int64)
-    return codes
+    return codes_of(table[name] for name in QUEUE)
 
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:

@@ -8,7 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.features.ops import complete
-from flopcast.features.pairing import one_per_problem, pair, problem_ids
+from flopcast.features.pairing import one_per_problem, pair
+from flopcast.features.table import problem_ids
 
 
 def table(*rows: dict[str, object]) -> pd.DataFrame:
@@ -124,7 +125,7 @@ def test_problem_ids_see_only_the_operators_own_columns():
             }
         )
     )
-    ids = problem_ids(frame)
+    ids = problem_ids(frame, device=False)
     assert ids[0] == ids[1] != ids[2]
     assert ids[2] == ids[3]
 
