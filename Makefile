@@ -16,7 +16,7 @@ lint: .venv/.dev
 	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p flopcast
 
-bench: .venv/.dev
+bench: .venv/.bench
 	$(BIN)/python -m flopcast.benchmarks
 
 setup: .venv/.dev
@@ -29,6 +29,10 @@ setup: .venv/.dev
 
 .venv/.dev: .venv/.run
 	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+.venv/.bench: .venv/.dev
+	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
 clean:

@@ -43,6 +43,8 @@ def canonical_device(word: str) -> tuple[str, str]:
     """
     if not word:
         return "", ""
+    if word.lower().endswith(".toml"):  # `find` would open the file: data do not say what to open
+        return word, f"device {word!r} is not in the catalogue: kept under that name"
     try:
         return find(word).name, ""
     except UnknownGPUError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flopcast.features.readers.devices import canonical_device, device_of
@@ -32,6 +34,12 @@ def test_a_guess_among_look_alikes_is_remarked() -> None:
 def test_a_device_that_nobody_knows_keeps_its_own_name() -> None:
     assert device_of("gfx1250", 96) == ("gfx1250 (96 CUs)", "")
     assert canonical_device("CPU-1T") == ("CPU-1T", "device 'CPU-1T' is not in the catalogue: kept under that name")
+
+
+def test_a_device_named_like_a_file_is_not_opened(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('name = "Mine"\nbased_on = "MI300X"\n')
+    assert canonical_device(str(own))[0] == str(own)
 
 
 def test_words_become_the_name_of_the_catalogue() -> None:
