@@ -161,6 +161,9 @@ class TrainedModel:
                 unable[kind] = f"{error.figure} of {error.gpu} is not published"
             except DataError as error:
                 unable[kind] = str(error)
+        unknown = ~np.isfinite(values)
+        for row in np.flatnonzero(unknown.any(axis=1) & (unable == "")):
+            unable[row] = f"{self.recipe.columns[int(np.argmax(unknown[row]))]} is unknown for this row"
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _baselines(self, rows: pd.DataFrame) -> pd.DataFrame:

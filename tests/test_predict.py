@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,16 @@ def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path:
     frame = predict(run, [data]).frame
     assert frame["predicted"].isna().tolist() == [True, False]
     assert frame["reason"][0].startswith("gemm rows need")
+
+
+def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(tmp_path: Path) -> None:
+    host, target = (replace(gpu, peaks={**gpu.peaks, "fp32_vector": 100.0}) for gpu in (HOST, TARGET))
+    run = save_run(tmp_path / "run", measured(tmp_path, host, target), host, target)
+    rows = "LabChip,gemm,bf16,512,1024,2048,,,9", "LabChip,kernel,,,,,16,256,9"
+    data = csv(tmp_path, *rows, header="device,op,dtype,m,n,k,workgroups,threads,us")
+    frame = predict(run, [data]).frame
+    assert frame["predicted"].isna().tolist() == [False, True]
+    assert frame["reason"][1].endswith("is unknown for this row")
 
 
 @pytest.fixture(scope="module")
