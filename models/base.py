@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -41,6 +41,33 @@ class Candidate:
     estimator: BaseEstimator
     space: str
     uses_unpaired: bool = False
+
+
+class DroppedColumns(UserWarning):
+    """A linear model leaves columns out from the start, as they can add nothing to it.
+
+    Columns of zeros are left out without a word: their coefficient is 0 in any least-squares fit.
+
+    Attributes
+    ----------
+    constant : list of str
+        Columns that do not vary in the training rows.
+    copies : list of str
+        Columns equal to an earlier one in every training row.
+    """
+
+    def __init__(self, model: str, constant: list[str], copies: list[str]) -> None:
+        self.model, self.constant, self.copies = model, constant, copies
+        kinds = (("constant", constant), ("a copy of an earlier one", copies))
+        said = " and ".join(f"{_few(names)} ({kind})" for kind, names in kinds if names)
+        super().__init__(f"{model} leaves out columns that add nothing: {said}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, list[str], list[str]]]:
+        return type(self), (self.model, self.constant, self.copies)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def fit(

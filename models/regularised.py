@@ -2,77 +2,106 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import enet_path
 
-from .base import check_rows, inner_folds, one_blas_thread
-from .least_squares import LinearRegressor, upper_triangle
+from .base import one_blas_thread
+from .least_squares import LinearRegressor
+from .penalty_path import ActiveSet
+from .weighted_folds import weighted_folds
 
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Solutions along falling penalties: coefficients (n_features, n_alphas), intercepts (n_alphas,), iterations."""
+    """Solutions along falling penalties.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features, n_alphas)
+    intercept, n_iter, converged : ndarray of shape (n_alphas,)
+    """
 
     coef: np.ndarray
     intercept: np.ndarray
     n_iter: np.ndarray
+    converged: np.ndarray
 
 
 @dataclass(frozen=True)
 class Standardised:
-    """Rows in the units of the penalty: columns and target of weighted variance 1 (or 0), reduced by QR.
+    """Rows in the units of the penalty: columns and target of weighted variance 1 (or 0), as a Gram matrix.
 
-    ``|A u - b|²`` is the weighted RSS of ``u = coef / unit`` over the target's variance; ``total`` sums the weights.
+    The weighted mean squared error over the target's variance is ``u' gram u - 2 pull' u`` plus a constant, with
+    ``u = coef / unit``.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (n_features, n_features)
+        Weighted mean products of the columns.
+    pull : ndarray of shape (n_features,)
+        Weighted mean products with the target.
+    unit : ndarray of shape (n_features,)
+    mean, target_mean : ndarray of shape (n_features,), float
+        What was subtracted; 0 where nothing was.
     """
 
-    A: np.ndarray
-    b: np.ndarray
+    gram: np.ndarray
+    pull: np.ndarray
     unit: np.ndarray
-    total: float
+    mean: np.ndarray
+    target_mean: float
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, w: np.ndarray, *, centre: bool) -> Self:
         """Standardise with the weighted standard deviations; subtract the weighted means only with ``centre``."""
-        mean = np.average(X, axis=0, weights=w)
+        mean, y_mean = np.average(X, axis=0, weights=w), float(np.average(y, weights=w))
         scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
         constant = scale <= len(y) * np.finfo(np.float64).eps * np.abs(mean)
         scale[constant] = 1.0
-        origin = mean if centre else np.zeros_like(mean)
-        M = np.where(constant, 0.0, (X - origin) / scale)
-        y_mean = np.average(y, weights=w)
         y_scale = float(np.sqrt(np.average((y - y_mean) ** 2, weights=w))) or 1.0
-        v = (y - y_mean if centre else y) / y_scale
-        R = upper_triangle(np.sqrt(w)[:, None] * np.column_stack([M, v]))
-        return cls(np.asfortranarray(R[:, :-1]), R[:, -1].copy(), y_scale / scale, float(w.sum()))
+        if not centre:
+            mean, y_mean = np.zeros_like(mean), 0.0
+        root = np.sqrt(w / w.sum())
+        M = root[:, None] * ((X - mean) / scale)
+        M[:, constant] = 0.0
+        return cls(M.T @ M, M.T @ (root * (y - y_mean)) / y_scale, y_scale / scale, mean, y_mean)
 
     def largest_alpha(self, mix: float) -> float:
         """Return the smallest penalty that leaves every coefficient at 0."""
-        return float(np.max(np.abs(self.A.T @ self.b))) / (self.total * mix)
+        return float(np.max(np.abs(self.pull))) / mix
 
     def path(self, alphas: np.ndarray, mix: float, positive: bool, tol: float, max_iter: int) -> PenaltyPath:
-        """Minimise ``|A u - b|² / (2 total) + alpha (mix |u|_1 + (1 - mix) |u|² / 2)`` for each alpha, warm-started."""
-        share = self.total / len(self.b)  # enet_path divides by the number of rows it sees
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged_` instead
-            _, u, _, n_iter = enet_path(
-                self.A,
-                self.b,
-                l1_ratio=mix,
-                alphas=alphas * share,
-                precompute=self.A.T @ self.A,
-                Xy=self.A.T @ self.b,
-                positive=positive,
-                return_n_iter=True,
-                tol=tol,
-                max_iter=max_iter,
-            )
-        return PenaltyPath(u * self.unit[:, None], np.zeros(len(alphas)), np.asarray(n_iter))
+        """Minimise ``mse / 2 + alpha (mix |u|_1 + (1 - mix) |u|² / 2)`` for each of the falling alphas."""
+        solver = ActiveSet(self.gram, self.pull, positive)
+        u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
+        for k, alpha in enumerate(alphas):
+            steps, settled = solver.solve(alpha * mix, alpha * (1 - mix), tol, max_iter)
+            n_iter.append(steps)
+            converged.append(settled)
+            u[:, k] = solver.u
+        coef = u * self.unit[:, None]
+        return PenaltyPath(coef, self.target_mean - self.mean @ coef, np.array(n_iter), np.array(converged))
+
+
+@dataclass
+class _Rows:
+    """Training rows and their Gram matrices, each computed once however many mixes are searched."""
+
+    X: np.ndarray
+    y: np.ndarray
+    w: np.ndarray
+
+    @cached_property
+    def centred(self) -> Standardised:
+        return Standardised.of(self.X, self.y, self.w, centre=True)
+
+    @cached_property
+    def through_origin(self) -> Standardised:
+        return Standardised.of(self.X, self.y, self.w, centre=False)
 
 
 class _Penalised(LinearRegressor):
@@ -90,23 +119,18 @@ class _Penalised(LinearRegressor):
         """Return the mixes of l1 and l2 to search."""
         raise NotImplementedError
 
-    def _path(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, alphas: np.ndarray, mix: float) -> PenaltyPath:
+    def _path(self, rows: _Rows, alphas: np.ndarray, mix: float) -> PenaltyPath:
         """Return the solutions for falling ``alphas``, their intercept kept non-negative with ``positive``.
 
         The problem is convex: where the optimum with a free intercept has it below 0, the bounded one has it at 0.
         """
-        centred = Standardised.of(X, y, w, centre=True)
-        path = centred.path(alphas, mix, self.positive, self.tol, self.max_iter)
-        mean, y_mean = np.average(X, axis=0, weights=w), np.average(y, weights=w)
-        path = PenaltyPath(path.coef, y_mean - mean @ path.coef, path.n_iter)
+        path = rows.centred.path(alphas, mix, self.positive, self.tol, self.max_iter)
         if not self.positive or not (bounded := path.intercept < 0).any():
             return path
-        at_zero = Standardised.of(X, y, w, centre=False).path(alphas, mix, True, self.tol, self.max_iter)
-        return PenaltyPath(
-            np.where(bounded, at_zero.coef, path.coef),
-            np.where(bounded, 0.0, path.intercept),
-            np.maximum(path.n_iter, np.where(bounded, at_zero.n_iter, 0)),
-        )
+        at_zero = rows.through_origin.path(alphas[bounded], mix, True, self.tol, self.max_iter)
+        for name in ("coef", "intercept", "n_iter", "converged"):
+            getattr(path, name)[..., bounded] = getattr(at_zero, name)
+        return path
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -114,41 +138,32 @@ class _Penalised(LinearRegressor):
 
         ``groups`` of shape (n_samples,), where given, are never split by the inner folds.
         """
-        X, y, w = check_rows(self, X, y, sample_weight)
+        X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
-        folds = inner_folds(self.cv, len(y), groups, self.random_state)
-        whole = Standardised.of(X, y, w, centre=True)
-        best_score = np.inf
-        for mix in self._mixes():
-            if not 0 < mix <= 1:
-                raise ValueError(f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}")
-            alphas = whole.largest_alpha(mix) * np.geomspace(1, self.eps, self.n_alphas)
-            if alphas[0] == 0:  # no column moves with y: every penalty gives the mean
-                alphas = np.array([1.0])
-            scores = sum(self._fold_error(X, y, w, alphas, mix, *fold) for fold in folds) / w.sum()
-            least = int(np.argmin(scores))
-            if scores[least] < best_score:
-                best_score, best = scores[least], least
-                self.l1_ratio_, self.alphas_, self.cv_error_path_ = mix, alphas, scores
-        self.alpha_ = float(self.alphas_[best])
-        path = self._path(X, y, w, self.alphas_[: best + 1], self.l1_ratio_)
-        self.n_iter_ = int(path.n_iter[-1])
-        self.converged_ = self.n_iter_ < self.max_iter
+        whole, mixes = _Rows(X, y, w), self._mixes()
+        grids = [self._alphas(whole.centred, mix) for mix in mixes]
+        errors = [np.zeros(len(alphas)) for alphas in grids]
+        for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
+            rows = _Rows(X[train], y[train], w[train])
+            for mix, alphas, error in zip(mixes, grids, errors, strict=True):
+                path = self._path(rows, alphas, mix)
+                error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
+        best = min(range(len(mixes)), key=lambda i: errors[i].min())
+        least = int(np.argmin(errors[best]))
+        self.l1_ratio_, self.alphas_, self.cv_error_path_ = mixes[best], grids[best], errors[best] / w.sum()
+        self.alpha_ = float(self.alphas_[least])
+        path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
+        self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
         return self._set(path.coef[:, -1], path.intercept[-1])
 
-    def _fold_error(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        w: np.ndarray,
-        alphas: np.ndarray,
-        mix: float,
-        train: np.ndarray,
-        valid: np.ndarray,
-    ) -> np.ndarray:
-        """Return the weighted sum of squared errors on the validation rows, one per alpha."""
-        path = self._path(X[train], y[train], w[train], alphas, mix)
-        return w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
+    def _alphas(self, rows: Standardised, mix: float) -> np.ndarray:
+        """Return the penalties to try, falling."""
+        if not 0 < mix <= 1:
+            raise ValueError(f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}")
+        largest = rows.largest_alpha(mix)
+        if largest == 0:  # no column moves with y: every penalty gives the mean
+            return np.array([1.0])
+        return largest * np.geomspace(1, self.eps, self.n_alphas)
 
 
 class Lasso(_Penalised):
@@ -159,7 +174,8 @@ class Lasso(_Penalised):
     of the columns nor that of y matter. With ``positive`` (Lasso/NNLS) every coefficient and the intercept are >= 0.
     alpha is the one of ``n_alphas`` values, geometric from
     the smallest that selects nothing down to ``eps`` of it, with the least weighted squared error over the inner folds.
-    Predictions are not clipped.
+    Predictions are not clipped. Of equal columns the first is selected; where combinations of columns are equal the fit
+    is one of several with the same predictions.
 
     Parameters
     ----------
@@ -170,8 +186,11 @@ class Lasso(_Penalised):
     n_alphas : int, default=60
     eps : float, default=1e-4
     tol : float, default=1e-6
-        Duality gap at which coordinate descent stops, in units of the weighted sum of squares of y.
+        The solver (see `penalty_path.ActiveSet`) ends when no column pulls beyond its penalty by more than this share.
+        The duality gap is then below ``tol`` in units of the weighted sum of squares of y, coordinate descent's usual
+        measure.
     max_iter : int, default=10000
+        The most steps per alpha, each taking a column in or out.
     random_state : int, default=0
         The seed of the shuffled inner folds.
 
@@ -185,9 +204,11 @@ class Lasso(_Penalised):
     l1_ratio_ : float
         1.
     n_iter_ : int
+        Steps at the last alpha.
     converged_ : bool
-        Whether the final fit reached ``tol`` within ``max_iter`` passes.
-    selected_features_ : list of str
+        Whether the final fit reached ``tol`` within ``max_iter`` steps.
+    selected_features_, dropped_features_ : list of str
+        The columns with a coefficient other than 0; constant columns and copies of others, left out from the start.
 
     References
     ----------

@@ -6,17 +6,23 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from .base import check_rows, inner_folds, one_blas_thread
-from .least_squares import LinearRegressor, centred, minimum_norm, non_negative, with_intercept
+from .base import one_blas_thread
+from .elimination import eliminate_bounded, eliminate_free
+from .least_squares import LinearRegressor, centred, with_intercept
+from .weighted_folds import weighted_folds
 
 
 class RFECV(LinearRegressor):
     """Least squares on the features that survive recursive elimination.
 
     From all columns, the fit drops the column whose coefficient, in units of its standard deviation, is the smallest in
-    size (the last of equals), and is repeated on those left. One such path per inner fold gives the weighted squared
-    error on its validation rows for every number of columns; the number with the least total (the smaller of equals)
-    ends the path on all training rows. Standard deviations are those of the training rows at hand.
+    size (the last of those equal within 1e-9), and is repeated on those left. Collinear columns, as there are with more
+    columns than rows, get the coefficients of least norm, singular values below 1e-7 of the largest taken as zero: the
+    order of elimination depends on that cut-off. All fits of a path are updates of one factorisation (see `deflation`).
+
+    One such path per inner fold gives the weighted squared error on its validation rows for every number of columns;
+    the number with the least total (the smaller of equals) ends the path on all training rows. Standard deviations are
+    those of the training rows at hand.
 
     Parameters
     ----------
@@ -35,6 +41,8 @@ class RFECV(LinearRegressor):
         0 for the columns eliminated.
     intercept_ : float
     selected_features_ : list of str
+    dropped_features_ : list of str
+        Constant columns and copies of others, left out from the start.
     cv_error_path_ : ndarray of shape (n_features - min_features + 1,)
         The weighted mean squared error over the inner folds with ``n_features``, ..., ``min_features`` columns.
     p_values_ : ndarray of shape (n_features,)
@@ -64,43 +72,32 @@ class RFECV(LinearRegressor):
         """
         if self.base not in ("ols", "nnls"):
             raise ValueError(f"parameter base of RFECV must be 'ols' or 'nnls', got {self.base!r}")
-        X, y, w = check_rows(self, X, y, sample_weight)
+        X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
         least = min(max(self.min_features, 1), X.shape[1])
         errors = np.zeros(X.shape[1] - least + 1)
-        for train, valid in inner_folds(self.cv, len(y), groups, self.random_state):
-            used = train[w[train] > 0]
-            for step, (_, coef, intercept) in enumerate(self._eliminate(X[used], y[used], w[used], least)):
-                errors[step] += w[valid] @ (y[valid] - X[valid] @ coef - intercept) ** 2
+        for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
+            _, coef, intercept = self._eliminate(X[train], y[train], w[train], least)
+            errors += w[valid] @ (y[valid, None] - X[valid] @ coef - intercept) ** 2
         self.cv_error_path_ = errors / w.sum()
         steps = len(errors) - 1 - int(np.argmin(errors[::-1]))
-        used = np.flatnonzero(w > 0)
-        X, y, w = X[used], y[used], w[used]
-        columns, coef, intercept = self._eliminate(X, y, w, X.shape[1] - steps)[-1]
+        columns, coef, intercept = self._eliminate(X, y, w, X.shape[1] - steps)
         if self.base == "ols":
             return self._set_free(centred(X, y, w), X, y, w, columns)
-        return self._set(coef, intercept)
+        return self._set(coef[:, -1], intercept[-1])
 
     def _eliminate(
         self, X: np.ndarray, y: np.ndarray, w: np.ndarray, least: int
-    ) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """Return (columns left, coefficients of all columns, intercept) of each fit from all columns to ``least``."""
-        problem = centred(X, y, w) if self.base == "ols" else with_intercept(X, y, w)
-        mean, y_mean = np.average(X, axis=0, weights=w), float(np.average(y, weights=w))
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns left in the end, the coefficients (n_features, n_fits) and the intercepts (n_fits,)."""
+        mean = np.average(X, axis=0, weights=w)
+        if self.base == "ols":
+            problem = centred(X, y, w)
+            path = eliminate_free(problem, least)
+            coef = path.t.T / problem.scale[:, None]
+            return path.columns, coef, np.average(y, weights=w) - mean @ coef
+        problem = with_intercept(X, y, w)
         spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
-        columns, path = np.arange(X.shape[1]), []
-        t = np.zeros(problem.A.shape[1])
-        while True:
-            coef, intercept = np.zeros(X.shape[1]), 0.0
-            if self.base == "ols":
-                coef[columns] = minimum_norm(problem, columns)[0] / problem.scale[columns]
-                intercept = y_mean - float(mean @ coef)
-            else:
-                allowed = np.isin(np.arange(len(t)), np.append(columns + 1, 0))
-                t = non_negative(problem, allowed, np.where(allowed, t, 0.0))
-                coef, intercept = t[1:] / problem.scale[1:], float(t[0] / problem.scale[0])
-            path.append((columns, coef, intercept))
-            if len(columns) <= least:
-                return path
-            size = np.abs(coef[columns]) * spread[columns]
-            columns = np.delete(columns, len(columns) - 1 - int(np.argmin(size[::-1])))
+        path = eliminate_bounded(problem, spread / problem.scale[1:], least)
+        scaled = path.t.T / problem.scale[:, None]
+        return path.columns, scaled[1:], scaled[0]

@@ -1,68 +1,64 @@
-"""Forward selection and backward elimination of features by AIC or BIC, for least squares with and without signs."""
+"""Forward selection and backward elimination of features by AIC, AICc or BIC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import inf, log
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import pandas as pd
 
-from .base import feature_names, one_blas_thread
-from .least_squares import ALIASED, LinearRegressor, Triangular, centred, non_negative, with_intercept
+from .base import check_weights, feature_names, one_blas_thread
+from .criterion import CRITERIA, Criterion, CriterionName, distinct_rows
+from .least_squares import LinearRegressor, centred, non_negative, with_intercept
+from .shared_path import Recent
+from .stepwise_nnls import NonNegativeBackward, NonNegativeForward
+from .stepwise_ols import backward_path, forward_path
+
+BASES, DIRECTIONS = ("ols", "nnls"), ("forward", "backward")
+_TALL = 4.0
+"""From so many times as many rows as columns on, forward selection reduces the rows first."""
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """``n log(RSS / n) + k edf``: -2 log-likelihood of a Gaussian model, up to a constant, plus its penalty.
+class Path(Protocol):
+    """A stepwise search whatever ends it: the columns it begins with, those moved, the RSS before and after each.
 
-    Attributes
-    ----------
-    n : int
-        The number of observations.
-    k : float
-        The penalty per effective degree of freedom: 2 for AIC, log(n) for BIC.
+    A step changes the degrees of freedom by one whichever column it moves, so all criteria share the path.
     """
 
-    n: int
-    k: float
-
-    def __call__(self, rss: float, edf: int) -> float:
-        """Return the criterion; infinite where no residual degree of freedom would be left."""
-        if edf >= self.n:
-            return inf
-        return self.n * log(rss / self.n) + self.k * edf if rss > 0 else -inf
-
-
-@dataclass(frozen=True)
-class Walk:
-    """A stepwise search: the columns added or removed, the criterion before and after each, and where it ended."""
-
-    moves: list[int]
-    values: list[float]
     columns: np.ndarray
+    order: list[int]
+    rss: list[float]
+
+    def reaches(self, steps: int) -> bool:
+        """Go on until that many steps are taken; return False where the path ends before."""
+        ...
+
+
+PATHS: Recent[Path] = Recent()
+"""The paths of the last fits of this process, for the next criterion on the same rows."""
 
 
 class Stepwise(LinearRegressor):
     """Stepwise regression: columns join or leave one at a time while the criterion falls.
 
-    The criterion is that of R's ``extractAIC``: ``n log(RSS / n) + k edf`` with k = 2 (AIC) or k = log(n) (BIC), the
+    Each step takes the column that leaves the least residual sum of squares (the first of equals, up to 1e-10). The
+    criterion is that of R's ``extractAIC``: ``n log(RSS / n) + k edf`` with k = 2 (AIC) or k = log(n) (BIC), the
     Gaussian log-likelihood at its maximum over sigma², times -2, without the constant ``n (1 + log 2 pi)`` and without
-    counting sigma². With weights w_i, taken as inverse variances, RSS is the weighted sum and the term
-    ``-sum log w_i``, the same for every model, is left out too. For plain designs the sequence is that of R's ``step``.
+    counting sigma²; or AICc (see `Criterion`). With weights w_i, taken as inverse variances, RSS is the weighted sum
+    and the term ``-sum log w_i``, the same for every model, is left out too. For plain designs the sequence is that of
+    R's ``step``.
 
     - ``n`` counts distinct rows of positive weight: an exact copy of a row is no new evidence.
-    - ``edf`` for ``base="ols"`` is the number of columns plus 1 for the intercept. For ``base="nnls"`` it is the number
-      of coefficients, intercept included, that are above zero (the dimension of the face of the cone that the fit lies
-      on, Meyer and Woodroofe 2000).
-    - No model with ``edf >= n`` is looked at. Where all columns together would leave no residual degree of freedom,
-      backward elimination begins from the longest model on the forward path that leaves one.
+    - ``edf`` is the number of columns in the model plus 1 for the intercept. For ``base="nnls"`` it counts columns
+      held at zero by their sign as well: they cost a degree of freedom and lower nothing, so backward elimination drops
+      them first, whenever there are any. (Counted by positive coefficients, a column at zero would be free; it
+      would then come back for each one removed, and the elimination stop far from the criterion's minimum.)
+    - No model with ``edf >= n`` is looked at, for AICc ``edf >= n - 2``. Where all columns together would leave too few
+      residual degrees of freedom, backward elimination begins from the longest model on the forward path that leaves
+      enough. Within a few residual degrees of freedom AIC and BIC are noise, and with more columns than rows forward
+      AIC does not stop before: take AICc, or set ``max_features`` (a tenth of the rows, say).
     - Columns within 1e-7 of the span of those before them (R's tolerance) never enter; backward elimination begins
       from the columns that are not, in their order. R instead keeps such columns without a coefficient.
-    - In a non-negative fit, columns held at zero by their sign stay in reserve: they return when the removal of others
-      lets them.
 
     Parameters
     ----------
@@ -70,7 +66,7 @@ class Stepwise(LinearRegressor):
         The fit of each model; see `OLS` and `NNLS`.
     direction : {"forward", "backward"}, default="forward"
         From the intercept alone upwards, or from all columns downwards.
-    criterion : {"aic", "bic"}, default="aic"
+    criterion : {"aic", "aicc", "bic"}, default="aic"
         What must fall with each step.
     max_features : int, optional
         The most columns the model may have. Backward elimination goes on, criterion rising if need be, until then.
@@ -85,13 +81,18 @@ class Stepwise(LinearRegressor):
         ``"+ name"`` or ``"- name"`` of each step taken.
     criterion_path_ : ndarray of shape (len(steps_) + 1,)
         The criterion of the first model and after each step.
+    rss_path_ : ndarray of shape (len(steps_) + 1,)
+        The (weighted) residual sum of squares of the same models.
+    edf_path_ : ndarray of shape (len(steps_) + 1,)
+        Their degrees of freedom.
+    dropped_features_ : list of str
+        Constant columns and copies of others, left out from the start.
     p_values_ : ndarray of shape (n_features,)
         For ``base="ols"`` only: see `OLS`; NaN for the columns left out. Chosen by the same data, hence optimistic.
 
     References
     ----------
     W. N. Venables and B. D. Ripley, Modern Applied Statistics with S (2002), section 6.8.
-    M. Meyer and M. Woodroofe, On the degrees of freedom in shape-restricted regression, Ann. Stat. 28 (2000) 1083.
 
     Examples
     --------
@@ -106,7 +107,7 @@ class Stepwise(LinearRegressor):
         *,
         base: Literal["ols", "nnls"] = "ols",
         direction: Literal["forward", "backward"] = "forward",
-        criterion: Literal["aic", "bic"] = "aic",
+        criterion: CriterionName = "aic",
         max_features: int | None = None,
     ) -> None:
         self.base, self.direction, self.criterion, self.max_features = base, direction, criterion, max_features
@@ -114,183 +115,109 @@ class Stepwise(LinearRegressor):
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search and fit on X of shape (n_samples, n_features) and y of shape (n_samples,)."""
-        if (walk := _WALKS.get((self.base, self.direction))) is None:
-            raise ValueError(
-                "parameters base and direction of Stepwise must be 'ols' or 'nnls' and 'forward' or 'backward', "
-                f"got {self.base!r} and {self.direction!r}"
-            )
-        if self.criterion not in ("aic", "bic"):
-            raise ValueError(f"parameter criterion of Stepwise must be 'aic' or 'bic', got {self.criterion!r}")
+        self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
-        n = _distinct_rows(X, y)
-        criterion = Criterion(n, 2.0 if self.criterion == "aic" else log(n))
+        criterion = Criterion.named(self.criterion, distinct_rows(X, y))
+        most = max(criterion.largest - 1, 0)
         cap = X.shape[1] if self.max_features is None else self.max_features
-        problem = centred(X, y, w) if self.base == "ols" else with_intercept(X, y, w)
-        found = walk(problem, criterion, cap)
+        kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
+        path = PATHS.take(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
+        sizes, values = walk(path, self.direction, criterion, cap)
+        columns = columns_after(path, self.direction, sizes.stop - 1)
         names, sign = feature_names(self), "+" if self.direction == "forward" else "-"
+        self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
+        self.criterion_path_, self.rss_path_ = np.array(values), np.array(path.rss[sizes.start : sizes.stop])
+        self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
+        PATHS.keep(kind, rows, path)
         if self.base == "ols":
-            self._set_free(problem, X, y, w, found.columns)
-        else:
-            allowed = np.zeros(X.shape[1] + 1, dtype=bool)
-            allowed[[0, *(found.columns + 1)]] = True
-            self._set_bounded(problem, non_negative(problem, allowed))
-        self.steps_ = [f"{sign} {names[j]}" for j in found.moves]
-        self.criterion_path_ = np.array(found.values)
-        return self
+            return self._set_free(centred(X[:, columns], y, w), X, y, w, columns)
+        problem, coef = with_intercept(X[:, columns], y, w), np.zeros(X.shape[1])
+        scaled = non_negative(problem) / problem.scale
+        coef[columns] = scaled[1:]
+        return self._set(coef, scaled[0])
+
+    def _check_parameters(self) -> None:
+        for name, choices in (("base", BASES), ("direction", DIRECTIONS), ("criterion", CRITERIA)):
+            if (value := getattr(self, name)) not in choices:
+                listed = ", ".join(repr(choice) for choice in choices)
+                raise ValueError(f"parameter {name} of Stepwise must be one of {listed}, got {value!r}")
 
 
-def _distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
-    """Return how many rows of (X, y) there are, exact copies counted once."""
-    return int((~pd.DataFrame(np.column_stack([y, X])).duplicated()).sum())
+def new_path(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int) -> Path:
+    """Return the path of a search, its first step still to be taken; ``most`` columns may be left backwards at most."""
+    if base == "ols" and direction == "forward":
+        return forward_path(centred(X, y, w, _TALL))
+    if base == "ols":
+        return backward_path(centred(X, y, w), most)
+    if direction == "forward":
+        return NonNegativeForward(with_intercept(X, y, w, _TALL))
+    return NonNegativeBackward(with_intercept(X, y, w), most)
 
 
-def _orthogonal_steps(problem: Triangular) -> tuple[list[int], list[float]]:
-    """Return the order in which forward selection takes the columns, and the RSS before the first and after each.
+def degrees(path: Path, direction: str, steps: int) -> int:
+    """Return the degrees of freedom after some steps of a path: the columns in the model and the intercept."""
+    return 1 + (steps if direction == "forward" else len(path.columns) - steps)
 
-    Gram-Schmidt: Z (k x p) are the columns, r (k) the target, both orthogonal to those taken, so that the RSS falls by
-    (z_j' r)² / (z_j' z_j) when column j joins. Each step costs one degree of freedom: AIC and BIC share the order.
+
+def columns_after(path: Path, direction: str, steps: int) -> np.ndarray:
+    """Return the columns in the model after some steps of a path, in their order."""
+    moved = np.array(path.order[:steps], dtype=int)
+    return np.sort(moved) if direction == "forward" else np.setdiff1d(path.columns, moved)
+
+
+def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[range, list[float]]:
+    """Go along a path while the criterion falls; return the numbers of steps at which there was a model, and its value.
+
+    ``cap`` is the most columns: forwards it ends the walk, backwards the walk goes on until there. Backwards, what the
+    path has before the criterion is defined is passed over.
     """
-    Z, r = problem.A.copy(), problem.b.copy()
-    order: list[int] = []
-    rss = [max(float(r @ r), problem.floor)]
-    while True:
-        lengths = np.einsum("kj,kj->j", Z, Z)
-        usable = lengths > ALIASED**2
-        usable[order] = False
-        if not usable.any():
-            return order, rss
-        gains = np.where(usable, (Z.T @ r) ** 2 / np.where(usable, lengths, 1.0), -1.0)
-        best = int(np.argmax(gains))
-        q = Z[:, best] / np.sqrt(lengths[best])
-        Z -= np.outer(q, q @ Z)
-        r -= q * (q @ r)
-        order.append(best)
-        rss.append(max(float(r @ r), problem.floor))
-
-
-def _ols_forward(problem: Triangular, criterion: Criterion, cap: int) -> Walk:
-    """Add the column that lowers the RSS most while the criterion falls."""
-    order, rss = _orthogonal_steps(problem)
-    values = [criterion(rss[0], 1)]
-    for size in range(1, min(len(order), cap) + 1):
-        value = criterion(rss[size], size + 1)
-        if value >= values[-1]:
+    beyond = degrees(path, direction, 0) - criterion.largest if direction == "backward" else 0
+    first = min(max(beyond, 0), len(path.columns))
+    path.reaches(first)
+    values = [criterion(path.rss[first], degrees(path, direction, first))]
+    while path.reaches(step := first + len(values)):
+        edf = degrees(path, direction, step)
+        value = criterion(path.rss[step], edf)
+        if direction == "forward":
+            if edf - 1 > cap or value >= values[-1]:
+                break
+        elif value >= values[-1] and edf <= cap:
             break
         values.append(value)
-    taken = order[: len(values) - 1]
-    return Walk(taken, values, np.array(sorted(taken), dtype=int))
+    return range(first, first + len(values)), values
 
 
-def _independent(A: np.ndarray) -> np.ndarray:
-    """Return the columns, in their order, that are not combinations of those before them."""
-    Z, kept = A.copy(), []
-    for j in range(A.shape[1]):
-        if (length := float(np.linalg.norm(Z[:, j]))) > ALIASED:
-            q = Z[:, j] / length
-            Z[:, j + 1 :] -= np.outer(q, q @ Z[:, j + 1 :])
-            kept.append(j)
-    return np.array(kept, dtype=int)
+@one_blas_thread
+def selection_path(
+    X: np.ndarray,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None = None,
+    *,
+    base: Literal["ols", "nnls"] = "ols",
+    direction: Literal["forward", "backward"] = "forward",
+) -> pd.DataFrame:
+    """Return the whole path of a stepwise search, a row for each model with its value of every criterion.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Finite.
+    y : ndarray of shape (n_samples,)
+    sample_weight : ndarray of shape (n_samples,), optional
+        Positive.
+    base, direction
+        See `Stepwise`.
 
-def _ols_backward(problem: Triangular, criterion: Criterion, cap: int) -> Walk:
-    """Remove the column that raises the RSS least while the criterion falls.
-
-    With A = QR on the columns left, column j's removal raises the RSS by t_j² / (R^-1 R^-T)_jj.
+    Returns
+    -------
+    DataFrame
+        ``column``, the column moved to get there (-1 for the first model), ``edf``, ``rss``, and ``aic``, ``aicc`` and
+        ``bic``, infinite where too few residual degrees of freedom are left.
     """
-    columns = _independent(problem.A)
-    if len(columns) + 1 >= criterion.n:
-        columns = np.sort(_orthogonal_steps(problem)[0][: max(criterion.n - 2, 0)]).astype(int)
-    moves: list[int] = []
-    values: list[float] = []
-    while True:
-        Q, R = np.linalg.qr(problem.A[:, columns])
-        inverse = np.linalg.solve(R, np.eye(len(columns)))
-        t = inverse @ (Q.T @ problem.b)
-        residual = problem.b - problem.A[:, columns] @ t
-        rss = float(residual @ residual)
-        if not values:
-            values.append(criterion(max(rss, problem.floor), len(columns) + 1))
-        if len(columns) == 0:
-            return Walk(moves, values, columns)
-        rises = t**2 / np.einsum("jk,jk->j", inverse, inverse)
-        least = int(np.argmin(rises))
-        value = criterion(max(rss + float(rises[least]), problem.floor), len(columns))
-        if value >= values[-1] and len(columns) <= cap:
-            return Walk(moves, values, columns)
-        moves.append(int(columns[least]))
-        values.append(value)
-        columns = np.delete(columns, least)
-
-
-def _positive(t: np.ndarray) -> int:
-    """Return the effective degrees of freedom of a non-negative fit."""
-    return int(np.count_nonzero(t))
-
-
-def _nnls_forward(problem: Triangular, criterion: Criterion, cap: int) -> Walk:
-    """Add the column whose non-negative fit has the lowest criterion while it falls.
-
-    Only columns with a positive gradient at the current fit can lower its RSS: the problem is convex.
-    """
-    allowed = np.arange(problem.A.shape[1]) == 0
-    t = non_negative(problem, allowed)
-    values, moves = [criterion(problem.rss(t), _positive(t))], list[int]()
-    while True:
-        best, best_value, best_t = -1, values[-1], t
-        gradient = problem.A.T @ (problem.b - problem.A @ t)
-        for j in np.flatnonzero((gradient > 0) & ~allowed):
-            allowed[j] = True
-            trial = non_negative(problem, allowed, t, settled=True)
-            allowed[j] = False
-            value = criterion(problem.rss(trial), _positive(trial))
-            if value < best_value and np.count_nonzero(trial[1:]) <= cap:
-                best, best_value, best_t = int(j), value, trial
-        if best < 0:
-            return Walk(moves, values, np.flatnonzero(t[1:]))
-        allowed[best], t = True, best_t
-        moves.append(best - 1)
-        values.append(best_value)
-
-
-def _nnls_backward(problem: Triangular, criterion: Criterion, cap: int) -> Walk:
-    """Remove the positive column whose absence leaves the lowest criterion while it falls."""
-    allowed = np.ones(problem.A.shape[1], dtype=bool)
-    t = non_negative(problem, allowed)
-    if _positive(t) >= criterion.n:
-        allowed = _nnls_start(problem, criterion)
-        t = non_negative(problem, allowed)
-    values, moves = [criterion(problem.rss(t), _positive(t))], list[int]()
-    while positive := np.flatnonzero(t[1:]).tolist():
-        trials = [_without(problem, allowed, t, j + 1) for j in positive]
-        trial_values = [criterion(problem.rss(trial), _positive(trial)) for trial in trials]
-        least = int(np.argmin(trial_values))
-        if trial_values[least] >= values[-1] and len(positive) <= cap:
-            break
-        t = trials[least]
-        allowed[positive[least] + 1] = False
-        moves.append(positive[least])
-        values.append(trial_values[least])
-    return Walk(moves, values, np.flatnonzero(t[1:]))
-
-
-def _without(problem: Triangular, allowed: np.ndarray, t: np.ndarray, column: int) -> np.ndarray:
-    """Return the non-negative fit without one column."""
-    start, fewer = t.copy(), allowed.copy()
-    start[column], fewer[column] = 0.0, False
-    return non_negative(problem, fewer, start)
-
-
-def _nnls_start(problem: Triangular, criterion: Criterion) -> np.ndarray:
-    """Return the columns of the longest forward path (no penalty) that leaves a residual degree of freedom."""
-    allowed = np.zeros(problem.A.shape[1], dtype=bool)
-    forward = _nnls_forward(problem, Criterion(criterion.n, 0.0), problem.A.shape[1])
-    allowed[[0, *(forward.columns + 1)]] = True
-    return allowed
-
-
-_WALKS: dict[tuple[str, str], Callable[[Triangular, Criterion, int], Walk]] = {
-    ("ols", "forward"): _ols_forward,
-    ("ols", "backward"): _ols_backward,
-    ("nnls", "forward"): _nnls_forward,
-    ("nnls", "backward"): _nnls_backward,
-}
+    n = distinct_rows(X, y)
+    path = new_path(X, y, check_weights(sample_weight, len(y)), base, direction, max(n - 2, 0))
+    path.reaches(X.shape[1])
+    rss = np.array(path.rss)
+    edf = np.array([degrees(path, direction, steps) for steps in range(len(rss))])
+    table = pd.DataFrame({"column": [-1, *path.order], "edf": edf, "rss": rss})
+    return table.assign(**{str(name): Criterion.named(name, n).each(rss, edf) for name in CRITERIA})

@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from flopcast.models.base import p_values
-from flopcast.models.least_squares import NNLS, OLS, non_negative, with_intercept
+from flopcast.models.least_squares import NNLS, OLS
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def test_p_values_are_named() -> None:
 def test_collinear_columns_share_the_effect_and_have_no_p_value() -> None:
     rng = np.random.default_rng(2)
     x, z = rng.normal(size=(2, 30))
-    model = OLS().fit(np.column_stack([x, 1000 * x, z, np.full(30, 7.0)]), 4 * x + z + 0.1 * rng.normal(size=30))
+    model = OLS().fit(np.column_stack([x, 1000 * x, z, np.zeros(30)]), 4 * x + z + 0.1 * rng.normal(size=30))
     assert model.coef_[0] == pytest.approx(1000 * model.coef_[1])  # least norm in units of each column's length
     assert np.isnan(model.p_values_).tolist() == [True, True, False, True]
     assert model.coef_[3] == 0
@@ -102,44 +100,6 @@ def test_nnls_equals_scipy(shape: tuple[int, int], seed: int) -> None:
     A = root[:, None] * np.column_stack([np.ones(len(y)), X])
     _, norm = nnls(A, root * y)
     assert np.linalg.norm(root * (y - model.predict(X))) == pytest.approx(norm, abs=1e-9)
-
-
-@settings(max_examples=60, deadline=None, database=None, derandomize=True)
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(2, 30),
-    p=st.integers(1, 15),
-    copies=st.integers(0, 3),
-    noise=st.sampled_from([0.0, 1e-9, 1e-5, 1e-2]),
-)
-def test_nnls_is_optimal_on_any_design(seed: int, n: int, p: int, copies: int, noise: float) -> None:
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-0.2, 1, size=(n, p)) * 10.0 ** rng.integers(-6, 6, size=p)
-    X = np.column_stack([X, 2 * X[:, rng.integers(p, size=copies)] * (1 + noise * rng.normal(size=(n, copies)))])
-    y = rng.normal(size=n) + rng.uniform(-1, 2)
-    problem = with_intercept(X, y, np.ones(n))
-    t = non_negative(problem)
-    gradient = problem.A.T @ (problem.b - problem.A @ t)
-    scale = np.linalg.norm(problem.b)
-    assert t.min() >= 0
-    assert np.abs(gradient[t > 0]).max(initial=0) <= 1e-8 * scale
-    assert gradient.max() <= 1e-6 * scale  # a column within 1e-7 of the span of the others may be left out
-
-
-def test_warm_start_gives_the_same_fit() -> None:
-    rng = np.random.default_rng(5)
-    problem = with_intercept(rng.uniform(size=(40, 10)), rng.uniform(size=40), np.ones(40))
-    cold = non_negative(problem)
-    np.testing.assert_allclose(non_negative(problem, start=rng.uniform(size=11)), cold, atol=1e-10)
-    np.testing.assert_allclose(non_negative(problem, start=cold, settled=True), cold, atol=1e-12)
-
-
-def test_columns_not_allowed_stay_out() -> None:
-    X = np.random.default_rng(6).uniform(size=(20, 3))
-    problem = with_intercept(X, X @ [1, 1, 1], np.ones(20))
-    t = non_negative(problem, np.array([True, False, True, True]))
-    assert t[1] == 0
-    assert t[2] > 0
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.linear_model import LassoCV
 from sklearn.model_selection import GroupKFold, KFold
 
+from flopcast.models.base import DroppedColumns
 from flopcast.models.least_squares import NNLS, OLS
-from flopcast.models.regularised import ElasticNet, Lasso, Standardised
+from flopcast.models.regularised import ElasticNet, Lasso
 
 
 @pytest.fixture
@@ -22,11 +26,12 @@ def test_equals_scikit_learn_on_one_fold(rows: tuple) -> None:
     """With a single fold, X standardised by its training rows, both search the same problem."""
     X, y = rows
     train, valid = np.arange(60), np.arange(60, 90)
+    model = Lasso(cv=[(train, valid)], n_alphas=20, eps=1e-3).fit(X, y)
     Z = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
-    alphas = Standardised.of(X[train], y[train], np.ones(60), centre=True).largest_alpha(1) * np.geomspace(1, 1e-3, 20)
-    reference = LassoCV(alphas=alphas * y[train].std(), cv=[(train, valid)], tol=1e-8, max_iter=10**5).fit(Z, y)
-    errors = Lasso()._fold_error(X, y, np.ones(90), alphas, 1.0, train, valid) / 30
-    np.testing.assert_allclose(errors, reference.mse_path_.ravel(), rtol=1e-4)
+    alphas = model.alphas_ * y[train].std()
+    reference = LassoCV(alphas=alphas, cv=[(train, valid)], tol=1e-8, max_iter=10**5).fit(Z, y)
+    np.testing.assert_allclose(model.cv_error_path_ * 90 / 30, reference.mse_path_.ravel(), rtol=1e-4)
+    assert model.alpha_ * y[train].std() == pytest.approx(reference.alpha_)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -76,6 +81,38 @@ def test_vanishing_penalty_is_least_squares(rows: tuple) -> None:
         model = Lasso(positive=positive, n_alphas=2, eps=1e-9, tol=1e-12, cv=3).fit(X, y)
         assert model.alpha_ == model.alphas_[1]
         np.testing.assert_allclose(model.predict(X), limit.fit(X, y).predict(X), rtol=1e-5)
+
+
+def counters(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return 30 rows of 60 counters driven by four latent factors, and times."""
+    rng = np.random.default_rng(seed)
+    factors = rng.lognormal(size=(30, 4))
+    X = factors @ rng.gamma(0.5, size=(4, 60)) * rng.lognormal(0, 0.05, size=(30, 60))
+    return X, (1 + factors @ [2, 1, 0.5, 0.1]) * rng.lognormal(0, 0.1, size=30)
+
+
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([1.0, 0.5]))
+def test_counters_may_come_in_any_unit_and_order(seed: int, positive: bool, mix: float) -> None:
+    X, y = counters(seed)
+    rng = np.random.default_rng(seed)
+    order, units = rng.permutation(60), 10.0 ** rng.uniform(0, 12, size=60)
+    model = ElasticNet(positive=positive, l1_ratio=mix, cv=3, n_alphas=20)
+    other, model = clone(model).fit((X * units)[:, order], y), model.fit(X, y)
+    assert other.alpha_ == pytest.approx(model.alpha_)
+    np.testing.assert_allclose(other.cv_error_path_, model.cv_error_path_, rtol=1e-6)
+    np.testing.assert_allclose(other.predict((X * units)[:, order]), model.predict(X), rtol=1e-6)
+    assert model.converged_
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_copies_and_constants_change_nothing(positive: bool) -> None:
+    X, y = counters(1)
+    model = Lasso(positive=positive, cv=3).fit(X, y)
+    with pytest.warns(DroppedColumns, match=r"x120 \(constant\) and x121 \(a copy of an earlier one\)"):
+        twice = Lasso(positive=positive, cv=3).fit(np.hstack([X, 3 * X, np.ones((30, 1)), X[:, :1]]), y)
+    np.testing.assert_allclose(twice.cv_error_path_, model.cv_error_path_, rtol=1e-6)
+    assert twice.selected_features_ == model.selected_features_
 
 
 def test_mix_is_searched(rows: tuple) -> None:

@@ -5,10 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import feature_selection
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from flopcast.models.base import DroppedColumns
 from flopcast.models.least_squares import NNLS, OLS
 from flopcast.models.rfecv import RFECV
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(8)
+    factors = rng.lognormal(size=(80, 5))
+    X = factors @ rng.gamma(0.5, size=(5, 20)) * rng.lognormal(0, 0.2, size=(80, 20)) * 10.0 ** rng.uniform(0, 9, 20)
+    return X, factors.sum(axis=1) * rng.lognormal(0, 0.1, size=80)
 
 
 def slow_path(base: str, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> list[tuple[list[int], OLS | NNLS]]:
@@ -69,6 +84,45 @@ def test_more_columns_than_rows() -> None:
     X = rng.normal(size=(20, 60))
     model = RFECV().fit(X, 10 * X[:, 9] + 0.1 * rng.normal(size=20))
     assert "x9" in model.selected_features_
+
+
+def test_equals_scikit_learn(rows: tuple) -> None:
+    """The same ranking on every fold, hence the same error for every number of columns."""
+    X, y = rows
+    folds = list(KFold(4, shuffle=True, random_state=1).split(X))
+    peer = feature_selection.RFECV(
+        make_pipeline(StandardScaler(), LinearRegression()),
+        importance_getter="named_steps.linearregression.coef_",
+        scoring=lambda model, X, y: -np.sum((y - model.predict(X)) ** 2),
+        cv=folds,
+    ).fit(X, y)
+    model = RFECV(cv=folds).fit(X, y)
+    np.testing.assert_allclose(model.cv_error_path_[::-1], -4 * peer.cv_results_["mean_test_score"] / len(y))
+    assert model.selected_features_ == [f"x{j}" for j in np.flatnonzero(peer.support_)]
+
+
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(st.integers(0, 10_000), st.sampled_from(["ols", "nnls"]))
+def test_counters_may_come_in_any_unit_and_order(seed: int, base: str) -> None:
+    rng = np.random.default_rng(seed)
+    factors = rng.lognormal(size=(30, 4))
+    X = factors @ rng.gamma(0.5, size=(4, 40)) * rng.lognormal(0, 0.05, size=(30, 40))
+    y = (1 + factors @ [2, 1, 0.5, 0.1]) * rng.lognormal(0, 0.1, size=30)
+    order, units = rng.permutation(40), 10.0 ** rng.uniform(0, 12, size=40)
+    model = RFECV(base=base, cv=3).fit(X, y)
+    other = RFECV(base=base, cv=3).fit((X * units)[:, order], y)
+    np.testing.assert_allclose(other.cv_error_path_, model.cv_error_path_, rtol=1e-6)
+    np.testing.assert_allclose(other.predict((X * units)[:, order]), model.predict(X), rtol=1e-6)
+    assert other.selected_features_ == [f"x{j}" for j in range(40) if f"x{order[j]}" in model.selected_features_]
+
+
+@pytest.mark.parametrize("base", ["ols", "nnls"])
+def test_constants_and_copies_are_left_out_by_name(base: str, rows: tuple) -> None:
+    X, y = rows
+    with pytest.warns(DroppedColumns, match=r"RFECV .* x20 \(constant\) and x21 \(a copy of an earlier one\)"):
+        model = RFECV(base=base).fit(np.column_stack([X, np.full(80, 3.0), X[:, 4]]), y)
+    np.testing.assert_allclose(model.coef_[:20], RFECV(base=base).fit(X, y).coef_, rtol=1e-6)
+    assert model.dropped_features_ == ["x20", "x21"]
 
 
 def test_groups_are_held_out_whole() -> None:

@@ -10,8 +10,13 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import nnls
+from sklearn.base import clone
 
-from flopcast.models.stepwise import Criterion, Stepwise
+from flopcast.models import stepwise
+from flopcast.models.base import DroppedColumns
+from flopcast.models.criterion import CRITERIA
+from flopcast.models.shared_path import Recent
+from flopcast.models.stepwise import Stepwise, new_path, selection_path
 
 # R 4.2.2, waves() below as d, w = 1 + i %% 5:
 #   null <- lm(y ~ 1, d, weights = w); full <- lm(y ~ ., d, weights = w)
@@ -53,10 +58,28 @@ STEP_OF_R = {
 }
 
 
-def waves() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+# R 4.2.2, waves(200, 40): step(null, ..., k = 2)$anova forwards, step(full, ..., k = log(200))$anova backwards
+LONG_STEP_OF_R = {
+    ("forward", "aic"): (
+        "x0 x3 x6 x8 x4 x13 x28 x14 x26",
+        "276.342339 129.048003 -67.667382 -170.113788 -178.974348 -179.878271 -180.362376 -181.081234 -181.386950 "
+        "-181.566167",
+    ),
+    ("backward", "bic"): (
+        "x7 x25 x33 x12 x20 x35 x32 x39 x31 x10 x11 x1 x23 x22 x29 x37 x16 x24 x17 x15 x2 x36 x18 x27 x30 x19 x9 x38 "
+        "x21 x5 x34 x26 x14 x28 x13 x4",
+        "-4.197456 -9.462371 -14.717687 -19.949076 -25.170285 -30.388195 -35.520419 -40.638765 -45.740398 -50.824617 "
+        "-55.931784 -60.979468 -66.013995 -71.006865 -75.970703 -80.941849 -85.831709 -90.707587 -95.546291 "
+        "-100.394583 -105.127352 -109.799209 -114.461213 -119.001505 -123.189587 -127.266917 -131.249518 -134.959572 "
+        "-138.586172 -141.983890 -145.261203 -148.582993 -151.702094 -154.694695 -157.274154 -160.088367 -162.482761",
+    ),
+}
+
+
+def waves(n: int = 120, p: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return X, y and weights by a formula that any language can repeat."""
-    i = np.arange(1, 121)
-    X = np.column_stack([np.sin(i * np.sqrt(j) * 1.7) + 0.3 * np.sin(i * 0.9) for j in range(1, 13)])
+    i = np.arange(1, n + 1)
+    X = np.column_stack([np.sin(i * np.sqrt(j) * 1.7) + 0.3 * np.sin(i * 0.9) for j in range(1, p + 1)])
     y = 3 + 2 * X[:, 0] - 1.5 * X[:, 3] + 0.8 * X[:, 6] + 0.2 * X[:, 8] + 0.9 * np.sin(0.37 * i**2)
     return X, y, 1.0 + i % 5
 
@@ -72,15 +95,23 @@ def test_sequence_and_criterion_equal_r(direction: str, criterion: str, weighted
     assert model.selected_features_ == ["x0", "x3", "x6", "x8"]
 
 
-def slow_rss(X: np.ndarray, y: np.ndarray, w: np.ndarray, columns: list[int], base: str) -> tuple[float, int]:
-    """Return the RSS and degrees of freedom of a fit made from nothing."""
+@pytest.mark.parametrize(("direction", "criterion"), LONG_STEP_OF_R)
+def test_a_long_sequence_equals_r(direction: str, criterion: str) -> None:
+    X, y, _ = waves(200, 40)
+    model = Stepwise(direction=direction, criterion=criterion).fit(X, y)
+    order, values = LONG_STEP_OF_R[direction, criterion]
+    assert [step[2:] for step in model.steps_] == order.split()
+    np.testing.assert_allclose(model.criterion_path_, [float(value) for value in values.split()], atol=1e-6)
+
+
+def slow_rss(X: np.ndarray, y: np.ndarray, w: np.ndarray, columns: list[int], base: str) -> float:
+    """Return the RSS of a fit made from nothing."""
     root = np.sqrt(w)
     A, b = root[:, None] * np.column_stack([np.ones(len(y)), X[:, columns]]), root * y
     if base == "nnls":
-        t, norm = nnls(A, b)
-        return norm**2, int(np.sum(t > 0))
+        return float(nnls(A, b)[1] ** 2)
     t = np.linalg.lstsq(A, b, rcond=None)[0]
-    return float(np.sum((b - A @ t) ** 2)), len(columns) + 1
+    return float(np.sum((b - A @ t) ** 2))
 
 
 def slow_search(
@@ -89,8 +120,8 @@ def slow_search(
     """Return the moves and criterion values of the plainest stepwise search: the oracle of the fast one."""
 
     def value(columns: list[int]) -> float:
-        rss, edf = slow_rss(X, y, w, columns, base)
-        return inf if edf >= len(y) else len(y) * log(rss / len(y)) + k * edf
+        edf = len(columns) + 1
+        return inf if edf >= len(y) else len(y) * log(slow_rss(X, y, w, columns, base) / len(y)) + k * edf
 
     p = X.shape[1]
     columns = [] if direction == "forward" else list(range(p))
@@ -102,8 +133,9 @@ def slow_search(
             trials = {j: [c for c in columns if c != j] for j in columns}
         if not trials:
             return moves, values
-        best = min(trials, key=lambda j: value(trials[j]))
-        if value(trials[best]) >= values[-1] - 1e-9:
+        found = {j: value(columns) for j, columns in trials.items()}
+        best = next(j for j, trial in found.items() if trial <= min(found.values()) + 1e-9)
+        if found[best] >= values[-1] - 1e-9:
             return moves, values
         columns = trials[best]
         moves.append(best)
@@ -157,8 +189,78 @@ def test_more_columns_than_rows_leaves_a_residual_degree_of_freedom(base: str, d
 def test_backward_begins_where_one_residual_degree_of_freedom_is_left() -> None:
     model = Stepwise(direction="backward").fit(*wide())
     assert len(model.selected_features_) + len(model.steps_) == 13  # 15 rows, less intercept, less one
-    assert np.isfinite(Criterion(15, 2.0)(1.0, 14))
-    assert Criterion(15, 2.0)(1.0, 15) == inf
+    assert model.edf_path_[0] == 14
+    corrected = Stepwise(direction="backward", criterion="aicc").fit(*wide())
+    assert len(corrected.selected_features_) + len(corrected.steps_) == 11  # AICc has no value before
+    assert corrected.edf_path_[0] == 12
+    assert np.isfinite(corrected.criterion_path_).all()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("base", ["ols", "nnls"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_two_or_three_rows_are_enough(base: str, direction: str, criterion: str) -> None:
+    model = Stepwise(base=base, direction=direction, criterion=criterion)
+    for n in (2, 3):
+        X, y = wide()
+        assert np.isfinite(model.fit(X[:n], y[:n]).predict(X)).all()
+        assert len(model.selected_features_) <= 1
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("base", ["ols", "nnls"])
+def test_the_paths_are_those_of_the_criterion(base: str, direction: str) -> None:
+    X, y, w = waves()
+    model = Stepwise(base=base, direction=direction, criterion="aicc").fit(X, y, sample_weight=w)
+    n, edf, rss = 120, model.edf_path_, model.rss_path_
+    expected = n * np.log(rss / n) + 2 * n * (edf + 1) / (n - edf - 2) - 2
+    np.testing.assert_allclose(model.criterion_path_, expected)
+    assert len(edf) == len(model.steps_) + 1
+    assert abs(np.diff(edf)).tolist() == [1] * len(model.steps_)
+    residual = y - model.predict(X)
+    assert rss[-1] == pytest.approx(np.sum(w * residual**2))
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("base", ["ols", "nnls"])
+def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the criteria to stop leaves a path that the next one continues: to the same bits as a new one."""
+    X, y, w = waves()
+    alone = {}
+    for name in ("aic", "bic"):
+        monkeypatch.setattr(stepwise, "PATHS", Recent())
+        alone[name] = Stepwise(base=base, direction=direction, criterion=name).fit(X, y, w)
+    made: list[str] = []
+    monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
+    for names in (("bic", "aic", "aic"), ("aic", "bic", "aic")):
+        made.clear()
+        monkeypatch.setattr(stepwise, "PATHS", Recent())
+        for name in names:
+            shared = clone(alone[name]).fit(X.copy(), y, w)
+            for attribute in ("coef_", "criterion_path_", "rss_path_"):
+                np.testing.assert_array_equal(getattr(shared, attribute), getattr(alone[name], attribute))
+        assert made == [base]
+    Stepwise(base=base, direction=direction).fit(X, 2 * y, w)
+    assert made == [base, base]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("base", ["ols", "nnls"])
+def test_the_whole_path_is_a_table(base: str, direction: str) -> None:
+    X, y, w = waves()
+    table = selection_path(X, y, w, base=base, direction=direction)
+    sign = "+" if direction == "forward" else "-"
+    for name in CRITERIA:
+        model = Stepwise(base=base, direction=direction, criterion=name).fit(X, y, w)
+        walked = table[: len(model.steps_) + 1]
+        assert [f"{sign} x{j}" for j in walked["column"][1:]] == model.steps_
+        np.testing.assert_array_equal(walked[name], model.criterion_path_)
+        np.testing.assert_array_equal(walked["edf"], model.edf_path_)
+    assert table["column"][0] == -1
+    if base == "ols":
+        assert len(table) == 13
+    short = selection_path(X[:8], y[:8], direction="forward")
+    assert np.isinf(short["aicc"]).tolist() == (short["edf"] > 5).tolist()
 
 
 @pytest.mark.parametrize("base", ["ols", "nnls"])
@@ -186,7 +288,8 @@ def test_collinear_copies_are_chosen_once() -> None:
     X, y, _ = waves()
     doubled = np.column_stack([X, 3 * X, X[:, :1] - X[:, 3:4], np.ones(120)])
     for direction in ("forward", "backward"):
-        model = Stepwise(direction=direction).fit(doubled, y)
+        with pytest.warns(DroppedColumns, match="x25"):
+            model = Stepwise(direction=direction).fit(doubled, y)
         np.testing.assert_allclose(model.predict(doubled), Stepwise(direction=direction).fit(X, y).predict(X))
         assert len(model.selected_features_) == 4
 
@@ -198,8 +301,23 @@ def test_non_negative_selection_drops_what_others_replace() -> None:
     error = 0.01 * rng.normal(size=80)
     X = pd.DataFrame({"sum": a + b + error, "a": a, "b": b})
     model = Stepwise(base="nnls", criterion="bic").fit(X, a + 1.1 * b - 0.5 * error)
-    assert model.steps_[0] == "+ sum"
+    assert model.steps_ == ["+ sum", "+ b", "+ a"]
     assert model.selected_features_ == ["a", "b"]
+    assert model.edf_path_.tolist() == [1, 2, 3, 4]  # the column held at zero counts
+
+
+def test_backward_elimination_does_not_stop_at_columns_that_could_stand_in() -> None:
+    """Columns at zero go first, and do not come back for those removed."""
+    rng = np.random.default_rng(9)
+    factors = rng.lognormal(size=(80, 6))
+    X = factors @ rng.gamma(0.5, 1.0, size=(6, 40)) * rng.lognormal(0, 0.2, size=(80, 40))
+    y = X[:, :5].sum(axis=1) + rng.normal(size=80)
+    model = Stepwise(base="nnls", direction="backward", criterion="bic").fit(X, y)
+    assert all(later < earlier for earlier, later in pairwise(model.criterion_path_))
+    assert len(model.selected_features_) <= 12
+    idle = np.sum(np.diff(model.rss_path_) == 0)
+    assert idle >= 10
+    assert not np.diff(model.rss_path_)[:idle].any()
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

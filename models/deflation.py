@@ -1,0 +1,236 @@
+"""Least-squares fits that give up one column after another, from one factorisation.
+
+All solve min |A t - b| for the t of least norm, with singular values of A below 1e-7 of the largest taken as zero. A
+step costs O(r m) for m columns of rank r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit`
+the null space, which shrinks to nothing, and the pseudo-inverse.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.linalg.blas import dger
+from scipy.linalg.lapack import dtrtri
+
+from .least_squares import ALIASED, Triangular, upper_triangle
+
+_DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
+"""A column is a combination of the others when its row of the null space is longer than the first, none when it is
+shorter than the second; in between a new factorisation decides by the cut-off of the singular values."""
+_SHRUNK = 1e-4
+"""Factorise anew when the pseudo-inverse has shrunk to this share: its rounding errors have not."""
+_FREE, _GROWN = 0.01, 1e4
+"""A `WideFit` gives up columns of which at least the first is not in the row space, as share of the squared length, and
+factorises anew when the trace of its inverse, per row, is above the second."""
+_CHECK = 16
+
+
+def start(problem: Triangular, columns: np.ndarray) -> Fit:
+    """Return the fit to some columns of a `centred` problem, ready to give up columns."""
+    return WideFit.of(problem, columns) if len(columns) > 2 * len(problem.A) else NarrowFit.of(problem, columns)
+
+
+@dataclass
+class Fit(ABC):
+    """The solution of least norm for some columns, and what is needed to do without one of them.
+
+    Attributes
+    ----------
+    problem : Triangular
+    columns : ndarray of int of shape (m,)
+        Positions in the problem; what follows belongs to them.
+    alive : ndarray of bool of shape (m,)
+        Columns given up since the last compaction are not; whatever belongs to them is 0.
+    t : ndarray of shape (m,)
+    """
+
+    problem: Triangular
+    columns: np.ndarray
+    alive: np.ndarray
+    t: np.ndarray
+
+    @abstractmethod
+    def without(self, j: int) -> Fit:
+        """Return the fit without the column in position j: this one updated, or a new one where that is safer."""
+
+    def _others(self, j: int) -> np.ndarray:
+        left = self.alive.copy()
+        left[j] = False
+        return self.columns[left]
+
+    def _sparse(self) -> bool:
+        """Return whether so many columns are gone that leaving them out pays."""
+        return 4 * int(self.alive.sum()) < 3 * len(self.alive)
+
+
+@dataclass
+class WideFit(Fit):
+    """A fit with many more columns than rank: t = W' H beta, with H = (W W')^-1.
+
+    The rows of A may be mixed by any invertible matrix while the equations can all be fulfilled, so they begin
+    orthonormal: A = U diag(s) W, beta = U' b / s, H = I.
+
+    Attributes
+    ----------
+    W : ndarray of shape (r, m), in Fortran order
+    H : ndarray of shape (r, r), in Fortran order
+    """
+
+    W: np.ndarray
+    H: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Triangular, columns: np.ndarray) -> Self:
+        """Factorise."""
+        Q, R = np.linalg.qr(problem.A[:, columns].T)
+        U, s, Vt = np.linalg.svd(R.T)
+        rank = int(np.sum(s > ALIASED * s.max(initial=0.0)))
+        W = np.asfortranarray(Vt[:rank] @ Q.T)
+        t = ((U[:, :rank].T @ problem.b) / s[:rank]) @ W
+        return cls(problem, columns, np.ones(len(columns), dtype=bool), t, W, np.eye(rank, order="F"))
+
+    def without(self, j: int) -> Fit:
+        """Give up a column w of W: H + H w w' H / (1 - w' H w), and t moves by t_j / (1 - w' H w) along W' H w."""
+        rank = len(self.H)
+        image = self.H @ self.W[:, j]
+        free = 1.0 - float(self.W[:, j] @ image)
+        if free < _FREE or self.alive.sum() - 1 <= 2 * rank:
+            fit = NarrowFit.of(self.problem, self.columns[self.alive])
+            return fit.without(int(self.alive[:j].sum()))
+        self.t += self.t[j] / free * (image @ self.W)
+        self.H = _plus_outer(self.H, 1.0 / free, image, image)
+        self.alive[j], self.t[j], self.W[:, j] = False, 0.0, 0.0
+        if self.H.trace() > _GROWN * rank:
+            return start(self.problem, self.columns[self.alive])
+        if self._sparse():
+            kept = self.alive
+            self.columns, self.t, self.W = self.columns[kept], self.t[kept], np.asfortranarray(self.W[:, kept])
+            self.alive = np.ones(len(self.columns), dtype=bool)
+        return self
+
+
+@dataclass
+class NarrowFit(Fit):
+    """A fit that keeps the null space of its columns and, from when it is needed, their pseudo-inverse: O(r m) a step.
+
+    Attributes
+    ----------
+    N : ndarray of shape (m, q), in Fortran order
+        Orthonormal basis of the null space of A[:, columns]: t is orthogonal to it.
+    F : ndarray of shape (m, r), in Fortran order, or None
+        A factor of the pseudo-inverse of the Gram matrix: (A'A)^+ = F F'. None until it is needed.
+    largest : float
+        The largest entry of F when it was computed.
+    steps : int
+        Columns dropped since.
+    """
+
+    N: np.ndarray
+    F: np.ndarray | None
+    largest: float = 0.0
+    steps: int = 0
+
+    @classmethod
+    def of(cls, problem: Triangular, columns: np.ndarray, whole: bool = False) -> Self:
+        """Factorise; F only with ``whole`` or when the columns are independent."""
+        t, F, N = _factorise(problem.A[:, columns], problem.b)
+        alive = np.ones(len(columns), dtype=bool)
+        if N.shape[1] and not whole:
+            return cls(problem, columns, alive, t, np.asfortranarray(N), None)
+        largest = float(np.abs(F).max(initial=0.0))
+        return cls(problem, columns, alive, t, np.asfortranarray(N), np.asfortranarray(F), largest)
+
+    def without(self, j: int) -> Fit:
+        """Return the fit without the column in position j: this one updated, or a new one where that is safer."""
+        length = float(np.linalg.norm(self.N[j]))
+        if length > _DEPENDENT:
+            self._exchange(j, length)
+        elif length >= _INDEPENDENT:
+            return NarrowFit.of(self.problem, self._others(j), self.F is not None)
+        elif self.F is None:
+            return NarrowFit.of(self.problem, self.columns[self.alive], True).without(int(self.alive[:j].sum()))
+        else:
+            self._project(j, self.F)
+        self.alive[j], self.t[j], self.N[j] = False, 0.0, 0.0
+        if self.F is not None:
+            self.F[j] = 0.0
+        self.steps += 1
+        if self.steps % _CHECK == 0 and self.F is not None and np.abs(self.F).max() < _SHRUNK * self.largest:
+            return NarrowFit.of(self.problem, self.columns[self.alive], True)
+        if self._sparse():
+            self._compact()
+        return self
+
+    def _exchange(self, j: int, length: float) -> None:
+        """Drop a combination of the others: the fitted values stay, t moves along the null space until t_j = 0.
+
+        With m = N N_j' / |N_j|² (so that A m = 0 and m_j = 1), t - t_j m is the shortest of these solutions. The rank
+        stays; a Householder reflection of the columns of N puts all of row j into the last one, which is dropped.
+        """
+        row = self.N[j].copy()
+        m = self.N @ (row / length**2)
+        self.t -= self.t[j] * m
+        if self.F is not None:
+            self.F = _plus_outer(self.F, -1.0, m, self.F[j].copy())
+        pivot = np.copysign(length, row[-1])
+        # reflect along w = row + pivot e_last, |w|² = 2 length (length + |row_last|): N - 2 (N w) w' / |w|²
+        image = m * length**2 + pivot * self.N[:, -1]  # N w
+        factor = -1.0 / (length * (length + abs(row[-1])))
+        self.N = _plus_outer(self.N[:, :-1], factor, image, row[:-1])
+
+    def _project(self, j: int, F: np.ndarray) -> None:
+        """Drop a column that is no combination of the others: F F' loses its row by projection, the rank falls.
+
+        With f = F_j: t - t_j F f / |f|², and F (I - f f' / |f|²).
+        """
+        f = F[j].copy()
+        square = float(f @ f)
+        image = F @ f
+        self.t -= self.t[j] / square * image
+        self.F = _plus_outer(F, -1.0 / square, image, f)
+
+    def _compact(self) -> None:
+        """Leave out the rows of dropped columns."""
+        kept = self.alive
+        self.columns, self.t, self.N = self.columns[kept], self.t[kept], np.asfortranarray(self.N[kept])
+        self.F = None if self.F is None else np.asfortranarray(self.F[kept])
+        self.alive = np.ones(len(self.columns), dtype=bool)
+
+
+def _plus_outer(M: np.ndarray, factor: float, column: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Add ``factor * column row'`` to M, in place where M is in Fortran order."""
+    return dger(factor, column, row, a=M, overwrite_a=1) if M.size else M
+
+
+def _factorise(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return t = A^+ b, F with (A'A)^+ = F F', and an orthonormal basis N of the null space of A (k x m).
+
+    Where |R| |R^-1| certifies that no singular value is below the cut-off, QR is enough; otherwise the SVD decides.
+    """
+    k, m = A.shape
+    if k >= m:
+        R = upper_triangle(np.column_stack([A, b]))
+        inverse, failed = dtrtri(R[:m, :m])
+        with np.errstate(over="ignore", invalid="ignore"):
+            certain = not failed and np.linalg.norm(inverse) * np.linalg.norm(R[:m, :m]) * ALIASED < 1
+        if certain:
+            return inverse @ R[:m, m], inverse, np.zeros((m, 0))
+    U, s, V = _singular(A)
+    rank = int(np.sum(s > ALIASED * s.max(initial=0.0)))
+    F = V[:, :rank] / s[:rank]
+    return F @ (U[:, :rank].T @ b), F, V[:, rank:]
+
+
+def _singular(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, s and the whole V (m x m) of A = U diag(s) V[:, :len(s)]'."""
+    k, m = A.shape
+    if k >= m:
+        U, s, Vt = np.linalg.svd(A, full_matrices=False)
+        return U, s, Vt.T
+    # A' = Q R (Q: m x m), and the SVD of the small R' (k x k)
+    Q, R = np.linalg.qr(A.T, mode="complete")
+    U, s, Vt = np.linalg.svd(R[:k].T)
+    return U, s, np.hstack([Q[:, :k] @ Vt.T, Q[:, k:]])
