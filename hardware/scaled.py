@@ -1,0 +1,128 @@
+"""Scale models of a GPU: the same compute units, fewer or more of them, and what they share in proportion.
+
+A scale model keeps every compute unit as it is and scales the resources that all of them share (last-level cache,
+network on chip, memory bandwidth, links) by the same factor as their number, so that each unit sees the pressure it
+sees in the whole GPU [1]_.
+
+References
+----------
+.. [1] H. SeyyedAghaei, M. Naderan-Tahan and L. Eeckhout, "GPU Scale-Model Simulation", HPCA, 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from ..errors import DataError
+from .spec import GPU
+
+By = Literal["cus", "chiplets"]
+
+SHARED: Final = (
+    "l2_mb",
+    "llc_mb",
+    "llc_bw_gbs",
+    "memory_bw_gbs",
+    "memory_bw_pin_gbs",
+    "memory_gb",
+    "link_bw_gbs",
+    "link_bidir_gbs",
+)
+"""Figures of what all compute units share: in proportion to their number."""
+
+PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")
+"""Figures of one compute unit, or of the host's side: the same in every scale model."""
+
+WHOLE: Final = ("lanes", "chiplets")
+"""Counts in proportion; a scale model whose share of them is not a whole number has none."""
+
+
+def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
+    """Return the scale model of a GPU.
+
+    Parameters
+    ----------
+    gpu : GPU
+        The whole GPU; figures that it does not publish are not published for the model either.
+    size : int
+        Compute units of the model, or chiplets; more than the GPU's are as welcome as fewer.
+    by : {"cus", "chiplets"}
+        What ``size`` counts.
+
+    Returns
+    -------
+    GPU
+        Peaks and lanes with the number of units, `SHARED` in proportion, `PRIVATE` as they are. Single links, launch
+        year and board power belong to the product and are left out.
+
+    Raises
+    ------
+    DataError
+        If ``size`` is below 1, or whole compute units do not result.
+    NotPublishedError
+        If the GPU does not publish how many units it has.
+    """
+    if size < 1:
+        raise DataError(f"a scale model of {gpu.name} needs at least one of its {_words(by)}, got {size}")
+    share = Fraction(size, int(gpu.require(by)))
+    cus = share * int(gpu.require("cus"))
+    if cus.denominator != 1:
+        raise DataError(f"{size} {_words(by)} of {gpu.name} have no whole number of compute units ({float(cus):g})")
+    if share == 1:
+        return gpu
+    factor = float(share)
+    figures: dict[str, Any] = {key: None if (value := getattr(gpu, key)) is None else value * factor for key in SHARED}
+    figures |= {key: _whole(getattr(gpu, key), share) for key in WHOLE}
+    figures |= {key: getattr(gpu, key) for key in PRIVATE}
+    return GPU(
+        name=f"{gpu.name} at {int(cus)} CUs",
+        vendor=gpu.vendor,
+        arch=gpu.arch,
+        memory_type=gpu.memory_type,
+        cus=int(cus),
+        peaks={key: peak * factor for key, peak in gpu.peaks.items()},
+        sources=(f"{gpu.name}: shared resources times {share}",),
+        **figures,
+    )
+
+
+def scale_models(gpu: GPU, sizes: Sequence[int] | None = None, by: By = "cus") -> list[GPU]:
+    """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
+
+    Raises
+    ------
+    DataError
+        If the sizes do not increase, or one of them gives no scale model.
+    """
+    chosen = halvings(int(gpu.require(by))) if sizes is None else list(sizes)
+    if any(second <= first for first, second in pairwise(chosen)):
+        raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")
+    return [scaled(gpu, size, by) for size in chosen]
+
+
+def halvings(size: int) -> list[int]:
+    """Return the size halved as long as it is even, smallest first.
+
+    Examples
+    --------
+    >>> halvings(304)
+    [19, 38, 76, 152, 304]
+    """
+    found = [size]
+    while found[-1] % 2 == 0:
+        found.append(found[-1] // 2)
+    return found[::-1]
+
+
+def _whole(count: int | None, share: Fraction) -> int | None:
+    """Return the share of a count where that is a whole number."""
+    if count is None or (part := share * count).denominator != 1:
+        return None
+    return int(part)
+
+
+def _words(by: By) -> str:
+    return "compute units" if by == "cus" else "chiplets"

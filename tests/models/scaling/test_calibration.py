@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flopcast.models.scaling.base import Curve
+from flopcast.models.scaling.calibration import Calibration, all_cases, cases_for, quantile, weighted_median
+from flopcast.models.scaling.published import published_curves
+
+
+def curve(name: str, sizes: list[float], scenario: str = "strong") -> Curve:
+    return Curve(name, scenario, "SM", sizes, sizes)
+
+
+SMALL = curve("target", [8, 16])
+FIVE = [curve(f"b{i}", [8, 16, 32, 64]) for i in range(5)]
+
+
+def test_a_case_is_cut_like_the_curve() -> None:
+    (case,) = all_cases(SMALL, [curve("b", [4, 8, 16, 32])])
+    assert (case.known.sizes.tolist(), case.sizes.tolist(), case.observed.tolist()) == ([8, 16], [32], [32])
+
+
+def test_curves_of_other_sizes_are_cut_to_as_many_or_fewer() -> None:
+    three = curve("target", [10, 20, 40])
+    found = all_cases(
+        three, [curve("a", [1, 2, 4, 8]), curve("b", [1, 2, 4]), curve("c", [1, 2]), curve("d", [10, 20])]
+    )
+    assert [(case.known.sizes.tolist(), case.sizes.tolist()) for case in found] == [([1, 2, 4], [8]), ([1, 2], [4])]
+
+
+def test_the_benchmark_itself_is_left_out() -> None:
+    assert all_cases(SMALL, [curve("target", [8, 16, 32], "weak")]) == []
+
+
+def test_cases_are_of_the_same_scenario_where_there_are_enough() -> None:
+    mixed = [*FIVE, *(curve(f"w{i}", [8, 16, 32], "weak") for i in range(5))]
+    cases, words = cases_for(SMALL, mixed)
+    assert (len(cases), words) == (5, "5 other benchmarks (strong scaling)")
+    cases, words = cases_for(curve("target", [8, 16], "chiplets"), mixed)
+    assert (len(cases), words) == (10, "10 other benchmarks (any scaling)")
+
+
+def test_published_benchmarks_join_those_that_are_too_few() -> None:
+    assert cases_for(SMALL, None)[1] == cases_for(SMALL, [])[1] == "21 published benchmarks (strong scaling)"
+    assert (
+        cases_for(SMALL, published_curves()[:3])[1] == "21 benchmarks, the published ones among them (strong scaling)"
+    )
+    assert cases_for(SMALL, FIVE[:4])[1] == "25 benchmarks, the published ones among them (strong scaling)"
+
+
+@pytest.mark.parametrize(("count", "rank"), [(9, 9), (10, 10), (19, 18), (20, 19)])
+def test_conformal_rank(count: int, rank: int) -> None:
+    assert quantile(np.arange(1.0, count + 1), 0.9) == rank
+
+
+def test_too_few_scores_take_student_t() -> None:
+    # t of 5 degrees of freedom at 95 %: 2.0150
+    assert quantile(np.ones(5), 0.9) == pytest.approx(2.0150 * np.sqrt(1.2), rel=1e-4)
+    assert quantile(np.array([0.0, 0, 0, 0, 0, 0, 0, 10.0]), 0.9) == 10
+
+
+def test_radius_grows_from_nothing_and_on_beyond_the_last_knot() -> None:
+    reach = np.repeat([1.0, 2.0, 3.0], 9)
+    scores = np.concatenate([np.full(9, 0.2), np.full(9, 0.1), np.full(9, 0.6)])
+    found = Calibration(reach, scores).radius(np.array([0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 6.0]), 0.9)
+    assert found == pytest.approx([0, 0.1, 0.2, 0.2, 0.4, 0.6, 1.2])
+
+
+def test_knots_with_few_scores_are_left_out() -> None:
+    knots = Calibration(np.array([1.0] * 5 + [2.0]), np.arange(6.0)).knots_
+    assert [(at, len(scores)) for at, scores in knots] == [(1.0, 5)]
+    assert len(Calibration(np.array([1.0, 2.0]), np.ones(2)).knots_) == 2
+
+
+def test_a_law_that_failed_on_others_has_no_bound_there() -> None:
+    reach, scores = np.repeat([1.0, 2.0], 9), np.concatenate([np.full(9, 0.2), np.full(9, np.inf)])
+    assert (
+        Calibration(reach, scores).radius(np.array([0.5, 1.0, 1.5, 2.0, 3.0]), 0.9).tolist()
+        == [0.1, 0.2] + [np.inf] * 3
+    )
+    assert Calibration(np.array([]), np.array([])).radius(np.array([0.0, 1.0]), 0.9).tolist() == [0, np.inf]
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=1, max_size=20), st.floats(-6, 6))
+def test_the_weighted_median_minimises_absolute_deviations(pairs: list[tuple[float, float]], other: float) -> None:
+    values, weights = np.array(pairs).T
+    middle = weighted_median(values, weights)
+    assert np.sum(weights * np.abs(values - middle)) <= np.sum(weights * np.abs(values - other)) + 1e-9
