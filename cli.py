@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, ingest, predict, train, validate
+from . import __version__, ingest, predict, scale, train, validate
 from .hardware import all_gpus, find
 from .models.json_text import dumps
 from .options import JsonOption, run_command
@@ -24,6 +24,7 @@ app.command("train")(run_command(train.command))
 app.command("predict")(run_command(predict.command))
 app.command("validate")(run_command(validate.command))
 app.command("ingest")(run_command(ingest.command))
+app.add_typer(scale.app, name="scale")
 
 
 def gpus(

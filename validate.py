@@ -10,6 +10,7 @@ import typer
 
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
+from flopcast.evaluation.device_sizes import with_cu_law
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import find
@@ -101,6 +102,7 @@ def validate(
         raise DataError(f"--host and --target are both {devices[0].name}: scaling needs two devices")
     measured = load_measurements(data, where, units, defaults, [device.name for device in devices])
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
+    dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
     rejected = measured.rejected_by_reason
     return ValidationResult(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)

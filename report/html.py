@@ -38,7 +38,7 @@ def render(metrics: Row, predictions: pd.DataFrame, data_report: Row | None = No
     str
         A complete HTML document with plotly.js inside.
     """
-    data, page = metrics.get("data") or {}, _Page()
+    data, page = metrics.get("data") or {}, Page()
     _overview(page, metrics)
     for cv in metrics.get("cv") or []:
         _scheme(page, cv, predictions, wording.metric(data))
@@ -49,7 +49,7 @@ def render(metrics: Row, predictions: pd.DataFrame, data_report: Row | None = No
     return page.document(f"{wording.title(data)} · flopcast")
 
 
-class _Page:
+class Page:
     """HTML in the making: sections, their entries in the navigation, and the figures' JSON."""
 
     def __init__(self) -> None:
@@ -58,6 +58,7 @@ class _Page:
         self.plots: list[str] = []
 
     def section(self, anchor: str, link: str, heading: str, *parts: str) -> None:
+        """Add a section of HTML parts, and its entry in the navigation."""
         self.links.append(f'<a href="#{anchor}">{escape(link)}</a>')
         self.body.append(f'<section id="{anchor}"><h2>{escape(heading)}</h2>{"".join(parts)}</section>')
 
@@ -75,6 +76,7 @@ class _Page:
         )
 
     def document(self, title: str) -> str:
+        """Return the whole page as text."""
         plots = ",\n".join(self.plots)
         return (
             f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -87,7 +89,7 @@ class _Page:
         )
 
 
-def _overview(page: _Page, metrics: Row) -> None:
+def _overview(page: Page, metrics: Row) -> None:
     """Say what was trained, on what, and how well, before any table."""
     data = metrics.get("data") or {}
     tiles = "".join(_tile(cv) for cv in metrics.get("cv") or [])
@@ -120,7 +122,7 @@ def _tile(cv: Row) -> str:
     )
 
 
-def _scheme(page: _Page, cv: Row, predictions: pd.DataFrame, unit: str) -> None:
+def _scheme(page: Page, cv: Row, predictions: pd.DataFrame, unit: str) -> None:
     """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
     heading = wording.scheme(cv)
     verdict = "".join(f"<p>{escape(line)}</p>" for line in wording.verdict(cv))
@@ -157,14 +159,14 @@ def _models(cv: Row) -> str:
     return _table(("model", *wording.HEADERS), lines) + f'<p class="small">{note}</p>'
 
 
-def _ranking(page: _Page, ranking: Sequence[Row]) -> None:
+def _ranking(page: Page, ranking: Sequence[Row]) -> None:
     rows = wording.rankings(ranking, TOP)
     parts = [page.figure(figures.ranking(found, measure), f"By {measure}") for measure, found in rows.items()]
     if parts:
         page.section("ranking", "Features", "Features by what they contribute", *parts)
 
 
-def _groups(page: _Page, metrics: Row) -> None:
+def _groups(page: Page, metrics: Row) -> None:
     """Show the groups with the largest error as bars and all as a table."""
     groups = sorted(metrics.get("groups") or [], key=lambda row: -(row.get("e_out") or 0.0))
     if not groups:
@@ -187,7 +189,7 @@ def _groups(page: _Page, metrics: Row) -> None:
     )
 
 
-def _intervals(page: _Page, intervals: Row) -> None:
+def _intervals(page: Page, intervals: Row) -> None:
     rows = wording.covered(intervals)
     if rows:
         level = intervals.get("level")
@@ -199,7 +201,7 @@ def _intervals(page: _Page, intervals: Row) -> None:
         page.section("intervals", "Intervals", "Prediction intervals", said, table)
 
 
-def _cleaning(page: _Page, data: Row, report: Row) -> None:
+def _cleaning(page: Page, data: Row, report: Row) -> None:
     """Show what the data lost: rejected rows with their first examples, merged duplicates, notes."""
     rejected = report.get("rejected") or {
         reason: {"count": count, "examples": []} for reason, count in (data.get("rejected") or {}).items()

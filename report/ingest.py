@@ -85,7 +85,9 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
         table.add_row(*words, *_numbers(row["count"], row["duration_us"], total))
     if len(found) > _NAMED:
         rest = found.iloc[_NAMED:]
-        table.add_row(f"{len(rest)} more", "", *_numbers(int(rest["count"].sum()), float(rest["duration_us"].sum()), total))
+        table.add_row(
+            f"{len(rest)} more", "", *_numbers(int(rest["count"].sum()), float(rest["duration_us"].sum()), total)
+        )
     return table
 
 

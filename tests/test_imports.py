@@ -21,12 +21,12 @@ LAYERS = (
     ("projection",),
     ("report",),
     ("options",),
-    ("train", "predict", "validate", "ingest"),
+    ("train", "predict", "validate", "ingest", "scale"),
     ("cli", "benchmarks"),
 )
 """From the ground up: a module imports from its own layer and those before it."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-SCRIPTS = ("train.py", "predict.py", "validate.py", "ingest.py")
+SCRIPTS = ("train.py", "predict.py", "validate.py", "ingest.py", "scale.py")
 """Run from the root as well as imported: they name the package."""
 
 

@@ -25,6 +25,7 @@ DATA = {
     "datasets/cpu-2t.toml",
     "datasets/cpu_kernels.json",
     "datasets/cpu_kernels.parquet",
+    "datasets/scale_model.csv",
     "features/dispatches/patterns.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from flopcast.evaluation.device_sizes import DeviceScaling, assess_devices
+from flopcast.features.table import clean
+from flopcast.hardware import GPU
+from flopcast.models.json_text import dumps
+from flopcast.report.device_sizes import devices_json, family_table, show_devices, verdict_lines
+
+
+@pytest.fixture(scope="module")
+def result() -> DeviceScaling:
+    """Copies that take half the time on twice the units, and a few softmaxes that do not care."""
+    devices = [GPU(name=f"toy [{cus}]", arch="A", cus=cus, memory_bw_gbs=cus, boost_mhz=1) for cus in (8, 16)]
+    cells = [
+        (op, rows, cols) for op in ("copy", "softmax") for cols in (1024, 2048, 4096, 8192) for rows in (16, 64, 256)
+    ]
+    shapes = pd.DataFrame(cells, columns=["op", "rows", "cols"]).assign(dtype_a="fp32")
+    shapes = shapes[shapes["op"].eq("copy") | shapes["cols"].eq(1024)]
+    rng, parts = np.random.default_rng(0), []
+    for device, speed in zip(devices, (1.0, 2.0), strict=True):
+        times = shapes["rows"] * shapes["cols"] * np.exp(rng.normal(0, 0.01, len(shapes)))
+        parts.append(shapes.assign(device=device.name, duration_us=times / np.where(shapes["op"].eq("copy"), speed, 1)))
+    table = pd.concat(parts, ignore_index=True)
+    frame = clean(table.assign(source=[f"toy.csv:{row + 2}" for row in range(len(table))])).frame
+    return assess_devices(frame, devices, replicates=100, notes=["a [remark]"])
+
+
+def test_the_table_has_a_row_per_family(result: DeviceScaling) -> None:
+    rows = list(zip(*([str(cell) for cell in column.cells] for column in family_table(result).columns), strict=True))
+    (copies, softmaxes) = rows
+    assert (copies[0], copies[1], copies[-1]) == ("copy fp32", "12", "linear")
+    assert copies[3].startswith("1.00 [")
+    assert (softmaxes[3], softmaxes[-1]) == ("-0.02", "too few data (3 of the 10 rows and 1 of the 4 groups needed)")
+
+
+def test_verdicts_use_the_words_of_validate(result: DeviceScaling) -> None:
+    first, second, few = verdict_lines(result.verdicts[0])
+    assert first.startswith("toy [8] → toy [16], all rows: CU scaling ")
+    assert second == "CU scaling: holds in copy fp32 of unknown bound"
+    assert few == "too few data: 1 of 2 classes, 3 rows"
+
+
+def test_everything_is_printed_and_brackets_stay(result: DeviceScaling) -> None:
+    out = io.StringIO()
+    show_devices(Console(width=120, file=out), result)
+    said = " ".join(out.getvalue().split())
+    for words in ("toy [8] (8), toy [16] (16); 15 problems", "two sizes give an exponent", "a [remark]"):
+        assert words in said
+
+
+def test_json_holds_families_problems_and_verdicts(result: DeviceScaling) -> None:
+    found = json.loads(dumps(devices_json(result), missing=True))
+    assert found["sizes"] == [8, 16]
+    assert (found["families"][0]["class"], found["families"][1]["exponent"]["lower"]) == ("linear", None)
+    assert len(found["problems"]) == 15
+    assert found["problems"][0]["exponent"] == pytest.approx(1, abs=0.1)
+    assert found["linear"][0]["classes"][1]["laws"][0]["law"] == "CU scaling"
+    assert len(found["conclusions"]) == 1

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from flopcast.evaluation.scaling_class import classify
+from flopcast.evaluation.size_prediction import (
+    BenchmarkPrediction,
+    LawPrediction,
+    SimulationCost,
+    SizePredictions,
+    curve_of,
+    summarise,
+)
+from flopcast.features.scaling_data import SizeSeries, sizes_of
+from flopcast.models.json_text import dumps
+from flopcast.report.scaling import (
+    description,
+    prediction_table,
+    predictions_json,
+    published_json,
+    published_table,
+    remarks,
+    show_predictions,
+    summary_table,
+    trial_table,
+)
+
+GRID = np.array([16.0, 32.0, 64.0])
+
+
+def series(name: str, performance: list[float]) -> SizeSeries:
+    sizes = [8 * 2**i for i in range(len(performance))]
+    return sizes_of(pd.DataFrame({"benchmark": name, "size": sizes, "ipc": performance, "unit": "SM"})).series[0]
+
+
+def benchmark(name: str, performance: list[float]) -> BenchmarkPrediction:
+    good = LawPrediction("straight", GRID, GRID / 8, GRID / 10, GRID / 6, ("a remark",))
+    bad = LawPrediction("broken", GRID, *[np.full(3, np.nan)] * 3, failed="needs [three] sizes")
+    one = series(name, performance)
+    return BenchmarkPrediction(one, (good, bad), classify(curve_of(one)), None, ())
+
+
+@pytest.fixture
+def result() -> SizePredictions:
+    """Two benchmarks: one measured at the target and predicted right, one not measured there."""
+    both = (benchmark("a", [1.0, 2.0, 4.0, 8.0]), benchmark("b [x]", [1.0, 2.0]))
+    return SizePredictions(both, (8, 16), (64,), 0.9, ("columns not used: colour",))
+
+
+def rows(table: Table) -> list[tuple[str, ...]]:
+    return list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
+
+
+def test_a_benchmark_is_followed_by_its_laws(result: SizePredictions) -> None:
+    assert rows(prediction_table(result)) == [
+        ("a (strong)", "8", "measured", ""),
+        ("  straight", "8", "[6.4, 10.67]", "0.0"),
+        ("  broken", "no fit", "", ""),
+        ("b [x] (strong)", "", "", ""),
+        ("  straight", "8", "[6.4, 10.67]", ""),
+        ("  broken", "no fit", "", ""),
+    ]
+
+
+def test_the_summary_has_averages_and_counts_what_failed(result: SizePredictions) -> None:
+    assert rows(summary_table(summarise(result), 0.9)) == [
+        ("strong", "straight", "64", "1", "0.00", "0.00", "100 %"),
+        ("strong", "broken", "64", "0 (+1 not fitted)", "–", "–", "–"),
+    ]
+
+
+def test_a_benchmark_is_described(result: SizePredictions) -> None:
+    first = result.benchmarks[0]
+    assert first.scaling is not None
+    assert list(description(first)) == [
+        f"a (strong): {first.scaling.words}",
+        "a (strong): no miss rates given, so cliffs cannot be seen",
+    ]
+    cost = SimulationCost(64, 1200, 300, 200)
+    *_, last = description(replace(first, cliffs=(), costs=(cost,)))
+    assert last == (
+        "a (strong): simulating the scale models takes 300 s: 4.0 times faster than size 64 (1,200 s), "
+        "side by side 6.0 times"
+    )
+
+
+def test_remarks_stand_once_and_name_their_laws_and_benchmarks(result: SizePredictions) -> None:
+    first, second = result.benchmarks
+    other = replace(second.laws[0], notes=("another",))
+    partly = replace(result, benchmarks=(first, replace(second, laws=(other, second.laws[1]))))
+    assert remarks(partly) == [
+        "columns not used: colour",
+        "a (strong): a remark",
+        "broken cannot be fitted: needs [three] sizes",
+        "b [x] (strong): another",
+    ]
+
+
+def test_remarks_on_many_benchmarks_count_them(result: SizePredictions) -> None:
+    first, second = result.benchmarks
+    many = replace(result, benchmarks=(first,) * 5 + (replace(second, laws=second.laws[1:]),))
+    assert remarks(many)[1] == "5 of 6 benchmarks: a remark"
+
+
+def test_what_all_simulations_cost_together_is_said(result: SizePredictions) -> None:
+    cost = SimulationCost(64, 1200, 300, 200)
+    timed = replace(result, benchmarks=tuple(replace(one, costs=(cost,)) for one in result.benchmarks))
+    assert remarks(timed)[-1] == (
+        "simulating the scale models of all 2 timed benchmarks takes 600 s: 4.0 times faster than size 64 (2,400 s)"
+    )
+
+
+def test_without_a_measured_target_there_is_no_column_of_errors(result: SizePredictions) -> None:
+    table = prediction_table(replace(result, benchmarks=result.benchmarks[1:]))
+    assert [str(column.header) for column in table.columns] == ["benchmark / law", "at 64", "90 %"]
+
+
+def test_everything_is_printed_and_brackets_stay(result: SizePredictions) -> None:
+    out = io.StringIO()
+    show_predictions(Console(width=120, file=out), result)
+    said = " ".join(out.getvalue().split())
+    for words in ("b [x] (strong)", "needs [three] sizes", "Errors over the benchmarks", "Predicted from 8 and 16"):
+        assert words in said
+
+
+def test_json_holds_every_prediction(result: SizePredictions) -> None:
+    found = json.loads(dumps(predictions_json(result), missing=True))
+    first, second = found["benchmarks"]
+    assert (first["class"]["kind"], first["cliffs"], first["sizes"]) == (str(result.benchmarks[0].scaling.kind), None,  # type: ignore[union-attr]
+                                                                        [8, 16, 32, 64])  # fmt: skip
+    assert first["predictions"][0]["error_percent"] == 0
+    assert first["predictions"][1] == {
+        "law": "broken",
+        "size": 64,
+        "predicted": None,
+        "lower": None,
+        "upper": None,
+        "measured": 8,
+        "error_percent": None,
+        "failed": "needs [three] sizes",
+        "notes": [],
+    }
+    assert second["predictions"][0]["measured"] is None
+    assert found["laws"][0]["coverage"] == 1
+
+
+def test_reproduced_errors_stand_beside_the_published_ones() -> None:
+    cell = {"scenario": "strong", "target": 128, "predictor": "proportional", "average": 22.04, "max": 113.2}
+    frame = pd.DataFrame(
+        [
+            {**cell, "published_average": 22.0, "published_max": 113.0, "explanation": ""},
+            {**cell, "target": 64, "published_average": np.nan, "published_max": 52.0, "explanation": "[data] differ"},
+        ]
+    )
+    table = published_table(frame)
+    assert rows(table) == [
+        ("strong", "proportional", "128", "22.04", "22.00", "113.20", "113.00", ""),
+        ("strong", "proportional", "64", "22.04", "–", "113.20", "52.00", "[1]"),
+    ]
+    assert str(table.caption) == "[1] [data] differ"
+
+
+def test_trials_and_published_errors_are_given_to_machines() -> None:
+    trials = pd.DataFrame(
+        [
+            {
+                "scenario": "weak", "target": 128, "law": "linear", "benchmarks": 6, "failed": 0, "average": 4.9,
+                "max": 12.4, "worst": "va", "coverage": 1.0,
+            }
+        ]
+    )  # fmt: skip
+    assert rows(trial_table(trials)) == [("weak", "linear", "128", "6", "4.90", "12.40", "100 %")]
+    found = json.loads(dumps(published_json(pd.DataFrame(), trials), missing=True))
+    assert (found["published"], found["trials"][0]["worst"]) == ([], "va")
