@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m flopcast.benchmarks [--quick] [--json]`` (``make bench``)."""
+"""Run the benchmarks: ``python -m flopcast.benchmarks [--quick | --full] [--json]`` (``make bench``)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from rich.table import Table
 from ..report.console import output
 from .features import features
 from .harness import Comparison, Row, compare
+from .models import Report, models
 from .readers import readers
 from .selection import selection
 from .traces import traces
 
+PARTS = ("tasks", "models", "all")
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
 
-def comparisons(quick: bool, data: Path) -> Iterator[Comparison]:
-    """Yield every comparison; ``quick`` takes the smallest sizes."""
-    yield from selection(120, 12) if quick else selection(300, 60)
+def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
+    """Yield every comparison; ``quick`` takes the smallest sizes, ``full`` adds peers that take a minute and more."""
+    yield from selection(quick, full)
     yield from readers(data)
     yield from traces(data, 30 if quick else 300)
     yield from features([100] if quick else [1_000, 10_000, 100_000])
@@ -71,18 +73,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and return 1 where an answer differed from ours, else 0."""
     parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, one run each")
+    parser.add_argument("--full", action="store_true", help="also what takes long: every fold, both suites, slow peers")
+    parser.add_argument("--part", choices=PARTS, default="all", help="tasks with peers, the suite's models, or both")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data (aiter/, miopen/)")
     options = parser.parse_args(arguments)
     rows: list[Row] = []
-    for comparison in comparisons(options.quick, options.data):
+    for comparison in comparisons(options.quick, options.full, options.data) if options.part != "models" else ():
         print(f"{comparison.task} ...", file=sys.stderr, flush=True)
         rows += compare(comparison, repeats=1 if options.quick else 3)
+    report = models(options.quick, options.full) if options.part != "tasks" else Report()
+    rows += report.compared
     if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
+        print(json.dumps([asdict(row) for row in (*rows, *report.measured)], indent=1))
     else:
         console = output()
-        console.print(table(rows))
+        for shown in (table(rows), *report.tables):
+            console.print(shown)
+        for line in report.lines:
+            console.print(line, markup=False)
         if not options.data.is_dir():
             console.print(f"Readers skipped: there are no measured data at {options.data}", markup=False)
     return int(any(row.note.startswith("differs") for row in rows))

@@ -14,10 +14,22 @@ from threadpoolctl import threadpool_limits
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do a task: its name, and a call without arguments that does all of it."""
+    """One way to do a task: its name, and a call without arguments that does all of it.
+
+    Attributes
+    ----------
+    name : str
+    call : callable
+    once : bool, default=False
+        Whether it is so slow that the run which checks its answer is the one that is timed; memory is not traced.
+    missing : str, default=""
+        Why it cannot be run here; it gets a line that says so.
+    """
 
     name: str
     call: Callable[[], Any]
+    once: bool = False
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,11 +104,12 @@ def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
         Ours first, then each peer, then the do-nothing baseline.
     """
     with threadpool_limits(1):
-        notes = _check(comparison)
+        checked = _check(comparison)
         contenders = [comparison.ours, *comparison.peers, comparison.nothing]
-        timed = [contender for contender in contenders if not notes[contender.name].startswith("differs")]
+        timed = [contender for contender in contenders if checked[contender.name].counts and not contender.once]
         peaks = {contender.name: _peak_mb(contender.call) for contender in timed}
         best = _shortest(timed, repeats)
+    best |= {each.name: checked[each.name].seconds for each in contenders if each.once and checked[each.name].counts}
     ours = best[comparison.ours.name]
     for contender in contenders:
         seconds = best.get(contender.name)
@@ -107,19 +120,41 @@ def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
             ratio=seconds / ours if seconds is not None else None,
             us_per_item=1e6 * seconds / comparison.items if seconds is not None and comparison.items else None,
             peak_mb=peaks.get(contender.name),
-            note=notes[contender.name],
+            note=checked[contender.name].note,
         )
 
 
-def _check(comparison: Comparison) -> dict[str, str]:
-    """Return a note for each contender; one that begins with "differs" disqualifies."""
-    notes = {comparison.ours.name: "", comparison.nothing.name: "does nothing"}
-    answer = comparison.ours.call()
-    comparison.nothing.call()
+@dataclass(frozen=True)
+class _Checked:
+    """What the first run of a contender showed: a note, whether its time counts, and that time."""
+
+    note: str
+    counts: bool
+    seconds: float
+
+
+def _check(comparison: Comparison) -> dict[str, _Checked]:
+    """Run every contender once and compare the answers with ours."""
+    answer, seconds = _timed(comparison.ours.call)
+    checked = {comparison.ours.name: _Checked("", True, seconds)}
     for peer in comparison.peers:
-        difference = comparison.differs(answer, peer.call())
-        notes[peer.name] = f"differs: {difference}" if difference else "same answer"
-    return notes
+        if peer.missing:
+            checked[peer.name] = _Checked(f"skipped: {peer.missing}", False, 0.0)
+            continue
+        other, seconds = _timed(peer.call)
+        difference = comparison.differs(answer, other)
+        note = f"differs: {difference}" if difference else "same answer, one run" if peer.once else "same answer"
+        checked[peer.name] = _Checked(note, not difference, seconds)
+    _, seconds = _timed(comparison.nothing.call)
+    return checked | {comparison.nothing.name: _Checked("does nothing", True, seconds)}
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the answer of a call and the seconds it took."""
+    gc.collect()
+    started = time.perf_counter()
+    answer = call()
+    return answer, time.perf_counter() - started
 
 
 def _peak_mb(call: Callable[[], Any]) -> float:
@@ -137,9 +172,6 @@ def _shortest(contenders: list[Contender], repeats: int) -> dict[str, float]:
     best: dict[str, float] = {}
     for _ in range(repeats):
         for contender in contenders:
-            gc.collect()
-            started = time.perf_counter()
-            contender.call()
-            seconds = time.perf_counter() - started
+            _, seconds = _timed(contender.call)
             best[contender.name] = min(seconds, best.get(contender.name, seconds))
     return best

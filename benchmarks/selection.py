@@ -1,8 +1,11 @@
-"""Stepwise selection by AIC against loops over the peers' fits: all make the same decisions, at their own speed."""
+"""Stepwise selection against peers that come to the same columns: loops over fits, selectors, R's step and leaps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,56 +14,162 @@ from scipy.optimize import nnls
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
 
-from ..models.stepwise import Stepwise
+from ..models.stepwise import PATHS, Stepwise, selection_path
 from .harness import Comparison, Contender
+from .r_session import RSession, r_lacks
 
 Criterion = Callable[[list[int]], float]
 ROUNDING = 1e-9
 """A criterion that falls by less has not fallen."""
+NOTHING = Contender("do nothing (no column)", list)
+_STEP = """
+task <- function() {{
+  d <<- data.frame(y, X)
+  names(d) <<- c("y", paste0("x", seq_len(ncol(X)) - 1))
+  null <- lm(y ~ 1, d)
+  full <- lm(y ~ ., d)
+  found <- step({start}, scope = list(lower = null, upper = full), direction = "{direction}", k = 2, trace = 0)
+  sort(as.numeric(sub("x", "", attr(terms(found), "term.labels"))))
+}}
+"""
+_LEAPS = """
+suppressPackageStartupMessages(library(leaps))
+task <- function() {
+  most <- min(ncol(X), nrow(X) - 2)
+  path <- regsubsets(X, y, nbest = 1, nvmax = most, method = "forward", really.big = TRUE)
+  path$ress[seq_len(most + 1), 1]
+}
+"""
 
 
-def selection(n: int, p: int, seed: int = 0) -> Iterator[Comparison]:
-    """Yield forward selection of free and of non-negative coefficients on a synthetic problem.
+def selection(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
+    """Yield the comparisons: ``quick`` on the smallest sizes, ``full`` also with peers that take a minute and more."""
+    sizes = [(60, 8)] * 3 if quick else [(300, 577), (369, 174), (3941, 75)]
+    wide, middle, long = (counters(n, p) for n, p in sizes)
+    small = counters(*((60, 8) if quick else (300, 60)))
+    yield from whole_path(*wide)
+    if not quick:
+        yield from whole_path(*long)
+    yield ten_columns(*wide, 3 if quick else 10)
+    yield loops(*small, "ols")
+    for direction in ("forward", "backward"):
+        yield from step_of_r(*middle, direction, slow=direction == "backward" and not (quick or full))
+    for X, y in (middle,) if quick else (middle, wide):
+        yield loops(X, y, "nnls")
+    yield elimination(*(middle if quick or full else small))
 
-    Parameters
-    ----------
-    n, p : int
-        Rows and columns; every fourth column has a coefficient (from 1 down to 0.1), the noise has deviation 1.
-    seed : int, default=0
+
+def counters(n: int, p: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return X of shape (n, p) and y of shape (n,): counters of 12 kinds of work, and times, with 10 % noise.
+
+    Half of a counter is its own; every fourth adds to the time, by weights that fall from 1 to 0.1. Counters are in
+    units of their standard deviation, so that no peer stumbles over units.
     """
-    X, y = problem(n, p, seed)
-    nothing = Contender("do nothing (no column)", list)
-    yield Comparison(
-        task=f"forward AIC, OLS, {n} x {p}",
-        ours=Contender("flopcast Stepwise", lambda: ours(X, y, "ols")),
-        peers=(
-            Contender("statsmodels OLS in a loop", lambda: forward(p, _statsmodels_aic(X, y))),
-            Contender("sklearn SequentialFeatureSelector", lambda: _sequential(X, y)),
-        ),
-        nothing=nothing,
-        differs=different_columns,
-    )
-    yield Comparison(
-        task=f"forward AIC, NNLS, {n} x {p}",
-        ours=Contender("flopcast Stepwise", lambda: ours(X, y, "nnls")),
-        peers=(Contender("scipy.optimize.nnls in a loop", lambda: forward(p, _nnls_aic(X, y))),),
-        nothing=nothing,
-        differs=different_columns,
-    )
-
-
-def problem(n: int, p: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X of shape (n, p), positive and correlated as features of kernels are, and y of shape (n,)."""
     rng = np.random.default_rng(seed)
-    X = np.exp(0.5 * rng.normal(size=(n, p)) + 0.5 * rng.normal(size=(n, 1)))
-    coefficients = np.zeros(p)
-    coefficients[::4] = np.linspace(1.0, 0.1, len(coefficients[::4]))
-    return X, 2.0 + X @ coefficients + rng.normal(size=n)
+    X = rng.lognormal(size=(n, 12)) @ rng.gamma(0.5, size=(12, p)) * rng.lognormal(0, 0.5, size=(n, p))
+    X /= X.std(axis=0)
+    weights = np.zeros(p)
+    weights[::4] = np.linspace(1.0, 0.1, len(weights[::4]))
+    return X, X @ weights * (1 + 0.1 * rng.normal(size=n))
 
 
-def ours(X: np.ndarray, y: np.ndarray, base: Any) -> list[int]:
-    """Return the columns that flopcast selects."""
-    return np.flatnonzero(Stepwise(base=base).fit(X, y).coef_).tolist()
+def whole_path(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
+    """Yield the whole path of forward selection: the RSS of every size, and with it every criterion."""
+    n, p = X.shape
+    most = min(p, n - 2)
+    comparison = Comparison(
+        task=f"forward path of all sizes, OLS, {n} x {p}",
+        ours=Contender("flopcast selection_path", lambda: selection_path(X, y)["rss"].to_numpy()[: most + 1]),
+        peers=(Contender("R leaps, regsubsets (Fortran)", lambda: None, missing=r_lacks("leaps")),),
+        nothing=NOTHING,
+        differs=lambda a, b: "" if np.allclose(a, b, rtol=1e-6) else f"RSS of {np.sum(~np.isclose(a, b))} sizes",
+    )
+    yield from _with_r(comparison, _LEAPS, X, y)
+
+
+def ten_columns(X: np.ndarray, y: np.ndarray, size: int) -> Comparison:
+    """Return the first columns of forward selection, against the selectors for any model."""
+    n, p = X.shape
+    everything = np.arange(n)
+
+    def sklearn() -> list[int]:
+        search = SequentialFeatureSelector(
+            LinearRegression(),
+            n_features_to_select=size,
+            scoring="neg_mean_squared_error",
+            cv=[(everything, everything)],
+        )
+        return np.flatnonzero(search.fit(X, y).get_support()).tolist()
+
+    def mlxtend() -> list[int]:
+        selector = import_module("mlxtend.feature_selection").SequentialFeatureSelector
+        search = selector(LinearRegression(), k_features=size, scoring="neg_mean_squared_error", cv=0)
+        return sorted(search.fit(X, y).k_feature_idx_)
+
+    without = "" if find_spec("mlxtend") else "mlxtend is not installed"
+    return Comparison(
+        task=f"{size} columns forward, OLS, {n} x {p}",
+        ours=Contender("flopcast Stepwise", lambda: ours(X, y, max_features=size)),
+        peers=(
+            Contender("sklearn SequentialFeatureSelector", sklearn, once=True),
+            Contender("mlxtend SequentialFeatureSelector", mlxtend, once=True, missing=without),
+        ),
+        nothing=NOTHING,
+        differs=different_columns,
+    )
+
+
+def step_of_r(X: np.ndarray, y: np.ndarray, direction: str, slow: bool) -> Iterator[Comparison]:
+    """Yield selection by AIC against R's step; ``slow`` leaves R out."""
+    missing = "takes more than a minute (--full)" if slow else r_lacks("stats")
+    comparison = Comparison(
+        task=f"step {direction} by AIC, OLS, {X.shape[0]} x {X.shape[1]}",
+        ours=Contender("flopcast Stepwise", lambda: ours(X, y, direction=direction)),
+        peers=(Contender("R step", lambda: None, once=True, missing=missing),),
+        nothing=NOTHING,
+        differs=different_columns,
+    )
+    code = _STEP.format(start="null" if direction == "forward" else "full", direction=direction)
+    yield from _with_r(comparison, code, X, y)
+
+
+def loops(X: np.ndarray, y: np.ndarray, base: str) -> Comparison:
+    """Return forward selection by AIC against a loop over fits of every model one column larger."""
+    n, p = X.shape
+    peers: tuple[Contender, ...]
+    if base == "ols":
+        peers = (
+            Contender("statsmodels OLS in a loop", lambda: forward(p, statsmodels_aic(X, y)), once=True),
+            Contender("sklearn SequentialFeatureSelector", lambda: _sequential(X, y), once=True),
+        )
+    else:
+        peers = (Contender("scipy.optimize.nnls in a loop", lambda: forward(p, nnls_aic(X, y)), once=True),)
+    return Comparison(
+        task=f"forward AIC, {base.upper()}, {n} x {p}",
+        ours=Contender("flopcast Stepwise", lambda: ours(X, y, base=base)),
+        peers=peers,
+        nothing=NOTHING,
+        differs=different_columns,
+    )
+
+
+def elimination(X: np.ndarray, y: np.ndarray) -> Comparison:
+    """Return backward elimination by AIC with non-negative coefficients, against a loop over fits."""
+    n, p = X.shape
+    return Comparison(
+        task=f"backward AIC, NNLS, {n} x {p}",
+        ours=Contender("flopcast Stepwise", lambda: ours(X, y, base="nnls", direction="backward")),
+        peers=(Contender("scipy.optimize.nnls in a loop", lambda: backward(p, nnls_aic(X, y)), once=True),),
+        nothing=NOTHING,
+        differs=different_columns,
+    )
+
+
+def ours(X: np.ndarray, y: np.ndarray, direction: Any = "forward", **parameters: Any) -> list[int]:
+    """Return the columns that flopcast selects, those held at zero by their sign included; no earlier path is used."""
+    PATHS.clear()
+    moved = {int(step[3:]) for step in Stepwise(direction=direction, **parameters).fit(X, y).steps_}
+    return [j for j in range(X.shape[1]) if (j in moved) == (direction == "forward")]
 
 
 def forward(p: int, criterion: Criterion) -> list[int]:
@@ -77,17 +186,45 @@ def forward(p: int, criterion: Criterion) -> list[int]:
     return sorted(chosen)
 
 
-def _statsmodels_aic(X: np.ndarray, y: np.ndarray) -> Criterion:
+def backward(p: int, criterion: Criterion) -> list[int]:
+    """Return the columns that backward elimination over p columns ends with: the textbook loop."""
+    left = list(range(p))
+    value = criterion(left)
+    while left:
+        best, column = min((criterion([c for c in left if c != j]), j) for j in left)
+        if best >= value - ROUNDING:
+            break
+        value = best
+        left.remove(column)
+    return left
+
+
+def _with_r(comparison: Comparison, code: str, X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
+    """Yield the comparison with its one peer, which is in R, ready to run."""
+    (peer,) = comparison.peers
+    if peer.missing:
+        yield comparison
+        return
+    with RSession(code, X, y) as session:
+        yield replace(comparison, peers=(replace(peer, call=lambda: _numbers(session())),))
+
+
+def _numbers(answer: np.ndarray) -> Any:
+    """Return columns as a list, anything else as it is."""
+    return answer.astype(int).tolist() if (answer == answer.astype(int)).all() else answer
+
+
+def statsmodels_aic(X: np.ndarray, y: np.ndarray) -> Criterion:
     ones = np.ones((len(y), 1))
     return lambda columns: float(sm.OLS(y, np.hstack([ones, X[:, columns]])).fit().aic)
 
 
-def _nnls_aic(X: np.ndarray, y: np.ndarray) -> Criterion:
+def nnls_aic(X: np.ndarray, y: np.ndarray) -> Criterion:
     n, ones = len(y), np.ones((len(y), 1))
 
     def criterion(columns: list[int]) -> float:
-        coefficients, norm = nnls(np.hstack([ones, X[:, columns]]), y)
-        return float(n * np.log(norm**2 / n) + 2 * np.count_nonzero(coefficients))
+        _, norm = nnls(np.hstack([ones, X[:, columns]]), y)
+        return float(n * np.log(norm**2 / n) + 2 * (len(columns) + 1))
 
     return criterion
 

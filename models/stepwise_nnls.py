@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -205,71 +205,81 @@ class NonNegativeBackward:
             self.columns = np.sort(np.array(forward.order[:most], dtype=int))
             t = non_negative(problem, np.isin(np.arange(len(t)), [0, *(self.columns + 1)]))
         self.order, self.rss = list[int](), [problem.rss(t)]
+        self._limit, self._floor = optimal_limit(problem), problem.floor
         self._left = self.columns  # features, in their order
-        self._problem, self._t = problem, t[[0, *(self.columns + 1)]]  # of the intercept and of the features left
-        self._reduce([0, *(self.columns + 1)])
+        self._drop_idle(
+            np.column_stack([problem.A[:, [*(self.columns + 1), 0]], problem.b]), t[[*(self.columns + 1), 0]]
+        )
 
     def reaches(self, steps: int) -> bool:
         """Go on until that many columns are removed; return False where none is left before."""
         while len(self.order) < steps:
             if len(self._left) == 0:
                 return False
-            if len(idle := np.flatnonzero(self._t[1:] == 0)):
-                self._remove_idle(idle)
-            else:
-                self._remove(self._least())
+            self._remove(self._least())
         return True
 
-    def _reduce(self, columns: Sequence[int] | np.ndarray) -> None:
-        """Keep some columns of the problem, the intercept being the first."""
-        whole = self._problem
-        R = upper_triangle(np.column_stack([whole.A[:, columns], whole.b]))
-        self._problem = Triangular(R[:, :-1], R[:, -1].copy(), whole.scale[columns], whole.floor)
-
-    def _remove_idle(self, idle: np.ndarray) -> None:
-        """Remove the features at zero, given by position: nothing else changes."""
+    def _drop_idle(self, M: np.ndarray, t: np.ndarray) -> None:
+        """Remove the features at zero and reduce M, the columns of the features, the intercept and the target."""
+        idle = np.flatnonzero(t[:-1] == 0)
         self.order += self._left[idle].tolist()
         self.rss += [self.rss[-1]] * len(idle)
-        kept = np.delete(np.arange(len(self._t)), idle + 1)
-        self._left, self._t = np.delete(self._left, idle), self._t[kept]
-        self._reduce(kept)
+        self._left, self._t = np.delete(self._left, idle), np.delete(t, idle)
+        self._R = upper_triangle(np.delete(M, idle, axis=1))  # m + 2 x m + 2
+
+    @property
+    def _used(self) -> int:
+        """The number of columns in use: the features left and, after them, the intercept unless it is at zero."""
+        return len(self._left) + int(self._t[-1] > 0)
 
     def _remove(self, position: int) -> None:
         """Remove a feature, given by position."""
         self.order.append(int(self._left[position]))
-        kept = np.delete(np.arange(len(self._t)), position + 1)
-        self._left = np.delete(self._left, position)
-        self._reduce(kept)
-        self._t = non_negative(self._problem, start=self._t[kept])
-        self.rss.append(self._problem.rss(self._t))
+        self._left, start = np.delete(self._left, position), np.delete(self._t, position)
+        self._t = start
+        self._R = upper_triangle(np.delete(self._R, position, axis=1))
+        m, used = len(self._left), self._used
+        goal = _solved(self._R[:used, :used], self._R[:used, -1])
+        if (goal > 0).all() and (used > m or self._gradient_of_intercept() <= self._limit):
+            self._t = np.append(goal, np.zeros(m + 1 - used))
+            self.rss.append(max(float(self._R[used:, -1] @ self._R[used:, -1]), self._floor))
+        else:
+            problem = self._problem()
+            t = non_negative(problem, start=start)
+            self.rss.append(problem.rss(t))
+            self._drop_idle(self._R, t)
+
+    def _gradient_of_intercept(self) -> float:
+        """Return the gradient of an intercept at zero, all features being in use."""
+        m = len(self._left)
+        return float(self._R[m, m] * self._R[m, m + 1])
+
+    def _problem(self) -> Triangular:
+        return Triangular(self._R[:, :-1], self._R[:, -1], np.ones(len(self._t)), self._floor)
 
     def _least(self) -> int:
         """Return the position of the feature whose absence raises the RSS least, the first of equals."""
-        A, b, t = self._problem.A, self._problem.b, self._t
-        used = np.flatnonzero(t)
-        m = len(used)
-        QR = upper_triangle(np.column_stack([A[:, used], A[:, 0], b]))  # of A_P, the intercept and the target
-        inverse = dtrtri(QR[:m, :m])[0]
+        m, used = len(self._left), self._used
+        t, inverse = self._t[:used], dtrtri(self._R[:used, :used])[0]
         V = inverse @ inverse.T
         spread = np.diagonal(V)
-        moved = t[used, None] - V * (t[used] / spread)  # column j: without column j
+        moved = t[:, None] - V * (t / spread)  # column j: without column j
         np.fill_diagonal(moved, 0.0)
         settled = (moved >= 0).all(axis=0)
-        if t[0] == 0:
-            d, length = inverse @ QR[:m, m], max(QR[m, m] ** 2, ALIASED**2)
-            gradient = QR[m, m] * QR[m, m + 1] if len(QR) > m else 0.0
-            settled &= gradient + d * t[used] / spread <= optimal_limit(self._problem)
+        if used == m:
+            d, length = inverse @ self._R[:m, m], max(self._R[m, m] ** 2, ALIASED**2)
+            settled &= self._gradient_of_intercept() + d * t / spread <= self._limit
             spread = np.where(settled, spread, spread + d**2 / length)
-        first = m - len(self._left)  # 1 where the intercept is in use
-        bounds = (t[used] ** 2 / spread)[first:]
-        rises = np.where(settled[first:], bounds, np.nan)
+        bounds = (t**2 / spread)[:m]
+        rises = np.where(settled[:m], bounds, np.nan)
         return first_of_least(bounds, lambda positions: rises[positions], self._rise_without)
 
     def _rise_without(self, position: int) -> float:
         """Return the RSS without a feature, given by position, less that with it."""
         start, allowed = self._t.copy(), np.ones(len(self._t), dtype=bool)
-        start[position + 1], allowed[position + 1] = 0.0, False
-        return self._problem.rss(non_negative(self._problem, allowed, start)) - self.rss[-1]
+        start[position], allowed[position] = 0.0, False
+        problem = self._problem()
+        return problem.rss(non_negative(problem, allowed, start)) - self.rss[-1]
 
 
 def first_of_least(

@@ -66,7 +66,7 @@ def centred(X: np.ndarray, y: np.ndarray, w: np.ndarray, reduce: float = 1.0) ->
 
     It is reduced where there are more than ``reduce`` times p + 1 rows.
     """
-    root, mean = np.sqrt(w), np.average(X, axis=0, weights=w)
+    root, mean = np.sqrt(w), w @ X / w.sum()
     rows = np.empty((X.shape[1] + 1, len(y)))  # p + 1 x n: the columns of X, then y
     columns = rows[:-1]
     np.subtract(X.T, mean[:, None], out=columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import io
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from flopcast.benchmarks.__main__ import main, table
 from flopcast.benchmarks.features import different_work, gemms, two_columns
 from flopcast.benchmarks.harness import Comparison, Contender, compare
 from flopcast.benchmarks.readers import different_solvers, different_tables, plain_lines, readers
-from flopcast.benchmarks.selection import different_columns, forward, selection
+from flopcast.benchmarks.selection import backward, different_columns, forward, nnls_aic, ours, selection
+from flopcast.benchmarks.selection import counters as workloads
 from flopcast.features.readers import read
 
 AITER = "gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,16,256,512,6.5,k\ngfx942,304,32,256,512,0,k\n"
@@ -70,11 +72,17 @@ def test_peak_memory_is_what_was_allocated_at_once() -> None:
 
 
 def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--quick", "--json", "--data", str(data)]) == 0
+    assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 5
-    assert {row["note"] for row in rows} == {"", "same answer", "does nothing"}
-    assert all(row["seconds"] > 0 and row["peak_mb"] >= 0 for row in rows)
+    assert len({row["task"] for row in rows}) == 10
+    assert {row["note"] for row in rows if not row["note"].startswith("skipped: ")} == {
+        "",
+        "same answer",
+        "same answer, one run",
+        "does nothing",
+    }
+    assert all(row["seconds"] > 0 for row in rows if not row["note"].startswith("skipped: "))
+    assert all(row["peak_mb"] >= 0 for row in rows if row["note"] in ("", "same answer", "does nothing"))
     assert {row["name"] for row in rows} >= {
         "statsmodels OLS in a loop",
         "sklearn SequentialFeatureSelector",
@@ -86,7 +94,7 @@ def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.Capt
 
 
 def test_without_measured_data_the_readers_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--quick", "--data", str(tmp_path / "nowhere")]) == 0
+    assert main(["--quick", "--part", "tasks", "--data", str(tmp_path / "nowhere")]) == 0
     printed = capsys.readouterr().out
     assert "Readers skipped" in printed
     assert "forward AIC" in printed
@@ -94,8 +102,8 @@ def test_without_measured_data_the_readers_are_skipped(tmp_path: Path, capsys: p
 
 def test_a_difference_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = sums(Contender("wrong", lambda: 1))
-    monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, data: [wrong])
-    assert main(["--quick"]) == 1
+    monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [wrong])
+    assert main(["--quick", "--part", "tasks"]) == 1
     assert "differs: 499500 and 1" in capsys.readouterr().out
 
 
@@ -110,9 +118,43 @@ def test_the_textbook_loop_takes_what_lowers_the_criterion_most() -> None:
     assert forward(3, lambda columns: sum(1 - worth[j] for j in columns)) == [0, 2]
 
 
+def test_the_textbook_loop_removes_what_lowers_the_criterion_most() -> None:
+    worth = {0: 3.0, 1: 0.5, 2: 5.0}
+    assert backward(3, lambda columns: sum(1 - worth[j] for j in columns)) == [0, 2]
+
+
 def test_more_than_one_column_is_selected() -> None:
-    for comparison in selection(120, 12):
-        assert 1 < len(comparison.ours.call()) < 12
+    X, y = workloads(120, 12)
+    for base in ("ols", "nnls"):
+        for direction in ("forward", "backward"):
+            assert 1 < len(ours(X, y, direction, base=base)) < 12
+
+
+def test_our_answers_are_those_of_the_loops() -> None:
+    X, y = workloads(60, 12)
+    criterion = nnls_aic(X, y)
+    assert ours(X, y, base="nnls") == forward(12, criterion)
+    assert ours(X, y, "backward", base="nnls") == backward(12, criterion)
+
+
+def test_a_slow_peer_runs_once_and_a_missing_one_not_at_all() -> None:
+    calls: list[str] = []
+    slow = Contender("slow", lambda: (calls.append("slow"), 499500)[1], once=True)
+    absent = Contender("absent", lambda: calls.append("absent"), missing="not installed")
+    _, *rows = compare(sums(slow, absent), repeats=3)
+    assert calls == ["slow"]
+    assert [(row.name, row.note, row.seconds is None, row.peak_mb) for row in rows[:2]] == [
+        ("slow", "same answer, one run", False, None),
+        ("absent", "skipped: not installed", True, None),
+    ]
+
+
+def test_without_r_its_peers_are_skipped_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopcast.benchmarks.selection.r_lacks", lambda package: f"R has no {package}")
+    missing = {peer.name: peer.missing for comparison in selection(quick=True) for peer in comparison.peers}
+    assert missing["R leaps, regsubsets (Fortran)"] == "R has no leaps"
+    assert missing["R step"] == "R has no stats"
+    assert (missing["mlxtend SequentialFeatureSelector"] == "") == (find_spec("mlxtend") is not None)
 
 
 def test_differences_are_found(data: Path) -> None:

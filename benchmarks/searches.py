@@ -1,0 +1,197 @@
+"""Models that search their own size, against peers: recursive elimination, penalties, forests.
+
+Each peer has to come to the same selection, or to an objective as good at the penalty it chose.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn import feature_selection
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import ElasticNetCV, LassoCV, LinearRegression
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..models.base import Folds
+from ..models.forest import Forest
+from ..models.penalty_path import ActiveSet
+from ..models.regularised import ElasticNet, Lasso
+from ..models.rfecv import RFECV
+from .counters import counters
+from .harness import Comparison, Contender
+from .r_session import RSession, r_lacks
+
+GAP, OOB_SHARE = 1e-4, 0.25
+"""How far a peer's objective may lie above the least one, in units of the target's variance; and the share by which the
+out-of-bag errors of two forests grown from other seeds may differ."""
+_GLMNET = """
+suppressPackageStartupMessages(library(glmnet))
+task <- function() {{
+  fit <- cv.glmnet(X, y, foldid = foldid, lambda = lambda, alpha = {mix}, thresh = 1e-9, maxit = 1e6)
+  c(fit$lambda.min, as.numeric(coef(fit, s = fit$lambda.min))[-1])
+}}
+foldid <- c({foldid})
+lambda <- c({alphas})
+"""
+_FOREST = """
+suppressPackageStartupMessages(library(randomForest))
+task <- function() {{
+  fit <- randomForest(X, y, ntree = {trees}, mtry = max(1, floor(ncol(X) / 3)), nodesize = 1)
+  c(min(fit$mse[2^(1:log2({trees}))]), length(fit$mse))
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """A penalty and the coefficients it led to, all in standard deviations of the columns and of the target."""
+
+    alpha: float
+    u: np.ndarray
+
+
+def searches(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
+    """Yield the comparisons: ``quick`` on the smallest sizes, ``full`` also those that take minutes."""
+    n, p, trees = (60, 8, 8) if quick else (369, 174, 1024) if full else (200, 100, 64)
+    yield elimination(*_data(*((60, 8) if quick else (369, 174))))
+    for mix in (1.0, 0.5) if full else (1.0,):
+        yield from penalties(*_data(n, p), mix)
+    yield from forests(*_data(n, p)[:2], trees)
+
+
+def _data(n: int, p: int) -> tuple[np.ndarray, np.ndarray, Folds]:
+    """Return X, y and five folds."""
+    data = counters(n, p)
+    X = data.X.to_numpy()
+    return X, data.y, list(KFold(5, shuffle=True, random_state=0).split(X))
+
+
+def skipped() -> list[str]:
+    """Return a line for each peer in R that is not there."""
+    return [f"{name} skipped: {why}" for name in ("glmnet", "randomForest") if (why := r_lacks(name))]
+
+
+def elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
+    """Return RFECV of least squares, against scikit-learn's on columns standardised within each fold."""
+
+    def peer() -> list[int]:
+        model = feature_selection.RFECV(
+            make_pipeline(StandardScaler(), LinearRegression()),
+            importance_getter="named_steps.linearregression.coef_",
+            scoring=lambda model, X, y: -float(np.sum((y - model.predict(X)) ** 2)),
+            cv=folds,
+        )
+        return np.flatnonzero(model.fit(X, y).support_).tolist()
+
+    return Comparison(
+        task=f"RFECV(OLS), {X.shape[0]} x {X.shape[1]}, 5 folds",
+        ours=Contender("flopcast RFECV", lambda: np.flatnonzero(RFECV(cv=folds).fit(X, y).coef_).tolist()),
+        peers=(Contender("sklearn RFECV(LinearRegression)", peer),),
+        nothing=Contender("do nothing (every column)", lambda: list(range(X.shape[1]))),
+        differs=lambda a, b: "" if a == b else f"columns {sorted(set(a) ^ set(b))} in one only",
+    )
+
+
+def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterator[Comparison]:
+    """Yield the search of a penalty, against coordinate descent over the same penalties and folds."""
+    Z, v = StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
+    model = Lasso(cv=folds) if mix == 1 else ElasticNet(l1_ratio=mix, cv=folds)
+    alphas = model.fit(X, y).alphas_
+
+    def ours() -> Penalised:
+        model.fit(X, y)
+        return Penalised(model.alpha_, model.coef_ * X.std(axis=0) / y.std())
+
+    def peer() -> Penalised:
+        options = {"alphas": alphas, "cv": folds, "max_iter": 100_000}
+        search = LassoCV(**options) if mix == 1 else ElasticNetCV(l1_ratio=mix, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            search.fit(Z, v)
+        return Penalised(float(search.alpha_), search.coef_)
+
+    name, what = ("LassoCV", "Lasso") if mix == 1 else ("ElasticNetCV", f"elastic net, mix {mix}")
+    comparison = Comparison(
+        task=f"{what}, {len(alphas)} penalties, {X.shape[0]} x {X.shape[1]}, 5 folds",
+        ours=Contender(f"flopcast {type(model).__name__}", ours),
+        peers=(Contender(f"sklearn {name}", peer),),
+        nothing=Contender("do nothing (no column)", lambda: Penalised(float(alphas[0]), np.zeros(X.shape[1]))),
+        differs=lambda a, b: worse(Z, v, mix, b),
+    )
+    if r_lacks("glmnet"):
+        yield comparison
+        return
+    with RSession(glmnet_code(folds, alphas, mix), Z, v) as session:
+
+        def in_r() -> Penalised:
+            answer = session()
+            return Penalised(float(answer[0]), answer[1:])
+
+        peers = (*comparison.peers, Contender("R cv.glmnet", in_r))
+        yield replace(comparison, peers=peers)
+
+
+def glmnet_code(folds: Folds, alphas: np.ndarray, mix: float) -> str:
+    """Return the search by cv.glmnet over the same folds and penalties."""
+    fold_of = np.empty(sum(len(valid) for _, valid in folds), dtype=int)
+    for number, (_, valid) in enumerate(folds, start=1):
+        fold_of[valid] = number
+    listed = ",".join(f"{alpha!r}" for alpha in alphas.tolist())
+    return _GLMNET.format(mix=mix, foldid=",".join(map(str, fold_of.tolist())), alphas=listed)
+
+
+def worse(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> str:
+    """Return by how much the objective of a solution is above the least one for its penalty, "" if within `GAP`.
+
+    The target v is standardised, so that without a column the objective is 1/2.
+    """
+    G, c = Z.T @ Z / len(v), Z.T @ v / len(v)
+    l1, ridge = found.alpha * mix, found.alpha * (1 - mix)
+    exact = ActiveSet(G, c, positive=False)
+    exact.solve(l1, ridge, tol=1e-9, max_steps=100_000)
+
+    def objective(u: np.ndarray) -> float:
+        return float(u @ G @ u / 2 - c @ u + l1 * np.abs(u).sum() + ridge / 2 * u @ u)
+
+    gap = objective(found.u) - objective(exact.u)
+    return "" if gap <= GAP else f"objective {gap:.1e} above the least"
+
+
+def forests(X: np.ndarray, y: np.ndarray, trees: int) -> Iterator[Comparison]:
+    """Yield the choice of the number of trees, against a forest of each size."""
+    sizes = [2**k for k in range(1, trees.bit_length())]
+
+    def ours() -> float:
+        model = Forest(max_trees=trees, random_state=0).fit(X, y)
+        return float(np.nanmin(list(model.oob_path_.values())))
+
+    def separate() -> float:
+        errors = []
+        for size in sizes:
+            forest = RandomForestRegressor(size, max_features=1 / 3, oob_score=True, random_state=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # rows that every tree of a small forest has seen
+                forest.fit(X, y)
+            voted = forest.oob_prediction_ != 0
+            errors.append(float(np.mean((forest.oob_prediction_ - y)[voted] ** 2)))
+        return min(errors)
+
+    comparison = Comparison(
+        task=f"forest of 2, 4, ... {trees} trees, {X.shape[0]} x {X.shape[1]}",
+        ours=Contender("flopcast Forest", ours),
+        peers=(Contender(f"sklearn, {len(sizes)} forests", separate),),
+        nothing=Contender("do nothing (the mean)", lambda: float(y.var())),
+        differs=lambda a, b: "" if abs(b / a - 1) <= OOB_SHARE else f"out-of-bag error {b:.3g} instead of {a:.3g}",
+    )
+    if r_lacks("randomForest"):
+        yield comparison
+        return
+    with RSession(_FOREST.format(trees=trees), X, y) as session:
+        peers = (*comparison.peers, Contender("R randomForest, one forest", lambda: float(session()[0])))
+        yield replace(comparison, peers=peers)
