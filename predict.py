@@ -19,9 +19,10 @@ from flopcast.evaluation.intervals import LEVELS, ConformalIntervals
 from flopcast.features import roofline
 from flopcast.features.context import HOST
 from flopcast.features.ops import Work, work_of
+from flopcast.features.problems import slower_kernels
 from flopcast.features.readers import read_rows
 from flopcast.features.recipe import FeatureRecipe
-from flopcast.features.table import REFUSED, REFUSED_DETAIL, select, slower_kernels
+from flopcast.features.table import REFUSED, REFUSED_DETAIL, select
 from flopcast.models import artifact
 from flopcast.options import (
     JsonOption,

@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..features.matrix import Dataset, build_dataset, groups_of
 from ..features.ops import OPS
 from ..features.pairing import one_per_problem, rows_of
-from ..features.table import problem_ids
+from ..features.problems import problem_ids
 from ..hardware import GPU
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .linear_scaling import HOST_DURATION, ValidationResult, assess_scaling

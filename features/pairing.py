@@ -12,7 +12,7 @@ import pandas as pd
 from ..errors import DataError
 from .context import HOST, carried
 from .ops import complete
-from .table import best_kernel, merge_duplicates, problem_ids
+from .problems import best_kernel, merge_duplicates, problem_ids
 
 TEXT = frozenset({"op", "family", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "scale_block"})
 """Identity columns that hold words; the others hold numbers."""

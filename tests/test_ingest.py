@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from flopcast.cli import app
 from flopcast.errors import DataError
 from flopcast.features.dispatches.table import COLUMNS
+from flopcast.features.problems import merge_duplicates
 from flopcast.features.readers import Options
-from flopcast.features.table import merge_duplicates
 from flopcast.ingest import METADATA, ingest_dispatches, ingest_measurements
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}

@@ -15,6 +15,7 @@ from ..dispatches.annotate import Annotated
 from ..dispatches.overview import Overview, overview
 from ..dispatches.summary import measurements
 from ..ops import OPS
+from ..problems import merge_duplicates, number_runs
 from ..table import (
     MEASURED,
     REFUSED,
@@ -25,8 +26,6 @@ from ..table import (
     clean,
     fill_text,
     judge,
-    merge_duplicates,
-    number_runs,
     select,
 )
 from .base import LINE, DataFile, Note, Options, RawTable, Reader, formats

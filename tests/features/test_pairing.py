@@ -9,7 +9,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.features.ops import complete
 from flopcast.features.pairing import one_per_problem, pair
-from flopcast.features.table import problem_ids
+from flopcast.features.problems import problem_ids
 
 
 def table(*rows: dict[str, object]) -> pd.DataFrame:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.features.problems import best_kernel
 from flopcast.features.readers import read
-from flopcast.features.table import Measurements, best_kernel
+from flopcast.features.table import Measurements
 
 F2 = "64-56-28-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F"
 SOLVERS = "One:0.5,1024,miopenConvolutionFwdAlgoGEMM;Two<3-2>:2e-1,0,miopenConvolutionFwdAlgoWinograd"

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.features.problems import best_kernel, problem_columns
 from flopcast.features.readers import Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
 from flopcast.features.readers.base import _READERS
-from flopcast.features.table import REFUSED, Measurements, best_kernel, problem_columns, select
+from flopcast.features.table import REFUSED, Measurements, select
 
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n"
 AITER = "gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,1,2,3,6,k\n"
