@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 _CHANNEL = re.compile(r"^(.+)\[(\d{1,6})\]$")
+_TIME = re.compile(
+    r"GRBM_COUNT|CYCLE|BUSY|ACTIVE|STALL|WAIT|LEVEL|ACCUM|ELAPSED|DURATION|LATENCY|CLOCK|PER_SECOND|(?:^|_)TIME(?:_|$)",
+    re.IGNORECASE,
+)
+"""Words of counters that go up with the clock (cycles, units busy or stalled, queue levels over time) and rates."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,19 @@ def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
         if channel := channel_of(name):
             found.setdefault(channel[0], []).append(channel[1])
     return found
+
+
+def counts_time(name: str) -> bool:
+    """Return whether a counter goes up with the clock rather than with events: the run's own time in other units.
+
+    Where it is collected in the run whose time is predicted, it tells what nobody can know before the run.
+
+    Examples
+    --------
+    >>> counts_time("GRBM_GUI_ACTIVE"), counts_time("sm__cycles_elapsed.max"), counts_time("SQ_INSTS_VALU")
+    (True, True, False)
+    """
+    return _TIME.search(name) is not None
 
 
 def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) -> dict[str, FloatArray]:

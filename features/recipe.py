@@ -13,6 +13,7 @@ from ..errors import ArtifactError, DataError, NotPublishedError
 from ..hardware import GPU
 from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
 from .context import HOST, Context, carried
+from .counters import counts_time
 from .dispatches.table import COUNTER
 
 SCHEMA = 1
@@ -294,6 +295,9 @@ def _numerical(
     skipped: dict[str, str] = {}
     for feature in _candidates(context):
         if not feature.applies(context):
+            continue
+        if not context.has_host and feature.name.startswith(COUNTER) and counts_time(feature.name):
+            skipped[feature.name] = "counts the time of the run to be predicted"
             continue
         try:
             values = feature.compute(context)

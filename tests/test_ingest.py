@@ -16,7 +16,7 @@ from flopcast.cli import app
 from flopcast.errors import DataError
 from flopcast.features.dispatches.table import COLUMNS
 from flopcast.features.problems import merge_duplicates
-from flopcast.features.readers import Options
+from flopcast.features.readers import Options, read
 from flopcast.ingest import METADATA, ingest_dispatches, ingest_measurements
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
@@ -180,6 +180,8 @@ def test_each_repeat_may_be_a_row_of_its_own(tmp_path: Path) -> None:
     assert pd.read_parquet(tmp_path / "out" / "one.parquet")["duration_us"].tolist() == [5.0]
     ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "each.parquet", options=Options(each=True))
     frame = pd.read_parquet(tmp_path / "out" / "each.parquet")
+    notes = read([tmp_path / "t.csv"], options=Options(each=True)).notes
+    assert any(note.startswith("--each: repeats stay rows") for note in notes)
     assert frame[["run", "duration_us"]].to_numpy().tolist() == [[1, 4.0], [2, 6.0], [3, 5.0]]
     pd.testing.assert_frame_equal(merge_duplicates(frame), frame)
 

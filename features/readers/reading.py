@@ -203,7 +203,8 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
     if isinstance(source.reader, Reader):
         return source.reader.read(source.files[0].path, options), None
     found = read_trace(source, options)
-    remarks = [Note(_unprefixed(text, source), len(found.dispatches)) for text in found.notes]
+    told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by _prepared
+    remarks = [Note(_unprefixed(text, source), len(found.dispatches)) for text in found.notes if text not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label)
 
@@ -281,7 +282,10 @@ def _combined(
     if not frames:
         raise _unusable(rejected)
     every = select(fill_text(pd.concat(frames, ignore_index=True)), where)
-    merged = number_runs(every) if each else fill_text(merge_duplicates(every))
+    once = fill_text(merge_duplicates(every))
+    merged = number_runs(every) if each else once
+    if each and len(once) < len(every):
+        notes.add("--each: repeats stay rows; shuffled folds then predict another run of a known problem", 1)
     if len(merged) < len(every):
         notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
     return Measurements(merged, rejected, notes.lines(), tuple(notes.traces), tuple(notes.unreadable))

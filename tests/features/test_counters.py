@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.features.counters import channel_of, channels_of, imbalance, merge_passes, summarise
+from flopcast.features.counters import channel_of, channels_of, counts_time, imbalance, merge_passes, summarise
 
 NAN = float("nan")
 
@@ -71,3 +71,24 @@ def test_the_first_recorded_value_counts_and_the_spread_is_the_worst_dispatch() 
 
 def test_passes_that_share_no_dispatch_have_no_spread() -> None:
     assert merge_passes([("A", np.array([1.0, NAN])), ("A", np.array([NAN, 2.0]))]).spread == {"A": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("GRBM_COUNT", True),
+        ("GRBM_GUI_ACTIVE", True),
+        ("SQ_BUSY_CU_CYCLES", True),
+        ("TCC_BUSY.sum", True),
+        ("SQ_WAIT_INST_ANY", True),
+        ("sm__cycles_elapsed.max", True),
+        ("dram__bytes.sum.per_second", True),
+        ("SQ_INSTS_VALU", False),
+        ("TCC_HIT.sum", False),
+        ("SQ_WAVES", False),
+        ("TCP_TOTAL_ACCESSES.imbalance", False),
+        ("MeanRuntimes", False),
+    ],
+)
+def test_counters_of_the_clock_are_told_from_counters_of_events(name: str, expected: bool) -> None:
+    assert counts_time(name) is expected

@@ -195,6 +195,8 @@ def test_counters_of_the_host_enter_where_every_row_has_them():
 
 
 def test_counters_of_the_run_itself_serve_where_there_is_no_host():
-    frame = rows().assign(**{"counter.waves": np.arange(40.0)})
+    frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.GRBM_GUI_ACTIVE": np.arange(40.0) ** 2})
     recipe = learn_recipe(frame, None, TARGET)
     assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
+    assert "counter.GRBM_GUI_ACTIVE" not in recipe.columns
+    assert recipe.skipped["counter.GRBM_GUI_ACTIVE"] == "counts the time of the run to be predicted"
