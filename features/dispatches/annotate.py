@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from . import quality
+from .calls import empty_calls
 from .classes import classify
 from .table import Finding, Trace
 from .work import work_of_dispatches
@@ -30,12 +31,15 @@ class Annotated:
         The reader's and those of the quality gate, the gravest first.
     notes : tuple of str
         Assumptions made by the reader.
+    calls : DataFrame
+        The CPU's calls of the runtime, where they were asked for.
     """
 
     dispatches: pd.DataFrame
     steps: pd.DataFrame
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    calls: pd.DataFrame = field(default_factory=empty_calls)
 
 
 def annotate(trace: Trace) -> Annotated:
@@ -54,4 +58,4 @@ def annotate(trace: Trace) -> Annotated:
     own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
     parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
     findings = quality.by_severity([*trace.findings, *own])
-    return Annotated(pd.concat(parts, axis=1), trace.steps, tuple(findings), tuple(trace.notes))
+    return Annotated(pd.concat(parts, axis=1), trace.steps, tuple(findings), tuple(trace.notes), trace.calls)

@@ -113,6 +113,17 @@ def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
     return listed.sort_values(["duration_us", "count"], ascending=False, kind="stable").reset_index(drop=True)
 
 
+def bare_name(name: str) -> str:
+    """Return a kernel's name without what HIP and its profilers put around it: equal for all of them.
+
+    Examples
+    --------
+    >>> bare_name("void at::native::sum_kernel<float>(float*) [clone .kd]")
+    'at::native::sum_kernel<float>(float*)'
+    """
+    return _DECORATION.sub("", name)
+
+
 @cache
 def op_classes() -> dict[str, str]:
     """Return every op class with what it stands for, the same dictionary each time."""
@@ -229,7 +240,7 @@ def _of_operator(name: str) -> str:
 @lru_cache(maxsize=100_000)
 def _of_kernel(name: str, first: bool) -> str:
     """Return the class by the kernel's name, from the rules that decide first or from the others."""
-    bare = _DECORATION.sub("", name)
+    bare = bare_name(name)
     for rule in rules():
         if rule.first is first and rule.kernel and rule.kernel.search(bare):
             return rule.op_class

@@ -47,6 +47,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from .calls import empty_calls
+
 Severity = Literal["info", "warning", "error"]
 
 KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
@@ -114,12 +116,15 @@ class Trace:
         What the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what the table shows.
     notes : sequence of str
         Assumptions made.
+    calls : DataFrame
+        What the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for.
     """
 
     dispatches: pd.DataFrame
     steps: pd.DataFrame = field(default_factory=lambda: empty_steps())
     findings: Sequence[Finding] = ()
     notes: Sequence[str] = ()
+    calls: pd.DataFrame = field(default_factory=empty_calls)
 
 
 def empty_steps() -> pd.DataFrame:

@@ -36,8 +36,8 @@ class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
     `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
-    has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `max_bytes` limits the
-    size of a file once decompressed.
+    has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
+    the CPU's calls of the runtime too. `max_bytes` limits the size of a file once decompressed.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +45,7 @@ class Options:
     timed: bool = True
     each: bool = False
     channels: bool = False
+    calls: bool = False
     max_bytes: int = MAX_BYTES
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...dispatches.calls import call_table, empty_calls
 from ...dispatches.table import Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import view
@@ -39,7 +40,7 @@ from .decode import Document, decode, refusing, uncollected
 from .device import Named, devices_of, is_rocm
 from .findings import findings_of
 from .format import MISSING
-from .link import Links, first_with, link, step_at, steps_of
+from .link import Links, link, step_at, steps_of
 
 _CATEGORIES = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime|cuda_driver|kernel|gpu_memcpy|gpu_memset|python_function'
@@ -71,53 +72,15 @@ class KinetoReader(TraceReader):
         (file,) = files
         with refusing(str(file.path)), uncollected():
             document = decode(view(file.path, max_bytes=options.max_bytes))
-            return _trace(document, file.label)
+            return _trace(document, file.label, options)
 
 
-def launches(file: DataFile, options: Options) -> pd.DataFrame:
-    """Return the calls that launched the activities of a trace, as the CPU saw them.
-
-    Parameters
-    ----------
-    file : DataFile
-        A trace of PyTorch.
-    options : Options
-        What the user states.
-
-    Returns
-    -------
-    DataFrame
-        In the order of their start: `correlation` (as in the dispatch table), `name`, `start_ns`, `duration_ns`,
-        `process`, `thread` (missing where the file has words).
-
-    Raises
-    ------
-    DataError
-        The file cannot be read.
-    """
-    with refusing(str(file.path)), uncollected():
-        document = decode(view(file.path, max_bytes=options.max_bytes))
-        calls = document.launches
-        launched = np.unique(first_with(document.gpu.integers["correlation"], calls.integers["correlation"]))
-        chosen = launched[launched >= 0]
-        table = pd.DataFrame(
-            {
-                "correlation": calls.integers["correlation"][chosen],
-                "name": pd.Series([calls.names[place] for place in chosen], dtype="str"),
-                "start_ns": calls.start_ns[chosen] + document.base_ns,
-                "duration_ns": calls.duration_ns[chosen],
-                "process": integers(document.processes(calls)[chosen]),
-                "thread": integers(document.thread_ids(calls)[chosen]),
-            }
-        )
-    return table.sort_values("start_ns", kind="stable", ignore_index=True)
-
-
-def _trace(document: Document, label: str) -> Trace:
+def _trace(document: Document, label: str, options: Options) -> Trace:
     steps = steps_of(document)
+    calls = _calls(document) if options.calls else empty_calls()
     if not len(document.gpu):
         note = f"{label}: no activity of a GPU among its {document.count} events"
-        return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,))
+        return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
     rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
     links = link(document)
     number = document.gpu.integers["device"]
@@ -132,7 +95,21 @@ def _trace(document: Document, label: str) -> Trace:
         }
     )
     findings = findings_of(document, links, table, rocm, label)
-    return Trace(in_order(table), steps, findings, tuple(_notes(document, named)))
+    return Trace(in_order(table), steps, findings, tuple(_notes(document, named)), calls)
+
+
+def _calls(document: Document) -> pd.DataFrame:
+    calls = document.launches
+    return call_table(
+        {
+            "name": calls.names,
+            "start_ns": calls.start_ns + document.base_ns,
+            "duration_ns": calls.duration_ns,
+            "process": integers(document.processes(calls)),
+            "thread": calls.threads,
+            "correlation": integers(calls.integers["correlation"]),
+        }
+    )
 
 
 def _device(number: np.ndarray, named: dict[int, Named]) -> pd.Categorical:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.features.dispatches.table import COLUMNS, Trace
 from flopcast.features.readers.base import DataFile, Options
-from flopcast.features.readers.kineto.reader import KinetoReader, launches
+from flopcast.features.readers.kineto.reader import KinetoReader
 
 Event = dict[str, Any]
 READER = KinetoReader()
@@ -262,7 +262,7 @@ def test_damaged_times_are_reported_and_kept(tmp_path: Path) -> None:
     assert codes(found) == {"orphan": 3, "coarse-start": 1, "clipped-time": 1}
 
 
-def test_launches_as_the_cpu_saw_them(tmp_path: Path) -> None:
+def test_calls_of_the_runtime_as_the_cpu_saw_them(tmp_path: Path) -> None:
     file = tmp_path / "trace.json.gz"
     events = [
         launch(3.0, 2),
@@ -272,14 +272,15 @@ def test_launches_as_the_cpu_saw_them(tmp_path: Path) -> None:
         kernel(11.0, 2),
     ]
     file.write_bytes(gzip.compress(json.dumps({"baseTimeNanoseconds": 10, "traceEvents": events}).encode()))
-    found = launches(DataFile(file, "x", True), Options())
+    assert KinetoReader().trace([DataFile(file, "x", True)], Options()).calls.empty
+    found = KinetoReader().trace([DataFile(file, "x", True)], Options(calls=True)).calls
     assert found.to_dict("list") == {
-        "correlation": [1, 2],
-        "name": ["hipLaunchKernel"] * 2,
-        "start_ns": [1010, 3010],
-        "duration_ns": [2000, 2000],
-        "process": [5, 5],
-        "thread": [8, 7],
+        "name": ["hipLaunchKernel", "hipLaunchKernel", "hipDeviceSynchronize"],
+        "start_ns": [1010, 3010, 5010],
+        "duration_ns": [2000] * 3,
+        "process": [5] * 3,
+        "thread": [2, 1, 1],
+        "correlation": [1, 2, 9],
     }
 
 

@@ -1,0 +1,198 @@
+"""The trace played again with other durations: every activity starts when what it waits for is over.
+
+A queue and a thread are chains, so the starts of a stretch of a queue have a closed form: with C the running sum of
+what must pass between one start and the next, and R when each has been launched,
+``S_i = C_i + max(S_before, max_{j <= i} (R_j - C_j))``. Only waits (of the CPU for the GPU, of a queue for another) cut
+chains into stretches, which are played in the order they were measured in: what waits was measured after what it waits
+for, so that order serves for all durations. Each stretch is played for all samples at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .graph import Graph
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+_AT_ONCE = 4_000_000  # numbers of one array: more samples are played one after the other
+
+
+@dataclass(frozen=True)
+class Times:
+    """When everything happened in a replay of n_samples samples.
+
+    Attributes
+    ----------
+    start_ns, end_ns : ndarray of float64 of shape (n_samples, n)
+        Of the activities, in the order of the graph, from its origin on.
+    run_ns : ndarray of float64 of shape (n_samples, n_runs)
+        Beginnings of the stretches of CPU work.
+    cpu : ndarray of float64 of shape (n_samples,)
+        Time the CPU took for its work, relative to the measured.
+    """
+
+    start_ns: FloatArray
+    end_ns: FloatArray
+    run_ns: FloatArray
+    cpu: FloatArray
+
+    def call_ns(self, graph: Graph) -> FloatArray:
+        """Return the starts of the graph's calls, shape (n_samples, n_calls)."""
+        return self.run_ns[:, graph.calls.run] + graph.calls.offset_ns * self.cpu[:, None]
+
+    def span_us(self, counted: NDArray[np.bool_] | slice = slice(None)) -> FloatArray:
+        """Return the time from the first start to the last end of the activities that count, shape (n_samples,), µs."""
+        return (self.end_ns[:, counted].max(axis=1) - self.start_ns[:, counted].min(axis=1)) / 1000.0
+
+
+def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0) -> Times:
+    """Return when everything happens with other durations.
+
+    Parameters
+    ----------
+    graph : Graph
+    duration_ns : ndarray of shape (n,) or (n_samples, n)
+        Durations of the activities in the order of the graph, not negative.
+    cpu : ndarray of shape (n_samples,) or float, default=1
+        Time the CPU takes for its work, relative to the measured.
+
+    Raises
+    ------
+    ValueError
+        A shape does not fit, or a duration is negative or not a number.
+    """
+    durations = np.atleast_2d(np.asarray(duration_ns, dtype=float))
+    if durations.shape[1] != len(graph):
+        raise ValueError(f"{durations.shape[1]} durations for {len(graph)} activities")
+    if not (durations >= 0).all():
+        raise ValueError("a duration is negative or not a number")
+    ratio = np.broadcast_to(np.asarray(cpu, dtype=float), (len(durations),))
+    return _Player(graph, durations, ratio[:, None]).play()
+
+
+def spans_us(graph: Graph, factors: Any, groups: IntArray, cpu: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
+    """Return the span of each sample, a few samples at a time so that memory stays bounded.
+
+    Parameters
+    ----------
+    graph : Graph
+    factors : ndarray of shape (n_samples, n_groups)
+        Durations of the groups, relative to the measured.
+    groups : ndarray of int64 of shape (n,)
+        Group of each activity in the order of the graph.
+    cpu : ndarray of shape (n_samples,)
+        As for `replay`.
+    counted : ndarray of bool of shape (n,)
+        Activities between whose first start and last end the span lies.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), µs
+    """
+    factors = np.asarray(factors, dtype=float)
+    at_once = max(1, _AT_ONCE // max(len(graph), 1))
+    parts = []
+    for first in range(0, len(factors), at_once):
+        some = slice(first, first + at_once)
+        parts.append(replay(graph, factors[some][:, groups] * graph.duration_ns, cpu[some]).span_us(counted))
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+class _Player:
+    """A replay under way."""
+
+    def __init__(self, graph: Graph, durations: FloatArray, cpu: FloatArray) -> None:
+        self.graph, self.durations, self.cpu = graph, durations, cpu
+        samples = len(durations)
+        self.start = np.empty((samples, len(graph)))
+        self.end = np.empty((samples, len(graph)))
+        self.run = np.full((samples, len(graph.runs)), np.nan)
+        fixed = graph.runs.wait < 0
+        self.run[:, fixed] = graph.runs.begin_ns[fixed]
+        order = np.argsort(graph.queue, kind="stable")
+        self.members = np.split(order, np.flatnonzero(np.diff(graph.queue[order])) + 1)
+        self.queue_of = {int(graph.queue[rows[0]]): number for number, rows in enumerate(self.members)}
+        self.place = np.empty(len(graph), dtype=np.int64)
+        for rows in self.members:
+            self.place[rows] = np.arange(len(rows))
+        self.done = [0] * len(self.members)
+
+    def play(self) -> Times:
+        """Play all stretches."""
+        for _, is_wait, number in self._cuts():
+            if is_wait:
+                self._return(number)
+            else:
+                self._through(int(self.graph.other[number]))
+                self._until(number)
+        for queue, rows in enumerate(self.members):
+            self._stretch(queue, len(rows))
+        return Times(self.start, self.end, self.run, self.cpu[:, 0])
+
+    def _cuts(self) -> list[tuple[float, bool, int]]:
+        """Return what cuts chains, in the order it was measured: (time, is a wait of the CPU, run or activity)."""
+        graph, runs = self.graph, self.graph.runs
+        waits = np.flatnonzero(runs.wait >= 0)
+        known = runs.known_ns()
+        cuts = [(float(known[run]), 0, int(run)) for run in waits]
+        cuts += [(float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)]
+        return [(time, kind == 0, number) for time, kind, number in sorted(cuts)]
+
+    def _return(self, run: int) -> None:
+        """End a wait of the CPU: its next stretch of work begins."""
+        runs, calls = self.graph.runs, self.graph.calls
+        wait, awaited = int(runs.wait[run]), int(runs.awaited[run])
+        self._through(awaited)
+        asked = self.run[:, calls.run[wait]] + (calls.offset_ns[wait] + runs.base_ns[run]) * self.cpu[:, 0]
+        self.run[:, run] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[run])
+
+    def _through(self, row: int) -> None:
+        """Play the queue of an activity up to and with it."""
+        self._stretch(self.queue_of[int(self.graph.queue[row])], int(self.place[row]) + 1)
+
+    def _until(self, row: int) -> None:
+        """Play the queue of an activity up to the one before it."""
+        self._stretch(self.queue_of[int(self.graph.queue[row])], int(self.place[row]))
+
+    def _stretch(self, queue: int, stop: int) -> None:
+        """Play a queue from where it stands on; of its activities at most the first waits for another queue."""
+        first = self.done[queue]
+        if first >= stop:
+            return
+        self.done[queue] = stop
+        graph, rows = self.graph, self.members[queue][first:stop]
+        durations = self.durations[:, rows]
+        ready = self._ready(rows)
+        between = np.empty_like(durations)
+        between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + graph.gap_ns[rows[1:]]
+        before = int(graph.before[rows[0]])
+        if before >= 0:
+            passed = graph.passed[rows[0]] * self.durations[:, before] + graph.gap_ns[rows[0]]
+            ready[:, 0] = np.maximum(ready[:, 0], self.start[:, before] + passed)
+        between[:, 0] = 0.0
+        total = np.cumsum(between, axis=1)
+        start = total + np.maximum.accumulate(ready - total, axis=1)
+        self.start[:, rows] = start
+        self.end[:, rows] = start + durations
+
+    def _ready(self, rows: IntArray) -> FloatArray:
+        """Return when activities have been launched and, the first, what it waits for on another queue is over."""
+        graph, calls = self.graph, self.graph.calls
+        call = graph.call[rows]
+        ready = np.full((len(self.durations), len(rows)), -np.inf)
+        launched = call >= 0
+        which = call[launched]
+        if len(which):
+            at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[rows[launched]]) * self.cpu
+            ready[:, launched] = at + graph.latency_ns[rows[launched]]
+        fixed = ~launched & (graph.before[rows] < 0)
+        ready[:, fixed] = graph.start_ns[rows[fixed]]
+        other = int(graph.other[rows[0]])
+        if other >= 0:
+            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + graph.delay_ns[rows[0]])
+        return ready

@@ -1,0 +1,161 @@
+"""A replay with the measured durations is the measurement; with others it is what the machine would have done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flopcast.features.dispatches.calls import call_table, empty_calls
+from flopcast.features.dispatches.table import dispatch_table
+from flopcast.features.readers import Options, TraceFailure, read_traces
+from flopcast.projection.graph import build
+from flopcast.projection.replay import replay, spans_us
+from flopcast.tests.projection.oracles.programs import Step, run
+
+WORK = st.integers(0, 60_000)
+DURATION = st.integers(1, 90_000)
+LAUNCH = st.builds(Step, work_ns=WORK, queue=st.just(0), duration_ns=DURATION)
+SYNC = st.builds(Step, work_ns=WORK, queue=st.just(-1))
+PROGRAM = st.lists(st.one_of(LAUNCH, LAUNCH, LAUNCH, SYNC), min_size=1, max_size=30).filter(
+    lambda steps: any(step.queue >= 0 for step in steps)
+)
+
+
+def durations_of(steps: list[Step]) -> list[int]:
+    return [step.duration_ns for step in steps if step.queue >= 0]
+
+
+def settled(steps: list[Step]) -> list[Step]:
+    """Return the program after a prologue that shows the usual latency and the usual gap."""
+    prologue = [Step(40_000, 0, 500)] * 40 + [Step(0, 0, 50_000)] * 40 + [Step(0, -1)]
+    return [*prologue, *steps]
+
+
+@settings(max_examples=50)
+@given(PROGRAM)
+def test_the_measured_durations_give_the_measured_times(steps: list[Step]) -> None:
+    recording = run(steps, durations_of(steps))
+    graph = build(recording.activities, recording.calls)
+    times = replay(graph, graph.duration_ns)
+    np.testing.assert_array_equal(times.start_ns[0], graph.start_ns)
+    np.testing.assert_array_equal(times.end_ns[0], graph.end_ns)
+
+
+@settings(max_examples=50)
+@given(PROGRAM, st.floats(0.05, 20.0), st.floats(0.2, 5.0))
+def test_other_durations_and_another_cpu_give_what_the_machine_would_do(
+    steps: list[Step], factor: float, cpu: float
+) -> None:
+    program = settled(steps)
+    slow = [max(1, round(factor * duration)) for duration in durations_of(program)]
+    recording = run(program, durations_of(program))
+    truth = run(program, slow, cpu)
+    graph = build(recording.activities, recording.calls)
+    times = replay(graph, np.array(slow, dtype=float)[graph.rows], cpu)
+    first = truth.activities["start_ns"].to_numpy()[graph.rows]
+    # the beginning of the first stretch of work is fixed where it was measured
+    shift = times.start_ns[0, 0] - first[0]
+    np.testing.assert_allclose(times.start_ns[0] - shift, first, atol=3.0)
+
+
+def test_a_queue_that_waits_for_another_goes_on_waiting() -> None:
+    steps = [Step(1_000, 0, 300_000), Step(1_000, 1, 20_000, after=0), Step(1_000, 0, 5_000)]
+    recording = run(steps, durations_of(steps))
+    graph = build(recording.activities, recording.calls)
+    assert graph.cause.tolist()[-1] == "dependency"
+    shorter = [100_000, 20_000, 5_000]
+    truth = run(steps, shorter).activities.sort_values("start_ns")
+    order = recording.activities["start_ns"].argsort().to_numpy()
+    times = replay(graph, np.array(shorter, dtype=float)[order])
+    expected = dict(zip(truth["name"], truth["start_ns"] - truth["start_ns"].min(), strict=True))
+    names = recording.activities["name"].to_numpy()[graph.rows]
+    assert dict(zip(names, times.start_ns[0], strict=True)) == pytest.approx(expected)
+
+
+def test_samples_are_replays_of_their_own() -> None:
+    steps = settled([Step(1_000, 0, 40_000), Step(0, -1), Step(5_000, 0, 70_000)])
+    recording = run(steps, durations_of(steps))
+    graph = build(recording.activities, recording.calls)
+    factors = np.array([[0.5], [1.0], [3.0]])
+    cpu = np.array([1.0, 0.5, 2.0])
+    together = replay(graph, factors * graph.duration_ns, cpu)
+    for sample in range(3):
+        alone = replay(graph, factors[sample] * graph.duration_ns, float(cpu[sample]))
+        np.testing.assert_array_equal(together.end_ns[sample], alone.end_ns[0])
+    everything = np.ones(len(graph), dtype=bool)
+    groups = np.zeros(len(graph), dtype=np.int64)
+    np.testing.assert_array_equal(spans_us(graph, factors, groups, cpu, everything), together.span_us())
+
+
+def test_without_calls_gaps_are_kept() -> None:
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": [0, 20, 50], "duration_ns": [10, 20, 5], "stream": 0}
+    )
+    graph = build(table, empty_calls())
+    times = replay(graph, np.array([100.0, 1.0, 5.0]))
+    assert times.start_ns[0].tolist() == [0.0, 110.0, 121.0]
+
+
+def test_what_overlaps_on_a_queue_keeps_its_share() -> None:
+    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [0, 25], "duration_ns": [100, 10], "stream": 0})
+    graph = build(table, empty_calls())
+    assert replay(graph, np.array([200.0, 10.0])).start_ns[0].tolist() == [0.0, 50.0]
+
+
+def test_a_thread_that_paused_for_another_goes_on_after_it() -> None:
+    """A forward pass on one thread, a backward pass on another, then the first again."""
+    launched = [("main", 0, 0), ("main", 10, 1), ("back", 40, 2), ("back", 60, 3), ("main", 100, 4)]
+    calls = call_table(
+        {
+            "name": ["hipLaunchKernel"] * 5 + ["hipDeviceSynchronize"],
+            "start_ns": [1000 * at for _, at, _ in launched] + [16_000],
+            "duration_ns": [1000] * 5 + [14_000],
+            "process": [1] * 6,
+            "thread": [0 if name == "main" else 1 for name, _, _ in launched] + [0],
+            "correlation": [number for *_, number in launched] + [99],
+        }
+    )
+    starts = [2_000, 12_000, 42_000, 62_000, 102_000]
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": starts, "duration_ns": [1_000, 16_000, 5_000, 5_000, 5_000],
+         "stream": 0, "process": 1, "correlation": range(5), "linked": True}
+    )  # fmt: skip
+    graph = build(table, calls)
+    assert len(set(graph.calls.run[[0, 1]])) == 1
+    # the wait for the second kernel ends 10 us earlier, and so does everything after it, on both threads
+    times = replay(graph, np.array([1_000.0, 6_000.0, 5_000.0, 5_000.0, 5_000.0]))
+    moved = graph.start_ns - times.start_ns[0]
+    assert moved[:2].tolist() == [0.0, 0.0]
+    assert moved[2] == moved[3] == moved[4] > 0
+
+
+def test_activities_that_do_not_fit_are_refused() -> None:
+    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [0], "duration_ns": [1], "stream": 0})
+    graph = build(table, empty_calls())
+    with pytest.raises(ValueError, match="2 durations for 1 activities"):
+        replay(graph, np.ones(2))
+    with pytest.raises(ValueError, match="negative or not a number"):
+        replay(graph, np.array([np.nan]))
+
+
+def test_every_shared_trace_replays_to_itself(shared_data: Path) -> None:
+    found = 0
+    for label, trace in read_traces([shared_data / "profiles" / "kineto"], options=Options(calls=True)):
+        assert not isinstance(trace, TraceFailure), label
+        if trace.dispatches.empty:
+            continue
+        graph = build(trace.dispatches, trace.calls)
+        times = replay(graph, graph.duration_ns)
+        assert np.abs(times.start_ns[0] - graph.start_ns).max() < 0.5, label
+        linked = trace.dispatches["linked"].to_numpy(dtype=bool)[graph.rows]
+        rows = trace.dispatches.iloc[graph.rows][linked]
+        span = (rows["start_ns"] + rows["duration_ns"]).max() - rows["start_ns"].min() if linked.any() else pd.NA
+        if linked.any():
+            assert times.span_us(linked)[0] == pytest.approx(span / 1000, rel=1e-9), label
+        found += 1
+    assert found >= 20
