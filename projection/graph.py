@@ -105,11 +105,22 @@ class Graph:
     def with_gaps(self, gap_ns: float) -> Graph:
         """Return the graph with another usual gap on busy queues: that of another device.
 
-        Only gaps that are no longer than twice the usual one are the device's own; those beyond have another reason and
-        stay. A device whose durations contain its gaps has a gap of 0.
+        Only gaps up to twice the usual one are the device's own; those beyond have another reason and stay. A device
+        whose durations contain its gaps has a gap of 0.
         """
         own = (self.before >= 0) & (self.passed >= 1) & (self.gap_ns <= 2 * self.usual_gap_ns + 1)
         return replace(self, gap_ns=np.where(own, gap_ns, self.gap_ns), usual_gap_ns=gap_ns)
+
+    def stretched(self, factor: float) -> Graph:
+        """Return the graph with all gaps, latencies and delays times a factor."""
+        return replace(
+            self,
+            gap_ns=self.gap_ns * factor,
+            latency_ns=self.latency_ns * factor,
+            delay_ns=self.delay_ns * factor,
+            usual_gap_ns=self.usual_gap_ns * factor,
+            usual_latency_ns=self.usual_latency_ns * factor,
+        )
 
 
 def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:

@@ -10,7 +10,6 @@ for, so that order serves for all durations. Each stretch is played for all samp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,14 +74,19 @@ def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0)
     return _Player(graph, durations, ratio[:, None]).play()
 
 
-def spans_us(graph: Graph, factors: Any, groups: IntArray, cpu: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
+def spans_us(
+    graph: Graph, duration_ns: FloatArray, factors: FloatArray, groups: IntArray, cpu: FloatArray,
+    counted: NDArray[np.bool_],
+) -> FloatArray:  # fmt: skip
     """Return the span of each sample, a few samples at a time so that memory stays bounded.
 
     Parameters
     ----------
     graph : Graph
+    duration_ns : ndarray of shape (n,)
+        Durations in the order of the graph.
     factors : ndarray of shape (n_samples, n_groups)
-        Durations of the groups, relative to the measured.
+        What the durations of each group are multiplied by.
     groups : ndarray of int64 of shape (n,)
         Group of each activity in the order of the graph.
     cpu : ndarray of shape (n_samples,)
@@ -94,12 +98,11 @@ def spans_us(graph: Graph, factors: Any, groups: IntArray, cpu: FloatArray, coun
     -------
     ndarray of shape (n_samples,), µs
     """
-    factors = np.asarray(factors, dtype=float)
     at_once = max(1, _AT_ONCE // max(len(graph), 1))
     parts = []
     for first in range(0, len(factors), at_once):
         some = slice(first, first + at_once)
-        parts.append(replay(graph, factors[some][:, groups] * graph.duration_ns, cpu[some]).span_us(counted))
+        parts.append(replay(graph, factors[some][:, groups] * duration_ns, cpu[some]).span_us(counted))
     return np.concatenate(parts) if parts else np.empty(0)
 
 

@@ -74,7 +74,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     figure.update_yaxes(title_text="error, %", row=2, col=1)
     figure.update_xaxes(range=[0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)])
     figure.update_xaxes(title_text="workloads from smallest to largest", row=2, col=1)
-    return _styled(
+    return styled(
         figure, 620, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
     )
 
@@ -109,7 +109,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
             figure.add_trace(_curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"]))
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="workloads, %", range=[0, 101])
-    return _styled(figure, 460, legend={"traceorder": "reversed"})
+    return styled(figure, 460, legend={"traceorder": "reversed"})
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
@@ -226,10 +226,10 @@ def _bars(labels: list[str], values: np.ndarray, texts: list[str]) -> go.Figure:
     figure = go.Figure(go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars))
     ticks = {"tickmode": "array", "tickvals": places, "ticktext": cut, "autorange": "reversed", "showgrid": False}
     figure.update_yaxes(automargin=True, **ticks)
-    return _styled(figure, 90 + 24 * len(labels), legend={}).update_layout(showlegend=False, bargap=0.25)
+    return styled(figure, 90 + 24 * len(labels), legend={}).update_layout(showlegend=False, bargap=0.25)
 
 
-def _styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
+def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
     """Give a figure the page's look: transparent, hairline grid, text in the colour that the page sets."""
     font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 14}
     figure.update_layout(

@@ -1,0 +1,264 @@
+"""The projected trace as Chrome JSON, which Perfetto and chrome://tracing open beside the measured one.
+
+Times are microseconds with three decimals from `baseTimeNanoseconds` on, as PyTorch writes them. The categories are
+"projected kernel", "projected memcpy", ..., and none that a profiler writes: nothing shall take a projection for a
+measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import msgspec
+import numpy as np
+import pandas as pd
+from isal import igzip
+
+from .. import __version__
+from ..errors import DataError
+from ..features.dispatches.calls import empty_calls
+from ..output import whole_file
+from .chrome_tracks import IntArray, Tracks, cpu_tracks, gpu_tracks
+
+TEXTS: Final = ("law", "why", "bound", "op", "op_class", "op_name")
+"""Columns of words that become arguments of an activity where the table has them and they are not empty."""
+
+CHUNK: Final = 20_000
+"""Events that are made and encoded at a time."""
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class _Arguments(msgspec.Struct, omit_defaults=True, gc=False):
+    """Arguments of an activity: what was measured, and how it was projected."""
+
+    measured_start_us: float
+    measured_duration_us: float
+    factor: float | None = None
+    correlation: int | None = None
+    law: str = ""
+    why: str = ""
+    bound: str = ""
+    op: str = ""
+    op_class: str = ""
+    op_name: str = ""
+
+
+class _CallArguments(msgspec.Struct, omit_defaults=True, gc=False):
+    correlation: int | None = None
+
+
+class _Slice(msgspec.Struct, tag_field="ph", tag="X", gc=False):
+    """An event with a duration; times in us."""
+
+    name: str
+    cat: str
+    pid: int
+    tid: int
+    ts: float
+    dur: float
+    args: _Arguments | _CallArguments
+
+
+class _FlowStart(msgspec.Struct, tag_field="ph", tag="s", gc=False):
+    """The beginning of an arrow, on a call."""
+
+    id: int
+    pid: int
+    tid: int
+    ts: float
+    name: str = "ac2g"
+    cat: str = "ac2g"
+
+
+class _FlowEnd(msgspec.Struct, tag_field="ph", tag="f", gc=False):
+    """The end of an arrow, on the activity that begins there."""
+
+    id: int
+    pid: int
+    tid: int
+    ts: float
+    name: str = "ac2g"
+    cat: str = "ac2g"
+    bp: str = "e"
+
+
+def write_chrome(
+    path: Path,
+    activities: pd.DataFrame,
+    start_ns: IntArray,
+    duration_ns: IntArray,
+    calls: pd.DataFrame | None = None,
+    *,
+    host: str,
+    target: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write a projected trace, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in ``.json`` or ``.json.gz``; replaced if it exists.
+    activities : DataFrame
+        Dispatch table as measured. The columns `factor` and `TEXTS` become arguments where it has them.
+    start_ns, duration_ns : ndarray of int64 of shape (n_activities,)
+        Projected, in the rows' order; `start_ns` on the clock of the table.
+    calls : DataFrame, optional
+        Call table with the projected times; arrows lead from each call to the activities that share its process and
+        `correlation`.
+    host, target : str
+        Names of the GPU measured and of the one projected to.
+    notes : sequence of str
+        What a reader should know of the projection; they become `otherData`.
+
+    Raises
+    ------
+    DataError
+        If the path has another suffix or cannot be written.
+    ValueError
+        If times are no integers, negative durations, or not one per activity.
+    """
+    if not path.name.endswith((".json", ".json.gz")):
+        raise DataError("must end in .json or .json.gz", source=str(path))
+    for name, values in (("start_ns", start_ns), ("duration_ns", duration_ns)):
+        if values.shape != (len(activities),) or not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(f"{name} must be {len(activities)} integers, got {values.dtype} of shape {values.shape}")
+    if (duration_ns < 0).any():
+        raise ValueError("a projected duration is negative")
+    call_table = empty_calls() if calls is None else calls
+    starts = (start_ns, activities["start_ns"].to_numpy(), call_table["start_ns"].to_numpy())
+    base_ns = min((int(values.min()) for values in starts if len(values)), default=0)
+    header = {
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": base_ns,
+        "traceName": path.name,
+        "otherData": {
+            "what": f"projection from {host} to {target}, not a measurement",
+            "host": host,
+            "target": target,
+            "flopcast": __version__,
+            "notes": list(notes),
+        },
+    }
+    timeline = _Timeline(activities, start_ns - base_ns, duration_ns, call_table, base_ns, host, target)
+    with whole_file(path) as unfinished, _opened(unfinished, path.suffix == ".gz") as out:
+        out.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[')
+        separator = b"\n"
+        for events in timeline.events():
+            out.write(separator + _ENCODER.encode(events)[1:-1])
+            separator = b",\n"
+        out.write(b"\n]}\n")
+
+
+@contextmanager
+def _opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
+    """Give a file to write, compressed without a time or name in it: the same trace gives the same bytes."""
+    with path.open("wb") as file:
+        if not compressed:
+            yield file
+            return
+        with igzip.IGzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
+            yield cast(IO[bytes], stream)
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """What is written; times are ns after `base_ns`, those of `activities` and `calls` absolute."""
+
+    activities: pd.DataFrame
+    start_ns: IntArray
+    duration_ns: IntArray
+    calls: pd.DataFrame
+    base_ns: int
+    host: str
+    target: str
+
+    def events(self) -> Iterator[Sequence[msgspec.Struct]]:
+        """Yield the events, some at a time: names, activities, calls, arrows, each in time order."""
+        cpu = cpu_tracks(self.calls, self.host)
+        ends = self.start_ns + self.duration_ns
+        gpu = gpu_tracks(
+            self.activities, self.start_ns, ends, self.target, self.host, used=int(cpu.tids.max(initial=0))
+        )
+        yield cpu.names + gpu.names
+        yield from self._slices(gpu)
+        yield from self._calls(cpu)
+        yield from self._arrows(cpu, gpu)
+
+    def _slices(self, tracks: Tracks) -> Iterator[list[_Slice]]:
+        """Yield the activities."""
+        given = [name for name in ("factor", *TEXTS) if name in self.activities]
+        table = self.activities[["kind", "name", "start_ns", "duration_ns", "correlation", *given]]
+        for rows in _chunks(self.start_ns):
+            part = table.iloc[rows]
+            measured = _us(part["start_ns"].to_numpy() - self.base_ns), _us(part["duration_ns"].to_numpy())
+            factors = _cells(part["factor"]) if "factor" in part else repeat(None)
+            texts = (_cells(part[name], "") if name in part else repeat("") for name in TEXTS)
+            arguments = map(_Arguments, *measured, factors, _cells(part["correlation"]), *texts)
+            categories = [f"projected {kind}" for kind in part["kind"]]
+            where = tracks.pids[rows].tolist(), tracks.tids[rows].tolist()
+            times = _us(self.start_ns[rows]), _us(self.duration_ns[rows])
+            yield list(map(_Slice, _cells(part["name"]), categories, *where, *times, arguments))
+
+    def _calls(self, tracks: Tracks) -> Iterator[list[_Slice]]:
+        """Yield the calls; of calls that begin together the longest, which encloses the others, first."""
+        starts, durations = (self.calls[name].to_numpy() for name in ("start_ns", "duration_ns"))
+        for rows in _chunks(starts, -durations):
+            part = self.calls.iloc[rows]
+            arguments = map(_CallArguments, _cells(part["correlation"]))
+            where = tracks.pids[rows].tolist(), tracks.tids[rows].tolist()
+            times = _us(starts[rows] - self.base_ns), _us(durations[rows])
+            yield list(map(_Slice, _cells(part["name"]), repeat("projected call"), *where, *times, arguments))
+
+    def _arrows(self, cpu: Tracks, gpu: Tracks) -> Iterator[Sequence[_FlowStart] | Sequence[_FlowEnd]]:
+        """Yield an arrow from its call to each activity that has one: all beginnings, then all ends."""
+        activity, call = launches(self.activities, self.calls)
+        numbers = np.arange(1, len(call) + 1)
+        starts = self.calls["start_ns"].to_numpy()[call] - self.base_ns
+        for rows in _chunks(starts):
+            places = (values[call[rows]].tolist() for values in (cpu.pids, cpu.tids))
+            yield list(map(_FlowStart, numbers[rows].tolist(), *places, _us(starts[rows])))
+        starts = self.start_ns[activity]
+        for rows in _chunks(starts):
+            places = (values[activity[rows]].tolist() for values in (gpu.pids, gpu.tids))
+            yield list(map(_FlowEnd, numbers[rows].tolist(), *places, _us(starts[rows])))
+
+
+def launches(activities: pd.DataFrame, calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    """Return the rows of the activities that a call launched, and the row of that call for each.
+
+    Calls and activities belong together where process (missing ones equal each other) and correlation agree; of calls
+    that share both the first counts.
+    """
+    keys = ["process", "correlation"]
+    left, right = (
+        table[keys].astype("Int64").reset_index(drop=True).rename_axis("row").reset_index().dropna(subset="correlation")
+        for table in (activities, calls)
+    )
+    pairs = left.merge(right.drop_duplicates(keys), on=keys, suffixes=("_activity", "_call"))
+    return pairs["row_activity"].to_numpy(dtype=np.int64), pairs["row_call"].to_numpy(dtype=np.int64)
+
+
+def _chunks(starts: IntArray, *ties: IntArray) -> Iterator[IntArray]:
+    """Yield rows in the order of their start, some at a time."""
+    order = np.lexsort((*ties, starts))
+    for place in range(0, len(order), CHUNK):
+        yield order[place : place + CHUNK]
+
+
+def _us(times_ns: IntArray) -> list[float]:
+    """Return us; the shortest number that gives a double back has three decimals at most, up to 10^15 ns."""
+    return (times_ns / 1e3).tolist()
+
+
+def _cells(column: pd.Series, missing: object = None) -> list[Any]:
+    """Return the values as Python's own, `missing` where there is none."""
+    values = np.array(column, dtype=object)
+    values[column.isna().to_numpy()] = missing
+    return values.tolist()

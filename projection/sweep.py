@@ -1,0 +1,255 @@
+"""What becomes of an end-to-end time when one figure of the target changes, and where the bound changes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..hardware import FIGURES, GPU, PEAKS, Figure, peak_path
+from ..hardware.schema import read_table
+
+END_TO_END = "end_to_end_us"
+"""Column, and key of what is evaluated: the end-to-end time, us."""
+
+TIME, SHARE = "time_us.", "share."
+"""Prefixes of the columns of time by kernel class (us) and of share of time by bound (0 to 1)."""
+
+UNKNOWN = "unknown"
+"""The bound of what no law has named one for."""
+
+MOST_POINTS: Final = 1000
+"""Points of a sweep; each is a projection of the trace."""
+
+_EXAMPLE = "memory_bw_gbs=6000:10000:500 or memory_bw_gbs=6000,8000"
+_WHERE = "--sweep"
+
+SWEPT: Final[dict[str, Figure]] = FIGURES | {peak_path(key): peak for key, peak in PEAKS.items()}
+"""Every figure that can be swept, peaks by their place in a data file: ``peak_tflops.fp8_matrix``."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The values that one figure of a GPU shall take.
+
+    Attributes
+    ----------
+    figure : str
+        Key of `SWEPT`.
+    points : tuple of float
+        Its values, increasing, in the figure's unit.
+    """
+
+    figure: str
+    points: tuple[float, ...]
+
+    @property
+    def words(self) -> str:
+        """The figure in words with its unit: "memory bandwidth, GB/s"."""
+        return str(SWEPT[self.figure])
+
+
+@dataclass(frozen=True)
+class BoundChange:
+    """Two neighbouring points of a sweep whose largest share of time belongs to different bounds.
+
+    Attributes
+    ----------
+    figure : str
+        What was swept.
+    lower, upper : float
+        Its values at the two points.
+    before, after : str
+        The dominant bound at each.
+    crossing : float
+        Where the two shares meet, were they to change linearly between the points.
+    """
+
+    figure: str
+    lower: float
+    upper: float
+    before: str
+    after: str
+    crossing: float
+
+
+Evaluate = Callable[[GPU], Mapping[str, Any]]
+"""From a target to ``{"end_to_end_us": float, "time_us": {class: float}, "share": {bound: float}}``."""
+
+
+def parse_sweep(text: str) -> Sweep:
+    """Read what a user wants swept.
+
+    Parameters
+    ----------
+    text : str
+        ``FIGURE=START:STOP:STEP``, both ends included whatever the step, or ``FIGURE=VALUE,VALUE,...``.
+
+    Returns
+    -------
+    Sweep
+        Values in increasing order, each once.
+
+    Raises
+    ------
+    DataError
+        If the figure is unknown, a value is no number above 0 (or not whole for a count), the range is empty or
+        descends, or there are more than `MOST_POINTS` values.
+
+    Examples
+    --------
+    >>> parse_sweep("memory_bw_gbs=6000:8000:1500").points
+    (6000.0, 7500.0, 8000.0)
+    """
+    figure, equals, points = (part.strip() for part in text.partition("="))
+    if not (figure and equals and points):
+        raise DataError(f"a sweep is written {_EXAMPLE}, got {text!r}", source=_WHERE)
+    if figure not in SWEPT:
+        raise DataError(f"no GPU has a figure {figure}: {_nearest(figure)}", source=_WHERE)
+    numbers = _range(figure, points) if ":" in points else [_number(figure, part) for part in points.split(",")]
+    if len(numbers) > MOST_POINTS:
+        raise DataError(f"{figure} would take {len(numbers)} values: {MOST_POINTS} is the most", source=_WHERE)
+    values = sorted({float(number) for number in numbers})
+    for value in values:
+        _checked(figure, value)
+    return Sweep(figure, tuple(values))
+
+
+def swept(gpu: GPU, figure: str, value: float) -> GPU:
+    """Return the GPU with one figure changed; no other is recomputed from it.
+
+    Its own value gives the GPU itself. Any other gives a GPU of another name, so that nothing measured on the real one
+    is taken for it.
+
+    Raises
+    ------
+    DataError
+        If the figure is unknown or the value not above 0 and finite, or not whole for a count.
+    """
+    if figure not in SWEPT:
+        raise DataError(f"no GPU has a figure {figure}: {_nearest(figure)}", source=_WHERE)
+    changed = _checked(figure, value)
+    if value == own_value(gpu, figure):
+        return gpu
+    if "peaks" in changed:
+        changed["peaks"] = {**gpu.peaks, **changed["peaks"]}
+    name = f"{gpu.name} with {figure} = {value:g}"
+    sources = (*gpu.sources, f"swept: {figure}")
+    return replace(gpu, name=name, aliases=(), same_id_as="", confidence="", sources=sources, **changed)
+
+
+def own_value(gpu: GPU, figure: str) -> float | None:
+    """Return the GPU's own value of a figure of `SWEPT`, None where it is not published."""
+    if figure in FIGURES:
+        value: float | None = getattr(gpu, figure)
+        return value
+    return gpu.peaks.get(figure.split(".")[1])
+
+
+def sweep(gpu: GPU, plan: Sweep, evaluate: Evaluate) -> pd.DataFrame:
+    """Evaluate a GPU at every point of a sweep, and as it is.
+
+    Parameters
+    ----------
+    gpu : GPU
+        The target.
+    plan : Sweep
+        What to change; the GPU's own value is added where it is not among the points.
+    evaluate : callable
+        See `Evaluate`; bounds "" are `UNKNOWN`.
+
+    Returns
+    -------
+    DataFrame
+        One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's own), `TIME` class
+        and `SHARE` bound columns beside `END_TO_END`. A class or bound that some points have and others do not took no
+        time at those.
+    """
+    own = own_value(gpu, plan.figure)
+    values = sorted({*plan.points, *([] if own is None else [float(own)])})
+    rows = [
+        {"figure": plan.figure, "value": value, "current": value == own}
+        | _flat(evaluate(swept(gpu, plan.figure, value)))
+        for value in values
+    ]
+    frame = pd.DataFrame(rows)
+    parts = [name for name in frame.columns if name.startswith((TIME, SHARE))]
+    return frame.fillna(dict.fromkeys(parts, 0.0))
+
+
+def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
+    """Return where the dominant bound changes along each sweep.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of `sweep`, or several below each other.
+
+    Returns
+    -------
+    list of BoundChange
+        In the order of the figures and of their values. Of bounds with equal shares the first column is dominant.
+    """
+    columns = [name for name in frame.columns if name.startswith(SHARE)]
+    bounds = [name.removeprefix(SHARE) for name in columns]
+    found = []
+    for figure, rows in frame.groupby("figure", sort=False) if columns else ():
+        shares, values = rows[columns].to_numpy(dtype=float), rows["value"].to_numpy(dtype=float)
+        dominant = shares.argmax(axis=1)
+        for i in np.flatnonzero(np.diff(dominant)):
+            old, new = dominant[i], dominant[i + 1]
+            lead = shares[i : i + 2, old] - shares[i : i + 2, new]  # above or at 0, then below or at 0
+            crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])
+            points = float(values[i]), float(values[i + 1])
+            found.append(BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing)))
+    return found
+
+
+def _flat(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return what was evaluated as the cells of a row."""
+    times = {TIME + name: us for name, us in result["time_us"].items()}
+    shares = {SHARE + (bound or UNKNOWN): share for bound, share in result["share"].items()}
+    return {END_TO_END: result[END_TO_END], **times, **shares}
+
+
+def _range(figure: str, text: str) -> list[Decimal]:
+    """Return start, start + step, ... and the stop."""
+    parts = [_number(figure, part) for part in text.split(":")]
+    if len(parts) != 3:
+        raise DataError(f"a range is START:STOP:STEP, got {text!r}", source=_WHERE)
+    start, stop, step = parts
+    if not (step > 0 and start < stop):
+        raise DataError(f"{figure} must go up from START to STOP by a STEP above 0, got {text}", source=_WHERE)
+    steps = (stop - start) / step
+    if steps >= MOST_POINTS:
+        raise DataError(f"{figure} would take over {MOST_POINTS} values: choose a larger step", source=_WHERE)
+    return [*(start + step * i for i in range(int(steps) + 1)), stop]
+
+
+def _number(figure: str, text: str) -> Decimal:
+    """Return a number as it is written, so that steps of 0.1 add up."""
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        raise DataError(f"a value of {figure} must be a number, got {text.strip()!r}", source=_WHERE) from None
+    if not number.is_finite():
+        raise DataError(f"a value of {figure} must be finite, got {text.strip()}", source=_WHERE)
+    return number
+
+
+def _checked(figure: str, value: float) -> dict[str, Any]:
+    """Return the changed attributes of a GPU."""
+    outer, dot, inner = figure.partition(".")
+    return read_table({outer: {inner: value} if dot else value}, _WHERE)
+
+
+def _nearest(figure: str) -> str:
+    peak = figure.rpartition(".")[2]
+    close = [peak_path(peak)] if peak in PEAKS else difflib.get_close_matches(figure, SWEPT, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else "the figures are those of hardware/gpus.toml"

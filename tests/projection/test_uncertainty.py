@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import lognorm, norm
+
+from flopcast.errors import DataError
+from flopcast.projection.factors import Factor
+from flopcast.projection.uncertainty import Simulate, Uncertainty, accuracy_band, propagate
+
+PARTS_US, SIGMAS = np.array([500.0, 300.0, 150.0, 50.0]), np.array([0.1, 0.05, 0.3, 0.2])
+
+
+def factors_of(sigmas: np.ndarray) -> list[Factor]:
+    return [Factor(f"class {number}", "efficiency", float(sigma)) for number, sigma in enumerate(sigmas)]
+
+
+def linear(parts_us: np.ndarray) -> Simulate:
+    """Return the plain sum of the trace: each factor scales its class."""
+    return lambda draws: draws @ parts_us
+
+
+@pytest.fixture(scope="module")
+def of_sum() -> Uncertainty:
+    return propagate(linear(PARTS_US), factors_of(SIGMAS))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_one_factor_has_the_quantiles_of_the_lognormal(level: float) -> None:
+    found = propagate(linear(np.array([100.0])), [Factor("gemm", "efficiency", 0.2)], level=level)
+    low, high = 100 * lognorm(0.2).ppf([(1 - level) / 2, (1 + level) / 2])
+    (row,) = found.tornado.to_dict("records")
+    assert (row["low_us"], row["high_us"]) == pytest.approx((low, high), rel=1e-12)
+    assert (found.lower_us, found.upper_us) == pytest.approx((low, high), rel=0.005)
+    assert (found.nominal_us, row["share"]) == pytest.approx((100, 1), abs=1e-3)
+    assert (found.median_us, found.mean_us) == pytest.approx((100, 100 * np.exp(0.02)), rel=1e-3)
+
+
+def test_a_product_is_lognormal() -> None:
+    found = propagate(lambda draws: 100 * draws.prod(axis=1), factors_of(SIGMAS), samples=4096)
+    exact = 100 * lognorm(np.sqrt(np.sum(SIGMAS**2))).ppf([0.05, 0.5, 0.95])
+    assert (found.lower_us, found.median_us, found.upper_us) == pytest.approx(exact, rel=0.004)
+
+
+def test_a_sum_has_the_mean_and_the_shares_of_its_parts(of_sum: Uncertainty) -> None:
+    variances = PARTS_US**2 * np.exp(SIGMAS**2) * np.expm1(SIGMAS**2)
+    shares = of_sum.tornado.set_index("name")["share"]
+    assert of_sum.nominal_us == 1000
+    assert of_sum.mean_us == pytest.approx(PARTS_US @ np.exp(SIGMAS**2 / 2), rel=1e-3)
+    assert [shares[f"class {i}"] for i in range(4)] == pytest.approx(variances / variances.sum(), abs=0.02)
+    assert shares.sum() == pytest.approx(1, abs=0.01)
+    assert of_sum.interactions == pytest.approx(0, abs=0.01)
+
+
+def test_the_bounds_of_a_sum_agree_with_plain_monte_carlo(of_sum: Uncertainty) -> None:
+    draws = np.exp(np.random.default_rng(1).normal(size=(400_000, 4)) * SIGMAS) @ PARTS_US
+    exact = np.quantile(draws, [0.05, 0.95])
+    assert (of_sum.lower_us, of_sum.upper_us) == pytest.approx(exact, rel=0.01)
+
+
+def test_the_tornado_starts_with_the_largest_swing(of_sum: Uncertainty) -> None:
+    assert of_sum.tornado["name"].tolist() == ["class 0", "class 2", "class 1", "class 3"]
+    reach = norm.ppf(0.95)
+    swings = PARTS_US * (np.exp(reach * SIGMAS) - np.exp(-reach * SIGMAS))
+    assert of_sum.tornado["swing_us"].tolist() == pytest.approx(sorted(swings, reverse=True))
+
+
+def test_a_factor_that_shortens_has_its_low_above_its_high() -> None:
+    row = propagate(lambda draws: 100 / draws[:, 0], [Factor("cpu", "cpu", 0.1)]).tornado.iloc[0]
+    assert row["low_us"] > 100 > row["high_us"]
+    assert row["swing_us"] == row["low_us"] - row["high_us"]
+
+
+def test_a_known_factor_changes_nothing() -> None:
+    found = propagate(linear(np.array([60.0, 40.0])), [Factor("a", "law", 0.1), Factor("b", "law", 0.0)])
+    assert found.tornado.loc[1, ["name", "low_us", "high_us", "share"]].tolist() == ["b", 100, 100, 0]
+
+
+def test_without_factors_the_projection_is_certain() -> None:
+    found = propagate(lambda draws: np.full(len(draws), 7.0), [])
+    assert (found.lower_us, found.nominal_us, found.upper_us, found.band) == (7, 7, 7, "<5 %")
+    assert found.tornado.empty
+    assert (found.interactions, found.convergence) == (0, 0)
+
+
+def test_the_nominal_time_is_inside_where_every_draw_is_worse() -> None:
+    found = propagate(lambda draws: 100 + 50 * np.abs(np.log(draws[:, 0])), [Factor("a", "law", 1.0)])
+    assert found.lower_us == found.nominal_us == 100
+    assert found.median_us > 100
+
+
+def test_what_factors_do_together_is_told_apart() -> None:
+    sigmas = np.array([0.6, 0.6])
+    found = propagate(lambda draws: draws.prod(axis=1), factors_of(sigmas), samples=4096)
+    alone = np.expm1(0.36) / np.expm1(0.72)
+    assert found.tornado["share"].tolist() == pytest.approx([alone, alone], abs=0.02)
+    assert found.interactions == pytest.approx(1 - 2 * alone, abs=0.04)
+
+
+def test_more_samples_converge() -> None:
+    few, many = (propagate(linear(PARTS_US), factors_of(SIGMAS), samples=n) for n in (32, 4096))
+    assert many.convergence < few.convergence / 4
+    assert few.note.startswith("32 scrambled Sobol' samples, seed 0: median and bounds of the two halves differ by at ")
+
+
+@given(seed=st.integers(0, 2**32), batch=st.integers(1, 400), scale=st.floats(1e-3, 1e6))
+def test_results_depend_on_the_seed_alone_and_scale_with_time(seed: int, batch: int, scale: float) -> None:
+    factors = factors_of(SIGMAS)
+    whole = propagate(lambda draws: (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32)
+    cut = propagate(lambda draws: scale * (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32, batch=batch)
+    for name in ("nominal_us", "median_us", "mean_us", "lower_us", "upper_us"):
+        assert getattr(cut, name) == pytest.approx(scale * getattr(whole, name), rel=1e-9)
+    assert cut.tornado["share"].tolist() == pytest.approx(whole.tornado["share"].tolist(), abs=1e-6)
+    assert whole.lower_us <= whole.nominal_us <= whole.upper_us
+    again = propagate(lambda draws: (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32)
+    assert again.tornado.equals(whole.tornado)
+
+
+def test_seeds_differ() -> None:
+    first, second = (propagate(linear(PARTS_US), factors_of(SIGMAS), seed=seed) for seed in (0, 1))
+    assert first.lower_us != second.lower_us
+    assert first.lower_us == pytest.approx(second.lower_us, rel=0.01)
+
+
+def test_no_batch_is_larger_than_asked_for() -> None:
+    sizes: list[int] = []
+
+    def simulate(draws: np.ndarray) -> np.ndarray:
+        sizes.append(len(draws))
+        return draws @ PARTS_US
+
+    propagate(simulate, factors_of(SIGMAS), samples=64, batch=10)
+    assert (max(sizes), sum(sizes)) == (10, 64 + 2 * 4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("relative", "band"),
+    [(0, "<5 %"), (0.05, "5-10 %"), (0.19, "10-20 %"), (0.35, "20-50 %"), (0.7, "50-100 %"), (1, ">100 %")],
+)
+def test_bands(relative: float, band: str) -> None:
+    assert accuracy_band(relative) == band
+
+
+def test_the_band_is_that_of_half_the_interval() -> None:
+    found = propagate(linear(np.array([100.0])), [Factor("a", "law", 0.1)])
+    assert found.half_width == pytest.approx((found.upper_us - found.lower_us) / 200)
+    assert found.band == "10-20 %"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 100}, "must be a power of two from 16 on, got 100"),
+        ({"samples": 8}, "must be a power of two from 16 on, got 8"),
+        ({"level": 1.0}, "must lie between 0 and 1, got 1"),
+        ({"samples": 16}, "16 samples are too few for 4 factors: take at least 20"),
+    ],
+)
+def test_what_a_user_can_get_wrong(options: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        propagate(linear(PARTS_US), factors_of(SIGMAS), **options)
+
+
+def test_factors_have_names_of_their_own() -> None:
+    with pytest.raises(ValueError, match="share a name: a, a"):
+        propagate(linear(np.ones(2)), [Factor("a", "law", 0.1)] * 2)
+
+
+@pytest.mark.parametrize("times", [np.zeros(32), np.full(32, np.nan), np.ones(31)])
+def test_a_simulation_must_return_times(times: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="one positive finite time for each of 67 rows"):
+        propagate(lambda draws: times[: len(draws)], [Factor("a", "law", 0.1)], samples=64)
