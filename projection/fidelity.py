@@ -1,0 +1,303 @@
+"""Which profiler to believe: every profiler slows what it watches, and each in its own way.
+
+The times of one workload under several profilers, or settings of one, are held against the time it takes when nobody
+watches. Kernels and the gaps between them add up to the end-to-end time of the trace, first start to last end on the
+GPU; that of the profiler to believe is nearest to the unprofiled time. The sum of the kernels alone cannot decide: a
+profiler that runs kernels one by one (to read counters) may leave each of them unharmed and still stretch the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from .kernel_matching import Matching, match_kernels
+from .trace_times import Profiled, TraceTimes, kernel_us, kernels_of, trace_times
+
+FloatArray = NDArray[np.float64]
+
+_LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
+_UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note
+_KERNELS = {
+    "label": "str", "kernel": "str", "count": "int64", "time_us": "float64", "ratio": "float64", "spread": "float64",
+}  # fmt: skip
+
+
+class Basis(StrEnum):
+    """What the choice of a profiler rests on."""
+
+    UNPROFILED = "nearest to the unprofiled time"
+    SHORTEST = "shortest kernels"
+
+
+@dataclass(frozen=True)
+class KernelAgreement:
+    """The kernels of a trace that all traces have, against those of the trace that is believed.
+
+    Attributes
+    ----------
+    matched : int
+        Number of kernels.
+    matched_us : float
+        Sum of their durations in this trace.
+    matched_share : float
+        Their share of the time of all its kernels, 0 to 1.
+    ratio, ratio_spread : float or None
+        Median of duration / duration in the trace that is believed, and its median absolute deviation; None where no
+        matched kernel has a duration in every trace.
+    """
+
+    matched: int
+    matched_us: float
+    matched_share: float
+    ratio: float | None
+    ratio_spread: float | None
+
+
+@dataclass(frozen=True)
+class TraceFidelity:
+    """What is said of one trace.
+
+    Attributes
+    ----------
+    times : TraceTimes
+        Its kernels, gaps, and time end to end.
+    overhead, cpu_overhead : float or None
+        How much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None
+        where either time is unknown.
+    agreement : KernelAgreement or None
+        Its kernels against those of the trace that is believed; None for a trace alone.
+    """
+
+    times: TraceTimes
+    overhead: float | None
+    cpu_overhead: float | None
+    agreement: KernelAgreement | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types, the times side by side with the rest."""
+        return {
+            **asdict(self.times),
+            "end_to_end_per_step_us": self.times.end_to_end_per_step_us,
+            "overhead": self.overhead,
+            "cpu_overhead": self.cpu_overhead,
+            "agreement": None if self.agreement is None else asdict(self.agreement),
+        }
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """What several profilers say of one workload.
+
+    Attributes
+    ----------
+    unprofiled_us : float or None
+        End-to-end time of a step that nobody watched, where it is known.
+    traces : tuple of TraceFidelity
+        In the order given.
+    believed : int
+        Place among them of the trace to believe.
+    basis : Basis
+        What that rests on.
+    kernels : DataFrame
+        `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
+        `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
+        alone.
+    notes : tuple of str
+        What limits the comparison.
+    """
+
+    unprofiled_us: float | None
+    traces: tuple[TraceFidelity, ...]
+    believed: int
+    basis: Basis
+    kernels: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def best(self) -> str:
+        """Label of the trace to believe."""
+        return self.traces[self.believed].times.label
+
+    @property
+    def statement(self) -> str:
+        """The outcome in a sentence, no stronger than what it rests on."""
+        trace = self.traces[self.believed]
+        if trace.overhead is None:
+            assert trace.agreement is not None
+            return (
+                f"{self.best} has the shortest kernels ({trace.agreement.matched_us:.1f} us for the "
+                f"{trace.agreement.matched} that all traces have): a weaker sign than agreement with the unprofiled "
+                "time, which was not given"
+            )
+        lead = f"{self.best} agrees best" if len(self.traces) > 1 else self.best
+        step_us = trace.times.end_to_end_per_step_us
+        return f"{lead}: {step_us:.1f} us per step, {self.unprofiled_us:.1f} us unprofiled ({trace.overhead:+.1f} %)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        return {
+            "unprofiled_us": self.unprofiled_us,
+            "traces": [trace.to_dict() for trace in self.traces],
+            "best": self.best,
+            "basis": str(self.basis),
+            "statement": self.statement,
+            "kernels": self.kernels.astype(object).where(self.kernels.notna(), None).to_dict("records"),
+            "notes": list(self.notes),
+        }
+
+
+def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> Fidelity:
+    """Return how far traces of one workload agree with each other and with its unprofiled time.
+
+    Parameters
+    ----------
+    traces : sequence of Profiled
+        At least two, or one with an unprofiled time.
+    unprofiled_us : float, optional
+        End-to-end time of a step without any profiler, in microseconds. The trace to believe is the one whose
+        end-to-end time per step is nearest. Without it, the one whose matched kernels are shortest in all, which is a
+        weaker statement.
+
+    Returns
+    -------
+    Fidelity
+
+    Raises
+    ------
+    DataError
+        Nothing to compare, equal labels, different GPUs, an impossible unprofiled time or number of steps, an unknown
+        number of steps where it matters, a trace without kernels or times, or traces with no kernels in common.
+    """
+    _check(traces, unprofiled_us)
+    found = [_against(trace_times(trace), unprofiled_us) for trace in traces]
+    if len(traces) == 1:
+        nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
+        return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, ())
+    labels = [trace.label for trace in traces]
+    kernels = [kernels_of(trace.counted()) for trace in traces]
+    matching = match_kernels(kernels)
+    shares = matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
+    if shares.max() < _LEAST:
+        raise DataError(_nothing_in_common(len(matching.names), labels))
+    believed = _shortest(matching) if unprofiled_us is None else _nearest(found)
+    ratios = _ratios(matching, believed)
+    return Fidelity(
+        unprofiled_us=unprofiled_us,
+        traces=tuple(
+            TraceFidelity(one.times, one.overhead, one.cpu_overhead, _agreement(matching, ratios, shares, place))
+            for place, one in enumerate(found)
+        ),
+        believed=believed,
+        basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
+        kernels=_by_kernel(matching, ratios, labels, believed),
+        notes=tuple(_notes(matching, found)),
+    )
+
+
+def _check(traces: Sequence[Profiled], unprofiled_us: float | None) -> None:
+    labels = [trace.label for trace in traces]
+    if not labels or (len(labels) == 1 and unprofiled_us is None):
+        raise DataError("nothing to compare: give a second trace of the workload, or its unprofiled time")
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise DataError(f"{len(twice)} traces are called {twice[0]}: give each a label of its own")
+    if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
+        raise DataError(f"the unprofiled time must be positive, got {unprofiled_us:g} us: give that of one step")
+    devices = {
+        trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""})) for trace in traces
+    }
+    known = {label: device for label, device in devices.items() if device}
+    if len(set(known.values())) > 1:
+        told = "; ".join(f"{label} on {device}" for label, device in known.items())
+        raise DataError(f"profilers can be compared on one GPU only, got {told}: give traces of one GPU")
+
+
+def _against(times: TraceTimes, unprofiled_us: float | None) -> TraceFidelity:
+    """Return the times with their overheads."""
+    if unprofiled_us is None:
+        return TraceFidelity(times, None, None)
+    if times.end_to_end_per_step_us is None:
+        raise DataError("this trace records no steps: say how many it holds", source=times.label)
+    cpu = None if times.cpu_step_us is None else _excess(times.cpu_step_us, unprofiled_us)
+    return TraceFidelity(times, _excess(times.end_to_end_per_step_us, unprofiled_us), cpu)
+
+
+def _excess(time_us: float, unprofiled_us: float) -> float:
+    return (time_us / unprofiled_us - 1) * 100
+
+
+def _nothing_in_common(matched: int, labels: Sequence[str]) -> str:
+    names = f"{', '.join(labels[:-1])} and {labels[-1]}"
+    few = f"the kernels common to {names} take under {_LEAST:.0%} of the time"
+    return (
+        f"{few if matched else f'no kernel is common to {names}'}: not the same workload, or a profiler shortened the "
+        "names; give traces of one workload with full kernel names"
+    )
+
+
+def _shortest(matching: Matching) -> int:
+    return int(np.argmin(matching.durations_ns.sum(axis=0)))
+
+
+def _nearest(found: Sequence[TraceFidelity]) -> int:
+    """Return which trace's end-to-end time is nearest to the unprofiled time, the first of equals."""
+    return int(np.argmin([abs(trace.overhead) for trace in found if trace.overhead is not None]))
+
+
+def _ratios(matching: Matching, believed: int) -> FloatArray:
+    """Return duration / duration in the believed trace, shape (n_matched, n_traces); NaN where any duration is zero."""
+    durations = matching.durations_ns.astype(np.float64)
+    durations[(durations <= 0).any(axis=1)] = np.nan
+    return durations / durations[:, [believed]]
+
+
+def _agreement(matching: Matching, ratios: FloatArray, shares: FloatArray, place: int) -> KernelAgreement:
+    known = ratios[~np.isnan(ratios[:, place]), place]
+    median = float(np.median(known)) if len(known) else None
+    return KernelAgreement(
+        matched=len(matching.names),
+        matched_us=float(matching.durations_ns[:, place].sum()) / 1e3,
+        matched_share=float(shares[place]),
+        ratio=median,
+        ratio_spread=None if median is None else float(np.median(np.abs(known - median))),
+    )
+
+
+def _by_kernel(matching: Matching, ratios: FloatArray, labels: Sequence[str], believed: int) -> pd.DataFrame:
+    """Return the matched kernels of each trace by name, the longest in the believed trace first."""
+    codes, names = pd.factorize(matching.names)
+    times_ns = [np.bincount(codes, weights=matching.durations_ns[:, place]) for place in range(len(labels))]
+    parts = []
+    for place, label in enumerate(labels):
+        ratio = pd.Series(ratios[:, place])
+        median = ratio.groupby(codes).median().to_numpy()
+        spread = (ratio - median[codes]).abs().groupby(codes).median().to_numpy()
+        columns = (label, names, np.bincount(codes), times_ns[place] / 1e3, median, spread)
+        parts.append(pd.DataFrame(dict(zip(_KERNELS, columns, strict=True))))
+    table = pd.concat(parts, ignore_index=True)
+    order = np.argsort(np.tile(-times_ns[believed], len(labels)), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[str]:
+    notes = []
+    if not matching.by_queue:
+        notes.append("the traces have different numbers of queues: kernels were matched by their order on the GPU")
+    if matching.cut:
+        notes.append("a trace has the names of functions only: kernels were matched without their template arguments")
+    if matching.uneven_share > _UNEVEN:
+        notes.append(
+            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally often in all traces: "
+            "their order may be shifted; give the same steps of each"
+        )
+    if len({trace.times.gpus for trace in found}) > 1:
+        notes.append("the traces have different numbers of GPUs: give the same ranks of each")
+    return notes

@@ -1,0 +1,162 @@
+"""Where the time of a trace goes: computation, communication, copies, and the gaps between them.
+
+Activities overlap, and a moment counts once: for computation if anything computes; else for exposed communication if
+anything communicates; else for exposed copies if anything copies; else as idle. With U the length of a union of
+intervals, that is
+
+    computation = U(compute)                       exposed communication = U(compute, communication) - U(compute)
+    busy = U(all)                                  exposed copies = U(all) - U(compute, communication)
+    idle = total - busy                            total = last end - first start
+
+which is how TraceLens defines its table ``gpu_timeline.csv`` (github.com/AMD-AGI/TraceLens). TraceLens looks at linked
+activities only and counts fills (memset) as computation; `linked_only` and `fills` say so here. Holistic Trace Analysis
+counts fills as memory operations, as this module does unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..features.codes import codes_of
+from ..features.dispatches.classes import COMPUTE, KERNEL_CLASS, classify
+from ..features.dispatches.table import MEMSET
+from ..features.dispatches.timeline import QUEUE, IntArray
+
+COMMUNICATION, COPY = "communication", "copy"
+CATEGORIES = (COMPUTE, COMMUNICATION, COPY)
+
+DEVICE = ("device", "rank", "gpu")
+"""Columns that make a GPU; processes may share it."""
+STEP = (*DEVICE, "step")
+"""Columns that make the part of a step that one GPU has."""
+STREAM = QUEUE
+"""Columns that make a stream or queue."""
+
+MEASURES = (
+    "computation_us", "exposed_communication_us", "exposed_copy_us", "busy_us", "idle_us", "total_us",
+    "communication_us", "copy_us", "overlapped_communication_us",
+)  # fmt: skip
+"""Columns of a split, in order."""
+
+
+def categories(activities: pd.DataFrame, *, fills: Literal["copy", "compute"] = "copy") -> pd.Series:
+    """Return what each activity is to the time split.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Dispatch table; classified here where it has no `kernel_class` yet.
+    fills : {"copy", "compute"}, default="copy"
+        What activities of kind memset count as.
+
+    Returns
+    -------
+    Series of str, index as in the table
+        "communication" for collectives and other exchange between GPUs, "copy" for copies and fills by the runtime
+        (by a copy engine or by one of the runtime's kernels), "compute" for everything else.
+    """
+    classes = activities if KERNEL_CLASS in activities else classify(activities)
+    kernel_class = classes[KERNEL_CLASS]
+    found = kernel_class.where(kernel_class.isin([COMMUNICATION, COPY]), COMPUTE)
+    if fills == COMPUTE:
+        found = found.mask(activities["kind"] == MEMSET, COMPUTE)
+    return found.rename("category")
+
+
+def time_split(
+    activities: pd.DataFrame,
+    by: Sequence[str] = (),
+    *,
+    linked_only: bool = False,
+    fills: Literal["copy", "compute"] = "copy",
+) -> pd.DataFrame:
+    """Return where the time goes, for the whole trace or for each part of it.
+
+    Each part is looked at alone: what a stream's row calls exposed may be hidden by another stream, and several GPUs
+    looked at together hide each other's communication. `by=DEVICE` gives a row per GPU.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Dispatch table, with or without its classes.
+    by : sequence of str, default=()
+        Columns that make a part: `DEVICE`, `STEP`, `STREAM` or any others; missing values equal each other, so that
+        what was launched outside all steps is a part too. () stands for the whole trace.
+    linked_only : bool, default=False
+        Whether activities whose launch is not in the file (they may have been launched before the trace began) are
+        left out.
+    fills : {"copy", "compute"}, default="copy"
+        As for `categories`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `by`, then `MEASURES` in microseconds; one row per part, sorted, none where there is no activity.
+        `total_us` is the time from the first start to the last end of the part; `communication_us` and `copy_us` are
+        how long anything communicated or copied, hidden or not; `overlapped_communication_us` is the communication
+        during computation. Computation and both exposed times add up to busy, busy and idle to total. Negative
+        durations, and those that end beyond 63 bits, count as none.
+
+    Raises
+    ------
+    DataError
+        `linked_only` is asked of a trace that has the launch of no activity.
+    """
+    rows = _linked(activities) if linked_only else activities
+    if rows.empty:
+        return pd.DataFrame({name: pd.Series(dtype=float) for name in (*by, *MEASURES)})
+    codes = codes_of(rows[name] for name in by) if by else np.zeros(len(rows), dtype=np.int64)
+    starts = rows["start_ns"].to_numpy(dtype=np.int64)
+    order = np.lexsort((starts, codes))
+    firsts = order[np.r_[True, np.diff(codes[order]) > 0]]
+    parts = rows.iloc[firsts][list(by)].reset_index(drop=True)
+    parts = parts.astype({name: "str" for name in by if isinstance(rows[name].dtype, pd.CategoricalDtype)})
+    split = pd.concat([parts, _measures(rows, categories(rows, fills=fills), codes, order)], axis=1)
+    return split.sort_values(list(by), kind="stable", ignore_index=True) if by else split
+
+
+def _linked(activities: pd.DataFrame) -> pd.DataFrame:
+    linked = activities["linked"].to_numpy(dtype=bool)
+    if len(linked) and not linked.any():
+        raise DataError("no activity of the trace has its launch in the file: split the time of all activities")
+    return activities[linked]
+
+
+def _measures(rows: pd.DataFrame, category: pd.Series, codes: IntArray, order: IntArray) -> pd.DataFrame:
+    """Return the measures of each part, in the order of its code; `order` sorts the rows by part and start."""
+    part = codes[order]
+    starts = rows["start_ns"].to_numpy(dtype=np.int64)[order]
+    durations = np.maximum(rows["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
+    ends = np.maximum(starts + durations, starts)  # a sum beyond 63 bits wraps around to a negative number
+    compute, communication, copy = (category.eq(name).to_numpy(dtype=bool)[order] for name in CATEGORIES)
+    computation = _union_ns(starts, ends, part, compute)
+    communicating = _union_ns(starts, ends, part, compute | communication)
+    busy = _union_ns(starts, ends, part, compute | communication | copy)
+    exposed = communicating - computation
+    whole = _union_ns(starts, ends, part, communication)
+    firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
+    total = np.maximum.reduceat(ends, firsts) - starts[firsts]
+    copying = _union_ns(starts, ends, part, copy)
+    values = (
+        computation, exposed, busy - communicating, busy, total - busy, total, whole, copying, whole - exposed,
+    )  # fmt: skip
+    return pd.DataFrame({name: value / 1e3 for name, value in zip(MEASURES, values, strict=True)})
+
+
+def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: NDArray[np.bool_]) -> IntArray:
+    """Return the length of the union of the chosen intervals of each part; rows are sorted by part, then by start.
+
+    The others stay as intervals without length, which cover nothing of what starts later.
+    """
+    till = np.where(chosen, ends, starts)
+    covered = pd.Series(till).groupby(part).cummax().to_numpy(dtype=np.int64)
+    firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
+    before = np.r_[starts[0], covered[:-1]]
+    before[firsts] = starts[firsts]
+    return np.add.reduceat(np.maximum(till - np.maximum(starts, before), 0), firsts)

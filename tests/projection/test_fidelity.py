@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flopcast.errors import DataError
+from flopcast.features.dispatches.table import dispatch_table
+from flopcast.features.readers import TraceFailure, read_traces
+from flopcast.projection.fidelity import Basis, Fidelity, fidelity
+from flopcast.projection.trace_times import Profiled
+
+US = 1000
+
+
+def profiled(label: str, *launches: tuple[str, int, int], step_count: int | None = 1, **columns: Any) -> Profiled:
+    """Return a trace of kernels of (name, start, duration), times in us."""
+    names, starts, durations = zip(*launches, strict=True)
+    times = {"start_ns": [start * US for start in starts], "duration_ns": [duration * US for duration in durations]}
+    table = dispatch_table({"kind": "kernel", "name": list(names), **times, **columns})
+    return Profiled(label, table, step_count=step_count)
+
+
+LIGHT = profiled("light", ("gemm", 0, 40), ("norm", 50, 10), ("gemm", 70, 40))
+"""110 us, of which 20 are gaps."""
+SERIAL = profiled("serial", ("gemm", 0, 36), ("norm", 100, 9), ("gemm", 200, 38))
+"""Shorter kernels, but 238 us."""
+
+
+def test_the_trace_nearest_to_the_unprofiled_time_is_believed() -> None:
+    found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
+    assert (found.best, found.basis) == ("light", Basis.UNPROFILED)
+    assert [trace.overhead for trace in found.traces] == pytest.approx([138, 10])
+    assert found.statement == "light agrees best: 110.0 us per step, 100.0 us unprofiled (+10.0 %)"
+
+
+def test_too_short_is_no_better_than_too_long() -> None:
+    found = fidelity([SERIAL, LIGHT], unprofiled_us=230)
+    assert found.best == "serial"
+    assert found.traces[1].overhead == pytest.approx(-52.17, abs=0.01)
+
+
+def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() -> None:
+    found = fidelity([LIGHT, SERIAL])
+    assert (found.best, found.basis, found.traces[0].overhead) == ("serial", Basis.SHORTEST, None)
+    assert found.statement == (
+        "serial has the shortest kernels (83.0 us for the 3 that all traces have): "
+        "a weaker sign than agreement with the unprofiled time, which was not given"
+    )
+
+
+def test_kernels_are_held_against_those_of_the_believed_trace() -> None:
+    """gemm 36/40 and 38/40, norm 9/10: the median is 0.9, the deviations are 0, 0.05 and 0."""
+    found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
+    serial, light = (trace.agreement for trace in found.traces)
+    assert serial is not None
+    assert (serial.matched, serial.matched_us, serial.matched_share) == (3, 83, 1)
+    assert (serial.ratio, serial.ratio_spread) == pytest.approx((0.9, 0))
+    assert light is not None
+    assert (light.ratio, light.ratio_spread) == (1, 0)
+    expected = [
+        ["serial", "gemm", 2, 74.0],
+        ["light", "gemm", 2, 80.0],
+        ["serial", "norm", 1, 9.0],
+        ["light", "norm", 1, 10.0],
+    ]
+    assert found.kernels[["label", "kernel", "count", "time_us"]].to_numpy().tolist() == expected
+    assert found.kernels["ratio"].tolist() == pytest.approx([0.925, 1, 0.9, 1])
+    assert found.kernels["spread"].tolist() == pytest.approx([0.025, 0, 0, 0])
+
+
+def test_overhead_is_told_per_step_and_as_the_cpu_saw_it() -> None:
+    steps = pd.DataFrame({"step": [1, 2], "start_ns": [0, 60 * US], "duration_ns": [66 * US, 66 * US]})
+    rows = profiled("t", ("gemm", 0, 40), ("gemm", 70, 40), step=[1, 2]).activities
+    [trace] = fidelity([Profiled("t", rows, steps)], unprofiled_us=50).traces
+    assert (trace.overhead, trace.cpu_overhead) == pytest.approx((10, 32))
+    assert trace.agreement is None
+
+
+def test_one_trace_alone_is_held_against_the_unprofiled_time() -> None:
+    found = fidelity([LIGHT], unprofiled_us=100)
+    assert found.statement == "light: 110.0 us per step, 100.0 us unprofiled (+10.0 %)"
+    assert found.kernels.empty
+    assert found.to_dict()["kernels"] == []
+
+
+def test_kernels_without_a_duration_have_no_ratio() -> None:
+    lost = profiled("lost", ("gemm", 0, 0), ("norm", 50, 10), ("gemm", 70, 40))
+    found = fidelity([LIGHT, lost], unprofiled_us=100)
+    agreement = found.traces[1].agreement
+    assert agreement is not None
+    assert (agreement.matched, agreement.ratio) == (3, 1)
+    nothing = fidelity([profiled("a", ("f", 0, 1), ("g", 1, 0)), profiled("b", ("f", 0, 0), ("g", 1, 1))], 1)
+    assert [trace.agreement and trace.agreement.ratio for trace in nothing.traces] == [None, None]
+    assert {row["ratio"] for row in nothing.to_dict()["kernels"]} == {None}
+
+
+def test_what_limits_the_comparison_is_noted() -> None:
+    assert fidelity([LIGHT, SERIAL]).notes == ()
+    two = profiled(
+        "two", ("ns::gemm<1>()", 0, 40), ("norm", 5, 10), ("ns::gemm<2>()", 50, 40), stream=[1, 2, 1], gpu=[0, 1, 0]
+    )
+    once = profiled("once", ("gemm", 0, 40), ("norm", 50, 10))
+    notes = fidelity([once, two]).notes
+    assert [note.partition(":")[0] for note in notes] == [
+        "the traces have different numbers of queues",
+        "a trace has the names of functions only",
+        "kernels with 100% of the kernel time do not occur equally often in all traces",
+        "the traces have different numbers of GPUs",
+    ]  # fmt: skip
+
+
+def test_everything_is_json() -> None:
+    found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
+    text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (text["best"], text["basis"]) == ("light", "nearest to the unprofiled time")
+    assert text["traces"][1]["end_to_end_per_step_us"] == 110
+    assert text["traces"][0]["agreement"]["ratio"] == pytest.approx(0.9)
+    assert text["kernels"][0]["kernel"] == "gemm"
+
+
+FILLS = [("fill", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("traces", "unprofiled_us", "message"),
+    [
+        ([], 1.0, "nothing to compare: give a second trace"),
+        ([LIGHT], None, "nothing to compare: give a second trace"),
+        ([LIGHT, LIGHT, SERIAL], None, "2 traces are called light: give each a label"),
+        ([LIGHT, SERIAL], 0.0, "the unprofiled time must be positive, got 0 us"),
+        ([LIGHT, SERIAL], -3.0, "the unprofiled time must be positive, got -3 us"),
+        ([LIGHT], float("nan"), "the unprofiled time must be positive, got nan us"),
+        ([LIGHT], float("inf"), "the unprofiled time must be positive, got inf us"),
+        ([profiled("a", ("f", 0, 1)), profiled("b", ("g", 0, 1))], None, "no kernel is common to a and b: not the"),
+        (
+            [profiled("a", ("f", 9, 200), *FILLS), profiled("b", ("g", 9, 200), *FILLS)],
+            None,
+            "the kernels common to a and b take under 1% of the time: not the same workload",
+        ),
+        ([profiled("a", ("f", 0, 1), step_count=None)], 1.0, "a: this trace records no steps: say how many it holds"),
+        (
+            [profiled("a", ("f", 0, 1), device="MI300X"), profiled("b", ("f", 0, 1), device="MI355X"), LIGHT],
+            None,
+            "one GPU only, got a on MI300X; b on MI355X: give traces of one GPU",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused(traces: list[Profiled], unprofiled_us: float | None, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        fidelity(traces, unprofiled_us)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=20), st.integers(2, 9))
+def test_a_trace_slowed_by_a_factor_shows_that_factor(durations: list[int], factor: int) -> None:
+    starts = [600 * place for place in range(len(durations))]
+    launches = [
+        (f"k{place % 3}", start, duration)
+        for place, (start, duration) in enumerate(zip(starts, durations, strict=True))
+    ]
+    plain = profiled("plain", *launches)
+    slow = profiled("slow", *((name, factor * start, factor * duration) for name, start, duration in launches))
+    alone = starts[-1] + durations[-1]
+    for traces in ([plain, slow], [slow, plain]):
+        found = fidelity(traces, alone)
+        by_label = {trace.times.label: trace for trace in found.traces}
+        assert found.best == "plain"
+        assert by_label["slow"].overhead == pytest.approx((factor - 1) * 100)
+        assert by_label["slow"].agreement is not None
+        assert by_label["slow"].agreement.ratio == factor
+        assert by_label["plain"].overhead == 0
+
+
+def of_files(data: Path, *names: str, step_count: int | None = None) -> list[Profiled]:
+    read = [trace for name in names for trace in read_traces([data / "profiles" / name])]
+    assert not any(isinstance(trace, TraceFailure) for _, trace in read)
+    return [Profiled.of(label, trace, step_count) for label, trace in read if not isinstance(trace, TraceFailure)]
+
+
+def agreements(found: Fidelity) -> list[tuple[int, float, float | None]]:
+    return [
+        (trace.agreement.matched, trace.agreement.matched_share, trace.agreement.ratio)
+        for trace in found.traces
+        if trace.agreement is not None
+    ]
+
+
+def test_two_runs_of_one_program_under_rocprof_with_and_without_template_arguments(shared_data: Path) -> None:
+    """A thousand equal stencils take 1.4 % longer in the run whose names were cut."""
+    folder = "rocprof_v1v2/finite-difference"
+    traces = of_files(shared_data, f"{folder}/results.csv", f"{folder}/kernel1_results.db", step_count=1000)
+    found = fidelity(traces, unprofiled_us=2640)
+    assert found.best == "results.csv"
+    assert [trace.overhead for trace in found.traces] == pytest.approx([0.342, 1.486], abs=0.001)
+    assert agreements(found) == [(1004, 1.0, 1.0), (1004, 1.0, pytest.approx(1.01442, abs=1e-5))]
+    assert found.kernels["kernel"].tolist()[:2] == ["laplacian_kernel"] * 2
+    assert found.notes == (
+        "a trace has the names of functions only: kernels were matched without their template arguments",
+    )
+
+
+def test_counting_other_counters_leaves_the_kernels_of_one_program_as_they_are(shared_data: Path) -> None:
+    folder = "rocprofv3/csv_real_rdna35"
+    names = (f"{folder}/decode_fetch_counter_collection.csv", f"{folder}/decode_stall_counter_collection.csv")
+    found = fidelity(of_files(shared_data, *names))
+    assert found.basis is Basis.SHORTEST
+    assert [(matched, share) for matched, share, _ in agreements(found)] == [(34, 1.0), (34, 1.0)]
+    assert agreements(found)[0][2] == pytest.approx(1, abs=0.01)
+
+
+def test_steps_of_a_real_trace(shared_data: Path) -> None:
+    [trace] = fidelity(of_files(shared_data, "kineto/other/mi300_resnet_act_checkpoint.json.gz"), 16_000).traces
+    assert (trace.times.steps, trace.times.kernels) == (3, 2238)
+    assert trace.times.end_to_end_us == pytest.approx(56517.603, abs=1e-3)
+    assert (trace.overhead, trace.cpu_overhead) == pytest.approx((17.745, -0.307), abs=1e-3)
