@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ..models.scaling.improved import LearnedScaleModel
 from .device_sizes import COLUMNS, family_cells, legend, title, verdict_lines
 from .figures import BASELINE, GRID, NEUTRAL, OTHERS, SELECTED
 from .html import Page
+from .parts import listed, table
 from .scaling import description, remarks, summary_figures
 
 COLUMNS_OF_PANELS: Final = 3
@@ -47,7 +48,7 @@ def predictions_html(result: SizePredictions) -> str:
     page.section("laws", "Laws", "Errors of the laws", _summary(result))
     page.section("benchmarks", "Benchmarks", "Benchmark by benchmark", *_benchmarks(result))
     if found := remarks(result):
-        page.section("remarks", "Remarks", "Remarks", _listed(found))
+        page.section("remarks", "Remarks", "Remarks", listed(found))
     return page.document("Performance over size · flopcast")
 
 
@@ -60,7 +61,7 @@ def devices_html(result: DeviceScaling) -> str:
         "families",
         "Families",
         "How each kernel family scales",
-        _table(COLUMNS, rows),
+        table(COLUMNS, rows),
         f'<p class="small">{escape(legend())}</p>',
         page.figure(family_figure(result), "Exponent of every problem, and the median of its family with its interval"),
     )
@@ -71,8 +72,8 @@ def devices_html(result: DeviceScaling) -> str:
         page.figure(problem_figure(result.measured), "Performance against that on the smallest device"),
     )
     lines = [line for verdict in result.verdicts for line in verdict_lines(verdict)]
-    page.section("linear", "Linear scaling", "Is time inversely proportional to size?", _listed(lines))
-    page.section("remarks", "Remarks", "What these data cannot show, and remarks", _listed(result.notes))
+    page.section("linear", "Linear scaling", "Is time inversely proportional to size?", listed(lines))
+    page.section("remarks", "Remarks", "What these data cannot show, and remarks", listed(result.notes))
     return page.document("Performance over size, measured · flopcast")
 
 
@@ -227,7 +228,7 @@ def _summary(result: SizePredictions) -> str:
         return "<p>No target was measured, so there are no errors to show.</p>"
     heads = ("scenario", "law", "at", "benchmarks", "average %", "max %", "in interval")
     rows = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in found]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _benchmarks(result: SizePredictions) -> Iterator[str]:
@@ -235,8 +236,8 @@ def _benchmarks(result: SizePredictions) -> Iterator[str]:
     heads = ("law", "at", "predicted", "lower", "upper", "measured", "error %")
     for one in result.benchmarks:
         rows = [_row(one, law, target) for law in one.laws for target in result.targets]
-        yield f"<h3>{escape(one.series.name)}</h3>{_listed(description(one))}"
-        yield f"<details><summary>Predictions</summary>{_table(heads, rows)}</details>"
+        yield f"<h3>{escape(one.series.name)}</h3>{listed(description(one))}"
+        yield f"<details><summary>Predictions</summary>{table(heads, rows)}</details>"
 
 
 def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[str, ...]:
@@ -251,25 +252,6 @@ def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[s
 def _heading(page: Page, heading: str, lead: str) -> None:
     page.links.append('<a href="#top">Overview</a>')
     page.body.append(f'<header id="top"><h1>{escape(heading)}</h1><p class="lead">{escape(lead)}</p></header>')
-
-
-def _listed(lines: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table that scrolls sideways by itself; columns of words are set to the left."""
-    words = [all(row[i][:1].isalpha() or not row[i] for row in rows) for i in range(len(heads))]
-    head = "".join(f'<th scope="col"{_left(left)}>{escape(one)}</th>' for one, left in zip(heads, words, strict=True))
-    lines = "".join(
-        f"<tr>{''.join(f'<td{_left(left)}>{escape(one)}</td>' for one, left in zip(row, words, strict=True))}</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
-
-
-def _left(left: bool) -> str:
-    return ' class="text"' if left else ""
 
 
 def _styled(figure: go.Figure, height: int) -> go.Figure:

@@ -29,6 +29,7 @@ DATA = {
     "features/dispatches/patterns.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
+    "projection/communication/links.toml",
 }
 
 

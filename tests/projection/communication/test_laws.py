@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.readers import read_traces
+from flopcast.hardware import all_gpus, find
+from flopcast.projection.communication import (
+    LAWS,
+    Link,
+    Network,
+    Protocol,
+    communication_factors,
+    law_errors,
+    link_bandwidth_gbs,
+    measured_links,
+)
+
+MI300X, MI355X, H100, A100 = (find(name) for name in ("MI300X", "MI355X", "H100 SXM5", "A100 80GB SXM4"))
+Make = Callable[..., pd.DataFrame]
+
+
+def _link(gpu: str, base_us: float, efficiency: float) -> Link:
+    return Link((gpu,), "all_reduce", "ring", (Protocol(0.0, base_us, 1.0, efficiency),), ranks=(2, 8))
+
+
+HOST_LINK, TARGET_LINK = _link("A100 80GB SXM4", 16.0, 0.5), _link("H100 SXM5", 4.0, 0.8)
+BOTH = [HOST_LINK, TARGET_LINK]
+
+
+def _only(result: pd.DataFrame) -> pd.Series:
+    assert len(result) == 1
+    return result.iloc[0]
+
+
+def test_the_contract_of_a_law(activities: Make) -> None:
+    table = activities(("allreduce", 1 << 20, 8, 100), ("broadcast", None, 8, 100), ("", None, None, 100))
+    result = communication_factors(table, A100, H100)
+    assert list(result) == ["factor", "law", "why", "bound", "sigma"]
+    assert result.index.equals(table.index)
+    assert result["factor"].gt(0).all()
+    assert result["law"].tolist() == ["alpha-beta", "bandwidth", "bandwidth"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_no_collectives_no_rows(law: str, activities: Make) -> None:
+    result = communication_factors(activities(), A100, H100, law)
+    assert result.empty
+    assert list(result) == ["factor", "law", "why", "bound", "sigma"]
+
+
+def test_the_bandwidth_law_by_hand(activities: Make) -> None:
+    table = activities(("allreduce", 1 << 20, 8, 100), ("allreduce", None, 2, 100), ("send", 8, 2, 100))
+    result = communication_factors(table, MI300X, H100, "bandwidth")
+    assert result["factor"].tolist() == pytest.approx([448 / 450, 64 / 450, 64 / 450])
+    assert set(result["law"]) == {"bandwidth"}
+    assert set(result["why"]) == {""}
+    assert set(result["bound"]) == {"link"}
+    assert set(result["sigma"]) == {law_errors().bandwidth}
+
+
+def test_the_models_ratio_by_hand(activities: Make) -> None:
+    """2 ranks, 3 MB: 16 + 2 + 3e6/(150e3) = 38 us on the host, 4 + 2 + 3e6/(360e3) = 14.33 us on the target."""
+    row = _only(communication_factors(activities(("allreduce", 3_000_000, 2, 9)), A100, H100, links=BOTH))
+    assert row["factor"] == pytest.approx((6 + 3e3 / 360) / 38)
+    assert (row["law"], row["why"], row["bound"]) == ("alpha-beta", "", "link")
+    assert row["sigma"] == law_errors().alpha_beta
+
+
+def test_small_messages_change_as_latencies_large_ones_as_bandwidths(activities: Make) -> None:
+    table = activities(("allreduce", 0, 2, 9), ("allreduce", 10**14, 2, 9))
+    result = communication_factors(table, A100, H100, links=BOTH)
+    assert result["factor"].tolist() == pytest.approx([6 / 18, 300 * 0.5 / (450 * 0.8)])
+    assert result["bound"].tolist() == ["latency", "link"]
+
+
+@pytest.mark.parametrize(("links", "used"), [([HOST_LINK], HOST_LINK), ([TARGET_LINK], TARGET_LINK)])
+def test_the_measured_side_speaks_for_the_other(links: list[Link], used: Link, activities: Make) -> None:
+    table = activities(("allreduce", 0, 2, 9), ("allreduce", 3_000_000, 2, 9), ("allreduce", 10**14, 2, 9))
+    result = communication_factors(table, A100, H100, links=links)
+    sent = 3e6 / used.protocols[0].efficiency / 1e3
+    latency = used.protocols[0].base_us + 2
+    middle = (latency + sent / 450) / (latency + sent / 300)
+    assert result["factor"].tolist() == pytest.approx([1.0, middle, 300 / 450])
+    assert set(result["law"]) == {"alpha-beta"}
+    unmeasured = ({"A100 80GB SXM4", "H100 SXM5"} - {used.gpus[0]}).pop()
+    why = f"links of {unmeasured} not measured: latency of {used.gpus[0]}, bandwidth by the published figures"
+    assert set(result["why"]) == {why}
+    assert set(result["sigma"]) == {law_errors().one_sided}
+
+
+def test_unmeasured_links_fall_back_to_the_bandwidths(activities: Make) -> None:
+    row = _only(communication_factors(activities(("allreduce", 1 << 20, 8, 9)), A100, H100, links=[]))
+    assert row["factor"] == pytest.approx(300 / 450)
+    assert (row["law"], row["why"]) == ("bandwidth", "links of A100 80GB SXM4 and H100 SXM5 not measured")
+    assert row["sigma"] == law_errors().bandwidth
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (("", 1 << 20, 8, 9), "collective not recorded"),
+        (("allreduce", None, 8, 9), "message not recorded"),
+        (("allreduce", 1 << 20, None, 9), "group not recorded"),
+        (("", None, None, 9), "collective and group and message not recorded"),
+    ],
+)
+def test_what_the_trace_does_not_say_is_named(row: tuple, why: str, activities: Make) -> None:
+    found = _only(communication_factors(activities(row), A100, H100))
+    assert (found["law"], found["why"], found["factor"]) == ("bandwidth", why, pytest.approx(300 / 450))
+
+
+def test_the_kernels_name_helps_where_the_arguments_are_missing(activities: Make) -> None:
+    table = activities(("", 1 << 20, 8, 9), name="ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclWork*)")
+    assert _only(communication_factors(table, A100, H100))["law"] == "alpha-beta"
+
+
+@pytest.mark.parametrize("law", ["alpha-beta", "bandwidth"])
+@pytest.mark.parametrize(
+    ("host", "target", "row", "why"),
+    [
+        ("MI300X", "L40S", ("allreduce", 64, 8, 9), "link_bw_gbs .* of L40S is not published"),
+        ("MI308X", "MI300X", ("allreduce", 64, 8, 9), "link_bw_gbs .* of MI308X is not published"),
+        ("MI300X", "MI455X", ("send", 64, 2, 9), "p2p_uni_gbs .* of MI455X is not published"),
+        ("MI300X", "H100 PCIe", ("allreduce", 64, 4, 9), "links of H100 PCIe join 2 GPUs, the group has 4"),
+        ("MI300X", "H100 SXM5", ("allreduce", 64, 1, 9), "a group of one rank sends nothing"),
+        ("MI300X", "H100 SXM5", ("allreduce", 64, 16, 9), "a group of 16 spans nodes of 8: state the network"),
+    ],
+)
+def test_what_cannot_be_projected_is_kept_with_the_reason(
+    host: str, target: str, row: tuple, why: str, law: str, activities: Make
+) -> None:
+    found = _only(communication_factors(activities(row), find(host), find(target), law))
+    assert (found["factor"], found["law"], found["bound"]) == (1.0, "kept", "")
+    assert pd.Series([found["why"]]).str.contains(why).all()
+    assert np.isnan(found["sigma"])
+
+
+def test_kept_when_asked_for_needs_no_reason(activities: Make) -> None:
+    result = communication_factors(activities(("allreduce", 64, 8, 9), ("", None, None, 9)), MI300X, H100, "kept")
+    assert result["factor"].tolist() == [1.0, 1.0]
+    assert set(result["law"]) == {"kept"}
+    assert set(result["why"]) == {""}
+
+
+@pytest.mark.parametrize(
+    ("law", "why"), [("bandwidth", ""), ("alpha-beta", "spans nodes of 8, and the model is of one")]
+)
+def test_groups_of_several_nodes_take_the_network_that_is_stated(law: str, why: str, activities: Make) -> None:
+    network = Network(host_gbs=25.0, target_gbs=100.0)
+    table = activities(("allreduce", 1 << 20, 16, 9), ("allreduce", 1 << 20, 8, 9))
+    result = communication_factors(table, A100, H100, law, network=network)
+    assert result["factor"].iloc[0] == pytest.approx(0.25)
+    assert result["law"].tolist() == ["bandwidth", law]
+    assert why in result["why"].iloc[0]
+    assert result["why"].iloc[1] == ""
+
+
+def test_the_ranks_of_a_node_are_the_users_to_state(activities: Make) -> None:
+    table = activities(("allreduce", 1 << 20, 4, 9), ("allreduce", 1 << 20, 64, 9))
+    narrow = communication_factors(table, A100, H100, network=Network(20.0, 40.0, ranks_per_node=2))
+    assert narrow["factor"].tolist() == [0.5, 0.5]
+    wide = communication_factors(table, A100, H100, network=Network(ranks_per_node=72))
+    assert set(wide["law"]) == {"alpha-beta"}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("gpu", all_gpus(), ids=lambda gpu: gpu.name)
+def test_nothing_changes_on_the_same_gpu(gpu: object, law: str, activities: Make) -> None:
+    rows = [
+        (name, size, n, 9) for name, size, n in product(["allreduce", "send", ""], [None, 64, 1 << 24], [None, 2, 8])
+    ]
+    result = communication_factors(activities(*rows), gpu, gpu, law)
+    assert result["factor"].eq(1.0).all()
+    assert result["sigma"].fillna(0.0).eq(0.0).all()
+
+
+def test_projecting_there_and_back_changes_nothing(activities: Make) -> None:
+    table = activities(*[("allreduce", 4**i, n, 9) for i in range(4, 16) for n in (2, 4, 8)])
+    for law in LAWS:
+        there, back = (communication_factors(table, *pair, law)["factor"] for pair in ((MI300X, H100), (H100, MI300X)))
+        np.testing.assert_allclose(there * back, 1.0)
+
+
+def test_faster_links_never_take_longer(activities: Make) -> None:
+    table = activities(*[("allreduce", 4**i, n, 9) for i in range(2, 16) for n in (2, 4, 8)])
+    figures = {"link_bw_gbs": 2 * MI300X.require("link_bw_gbs"), "p2p_uni_gbs": 2 * MI300X.require("p2p_uni_gbs")}
+    factor = communication_factors(table, MI300X, replace(MI300X, name="twice", **figures))["factor"]
+    assert factor.between(0.5, 1.0).all()
+    assert factor.iloc[0] == pytest.approx(1.0, abs=1e-2)
+
+
+def test_messages_unlike_those_measured_are_less_certain(activities: Make) -> None:
+    """Other collectives, and MI300X at other than 8 ranks; A100 and H100 were measured at several."""
+    table = activities(("allreduce", 64, 8, 9), ("allreduce", 64, 4, 9), ("_allgather_base", 64, 8, 9))
+    errors = law_errors()
+    mesh = communication_factors(table, MI300X, H100)["sigma"]
+    assert mesh.tolist() == [errors.alpha_beta, errors.one_sided, errors.one_sided]
+    switched = communication_factors(activities(("allreduce", 64, 3, 9), ("send", 64, 8, 9)), A100, H100)["sigma"]
+    assert switched.tolist() == [errors.alpha_beta, errors.alpha_beta]
+
+
+def test_an_unmeasured_successor_keeps_the_latency_of_its_family(activities: Make) -> None:
+    result = communication_factors(activities(("allreduce", 8, 8, 9), ("allreduce", 1 << 34, 8, 9)), MI300X, MI355X)
+    assert result["factor"].tolist() == pytest.approx([1.0, 64 / 76.8], rel=1e-3)
+    assert result["why"].str.startswith("links of MI355X not measured").all()
+
+
+def test_only_the_transfer_is_projected_where_waiting_is_kept(activities: Make) -> None:
+    """The least of equal messages is the transfer, 40; the other waited 60 and takes 40 f + 60."""
+    table = activities(
+        ("allreduce", 1 << 20, 8, 100), ("allreduce", 1 << 20, 8, 40), ("allreduce", 1 << 21, 8, 500), ("", None, 8, 70)
+    )
+    whole, transfer = (communication_factors(table, A100, H100, keep_waiting=keep) for keep in (False, True))
+    f = whole["factor"].iloc[0]
+    expected = [(40 * f + 60) / 100, f, whole["factor"].iloc[2], whole["factor"].iloc[3]]
+    np.testing.assert_allclose(transfer["factor"], expected)
+    pd.testing.assert_frame_equal(transfer.drop(columns="factor"), whole.drop(columns="factor"))
+
+
+def test_a_message_without_a_time_is_no_transfer(activities: Make) -> None:
+    table = activities(("allreduce", 1 << 20, 8, 0), ("allreduce", 1 << 20, 8, 40))
+    plain, kept = (communication_factors(table, A100, H100, keep_waiting=keep) for keep in (False, True))
+    pd.testing.assert_frame_equal(plain, kept)
+
+
+def test_a_barrier_has_no_message_and_a_factor_all_the_same(activities: Make) -> None:
+    free = Link(("A100 80GB SXM4", "H100 SXM5"), "all_reduce", "ring", (Protocol(0.0, 0.0, 0.0, 0.5),))
+    row = _only(communication_factors(activities(("barrier", 0, 8, 9)), A100, H100, links=[free]))
+    assert row["factor"] == pytest.approx(300 / 450)
+
+
+def test_an_unknown_law_is_refused(activities: Make) -> None:
+    with pytest.raises(DataError, match="no communication law 'flops': choose from alpha-beta, bandwidth, kept"):
+        communication_factors(activities(), A100, H100, "flops")
+
+
+TRACES = {"mi300_resnet_act_checkpoint.json.gz": ("MI300X", 12, 5), "hta_nccl_data.json.gz": ("A100 40GB SXM4", 21, 0)}
+"""GPU, collectives with their arguments, and collectives without."""
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_collectives_of_real_traces(name: str, shared_data: Path) -> None:
+    """Every all-reduce takes longer than the model of its messages: they wait for peers, tens of times the transfer."""
+    [(_, trace)] = read_traces([shared_data / "profiles" / "kineto" / "other" / name])
+    gpu, known, unknown = find(TRACES[name][0]), *TRACES[name][1:]
+    rows = trace.dispatches[trace.dispatches["kernel_class"] == "communication"]
+    result = communication_factors(rows, gpu, H100)
+    reasons = ["", "collective and group and message not recorded"]
+    assert [result["why"].eq(reason).sum() for reason in reasons] == [known, unknown]
+    assert result["law"].eq("alpha-beta").tolist() == result["why"].eq("").tolist()
+    link = next(link for link in measured_links() if gpu.name in link.gpus and link.collective == "all_reduce")
+    reduced = rows[rows["collective"] == "allreduce"]
+    size, ranks = reduced["collective_bytes"].astype(float), reduced["group_size"].astype(float)
+    rate = link_bandwidth_gbs(gpu, "all_reduce", ranks.iloc[0])
+    assert (reduced["duration_ns"] / 1e3 > 5 * link.time_us("all_reduce", size, ranks, rate)).all()
