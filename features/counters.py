@@ -34,10 +34,15 @@ class Merged:
     spread : dict of str to float
         Of counters that more than one pass recorded: the largest difference between passes over the dispatches,
         relative to the larger value; 0 where all passes agree.
+    mean, variance : dict of str to ndarray of float of shape (n_dispatches,)
+        Of counters that more than one pass recorded, over the passes that have a value for the dispatch: their mean
+        (NaN where none has), and their unbiased variance (NaN where fewer than two have).
     """
 
     columns: dict[str, FloatArray]
     spread: dict[str, float]
+    mean: dict[str, FloatArray]
+    variance: dict[str, FloatArray]
 
 
 def channel_of(name: str) -> tuple[str, int] | None:
@@ -124,7 +129,7 @@ def imbalance(channels: FloatArray) -> FloatArray:
 
 
 def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
-    """Return one column for each counter, and by how much the passes that counted it differ.
+    """Return one column for each counter, and by how much the passes that counted it differ, dispatch by dispatch.
 
     Parameters
     ----------
@@ -134,8 +139,14 @@ def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
     passes: dict[str, list[FloatArray]] = {}
     for name, values in columns:
         passes.setdefault(name, []).append(values)
-    spread = {name: _spread(found) for name, found in passes.items() if len(found) > 1}
-    return Merged({name: _first(found) for name, found in passes.items()}, spread)
+    several = {name: np.stack(found) for name, found in passes.items() if len(found) > 1}
+    moments = {name: _moments(values) for name, values in several.items()}
+    return Merged(
+        columns={name: _first(found) for name, found in passes.items()},
+        spread={name: _spread(values) for name, values in several.items()},
+        mean={name: mean for name, (mean, _) in moments.items()},
+        variance={name: variance for name, (_, variance) in moments.items()},
+    )
 
 
 def _three(name: str, channels: FloatArray) -> dict[str, FloatArray]:
@@ -157,9 +168,19 @@ def _first(found: Sequence[FloatArray]) -> FloatArray:
     return values
 
 
-def _spread(found: Sequence[FloatArray]) -> float:
+def _moments(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and unbiased variance over the passes, for values of shape (n_passes, n_dispatches)."""
+    recorded = ~np.isnan(values)
+    count = recorded.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(recorded, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
+        squares = (np.where(recorded, values - mean, 0.0) ** 2).sum(axis=0)
+        variance = squares / np.where(count > 1, count - 1, np.nan)
+    return mean, variance
+
+
+def _spread(values: FloatArray) -> float:
     """Return the largest relative difference between passes over the dispatches that at least two have recorded."""
-    values = np.stack(found)
     several = (~np.isnan(values)).sum(axis=0) > 1
     if not several.any():
         return 0.0

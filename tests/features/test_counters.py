@@ -69,6 +69,14 @@ def test_the_first_recorded_value_counts_and_the_spread_is_the_worst_dispatch() 
     assert merged.spread == {"A": pytest.approx(0.2), "C": 0.0}
 
 
+def test_mean_and_variance_over_the_passes_are_known_where_these_recorded_a_dispatch() -> None:
+    passes = ([10.0, NAN, NAN, 1.0], [14.0, 5.0, NAN, 1.0], [12.0, NAN, NAN, 1.0])
+    merged = merge_passes([*(("A", np.array(values)) for values in passes), ("B", np.ones(4))])
+    assert list(merged.mean) == list(merged.variance) == ["A"]
+    np.testing.assert_allclose(merged.mean["A"], [12.0, 5.0, NAN, 1.0])
+    np.testing.assert_allclose(merged.variance["A"], [4.0, NAN, NAN, 0.0])
+
+
 def test_passes_that_share_no_dispatch_have_no_spread() -> None:
     assert merge_passes([("A", np.array([1.0, NAN])), ("A", np.array([NAN, 2.0]))]).spread == {"A": 0.0}
 

@@ -1,0 +1,271 @@
+"""Clean repeated measurements: ``flopcast clean TRACES... -o runs.parquet`` drops what distorts, and says how much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import typer
+
+from flopcast.errors import DataError
+from flopcast.features.cleaning.coverage import Coverage, merge_coverage
+from flopcast.features.cleaning.mad import THRESHOLD
+from flopcast.features.cleaning.passes import Joined, join_passes
+from flopcast.features.cleaning.pipeline import Cleaned, CleanOptions
+from flopcast.features.cleaning.pipeline import clean as clean_dispatches
+from flopcast.features.cleaning.repeats import RUN, pool
+from flopcast.features.cleaning.steps import STABLE
+from flopcast.features.cleaning.steps import parse_rule as parse_steps
+from flopcast.features.dispatches import annotate
+from flopcast.features.dispatches.epochs import epochs, parse_rule
+from flopcast.features.dispatches.summary import measurements
+from flopcast.features.problems import merge_duplicates
+from flopcast.features.readers import Options, TraceFailure, read_traces
+from flopcast.features.readers.files import campaign_of
+from flopcast.features.table import Measurements, fill_text
+from flopcast.features.table import clean as usable
+from flopcast.models.json_text import dumps
+from flopcast.options import JsonOption, SetOption, parse_defaults, run_command
+from flopcast.output import whole_file
+from flopcast.report.cleaning import (
+    cleaned_json,
+    counter_table,
+    counters_json,
+    coverage_json,
+    show_cleaned,
+    show_coverage,
+)
+from flopcast.report.console import output
+from flopcast.report.ingest import show_losses
+
+FORMATS = (".parquet", ".csv")
+METADATA = b"flopcast"
+"""Key of the Parquet file's metadata under which stands what was cleaned, as JSON."""
+
+
+@dataclass(frozen=True)
+class CleanedRuns:
+    """What cleaning made of several traces.
+
+    Attributes
+    ----------
+    sources : tuple of str
+        The traces.
+    cleaned : Cleaned
+        All of them together; column `run` numbers them.
+    table : Measurements
+        The measurement table of what is left, or its epochs.
+    coverage : Coverage or None
+        Where a full list was given to prove it against, or runs were joined.
+    joined : Joined or None
+        Counters of several passes, where these were joined.
+    notes, unreadable : tuple of str
+    """
+
+    sources: tuple[str, ...]
+    cleaned: Cleaned
+    table: Measurements
+    coverage: Coverage | None
+    joined: Joined | None
+    notes: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return {
+            "schema": 1,
+            "sources": list(self.sources),
+            **cleaned_json(self.cleaned),
+            "rows": len(self.table.frame),
+            "rejected": self.table.rejected_by_reason,
+            "coverage": None if self.coverage is None else coverage_json(self.coverage),
+            "counters": None if self.joined is None else counters_json(self.joined),
+            "notes": [*self.cleaned.notes, *self.notes],
+            "unreadable": list(self.unreadable),
+        }
+
+
+def clean_traces(
+    paths: Sequence[Path],
+    options: CleanOptions | None = None,
+    *,
+    join: bool = False,
+    cover: Path | None = None,
+    by: str | None = None,
+    reading: Options | None = None,
+    jobs: int = -1,
+) -> CleanedRuns:
+    """Read traces, clean them together, and summarise what is left as measurements.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders with traces; several are repeated runs.
+    options : CleanOptions, optional
+    join : bool
+        The traces are runs of one program that profile different kernels or counters: they are matched kernel by
+        kernel, must not contradict each other, and counters go to every run with times.
+    cover : Path, optional
+        A trace that has every kernel of the program, or a text file with a kernel name per line: the runs must have
+        them all between them.
+    by : str, optional
+        A row for each epoch instead of each operator and shape (`dispatches.epochs.parse_rule`). Outliers and warm-up
+        stay in: an epoch without some of its kernels is none.
+    reading : Options, optional
+        What the user states about the files.
+    jobs : int
+        Processes; -1: one per core.
+
+    Raises
+    ------
+    DataError
+        Nothing can be read or is left, an option is impossible, or runs that are to be joined contradict each other.
+    """
+    options, reading = options or CleanOptions(), reading or Options()
+    rule = None if by is None else parse_rule(by)
+    if rule is not None:
+        options = CleanOptions(None, options.steps, False, False, options.level)
+    traces, unreadable = _read(paths, reading, jobs)
+    tables = {label: trace.dispatches for label, trace in traces.items()}
+    coverage = merge_coverage(tables, _full(cover, reading, jobs)) if join or cover is not None else None
+    joined = join_passes(tables) if join and any(_counted(table) for table in tables.values()) else None
+    tables = tables if joined is None else joined.dispatches
+    steps = pool([traces[label].steps for label in tables])
+    cleaned = clean_dispatches(pool(list(tables.values())), steps, options)
+    runs = cleaned.dispatches[RUN].to_numpy()
+    parts = []
+    for number, label in enumerate(tables):
+        own = cleaned.dispatches[runs == number].drop(columns=RUN).reset_index(drop=True)
+        if own.empty:
+            continue
+        trace = annotate.Annotated(own, traces[label].steps, (), ())
+        campaign = campaign_of(Path(label))
+        parts.append(measurements(trace, campaign) if rule is None else epochs(own, rule, campaign))
+    found = usable(pd.concat(parts, ignore_index=True))
+    frame = fill_text(found.frame) if rule is not None else _merged(found.frame)
+    notes = [note for label in tables for note in traces[label].notes]
+    notes += [] if joined is None else joined.notes
+    table = Measurements(frame, found.rejected)
+    once = tuple(dict.fromkeys(notes))
+    return CleanedRuns(tuple(traces), cleaned, table, coverage, joined, once, tuple(unreadable))
+
+
+def command(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Traces: files and folders, any formats.")],
+    mad: Annotated[float, typer.Option(help="MAD that repeats may lie from their median; 0: no filter.")] = THRESHOLD,
+    steps: Annotated[
+        str, typer.Option(metavar="stable|all|A:B", help="Profiler's steps to keep; A:B: from number A to number B.")
+    ] = STABLE,
+    warm_up: Annotated[bool, typer.Option("--warm-up/--no-warm-up", help="Leave out warm-up (MSER-5).")] = True,
+    golden: Annotated[bool, typer.Option("--golden", help="Keep the fullest execution-time bin only.")] = False,
+    join: Annotated[
+        bool, typer.Option("--join", help="Traces of one program that profile different kernels or counters.")
+    ] = False,
+    cover: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A full trace, or kernel names: prove that all are covered.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--epochs", metavar="RULE", help="A row per epoch: step, kernels:N, flops:X or marker:REGEX."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Measurement table: .parquet or .csv.")] = None,
+    removed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet or .csv.")
+    ] = None,
+    set_: SetOption = None,
+    jobs: Annotated[int, typer.Option(help="Processes for several traces; -1: one per core.")] = -1,
+    as_json: JsonOption = False,
+) -> None:
+    """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
+    for option, path in (("--out", out), ("--removed", removed)):
+        if path is not None and path.suffix.lower() not in FORMATS:
+            raise DataError(f"{option} must end in {' or '.join(FORMATS)}, got {str(path)!r}")
+    if mad < 0 or not np.isfinite(mad):
+        raise DataError(f"--mad must be 0 or more, got {mad:g}: 7 is usual")
+    parse_steps(steps)
+    options = CleanOptions(mad or None, steps, warm_up, golden)
+    reading = Options({}, parse_defaults(set_))
+    result = clean_traces(data, options, join=join, cover=cover, by=by, reading=reading, jobs=jobs)
+    if out is not None:
+        _write(result.table.frame, out, result)
+    if removed is not None:
+        _write(result.cleaned.removed, removed, result)
+    if as_json:
+        print(dumps(result.to_dict(), missing=True), end="")
+        return
+    _show(result, options, out)
+
+
+def _show(result: CleanedRuns, options: CleanOptions, out: Path | None) -> None:
+    console = output()
+    show_cleaned(console, result.cleaned, options.level)
+    if result.coverage is not None:
+        show_coverage(console, result.coverage)
+    if result.joined is not None:
+        console.print(counter_table(result.joined))
+    show_losses(console, dict(result.table.rejected_by_reason), result.notes, result.unreadable)
+    written = f" written to {out}" if out is not None else ""
+    console.print(f"{len(result.table.frame):,} rows of measurements{written}", markup=False)
+
+
+def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, annotate.Annotated], list[str]]:
+    """Return the traces that have activities of a GPU, and why others cannot be read."""
+    traces: dict[str, annotate.Annotated] = {}
+    unreadable: list[str] = []
+    for label, found in read_traces(paths, options=reading, jobs=jobs):
+        if isinstance(found, TraceFailure):
+            unreadable.append(str(found.error))
+        elif len(found.dispatches):
+            traces[label] = found
+        else:
+            unreadable.append(f"{label}: no activity of a GPU")
+    if not traces:
+        raise DataError(f"no trace to clean: {'; '.join(unreadable) or 'the files are tables, repeats are merged'}")
+    return traces, unreadable
+
+
+def _full(cover: Path | None, reading: Options, jobs: int) -> pd.DataFrame | None:
+    """Return every kernel of the program: those of a trace, or the lines of a text file."""
+    if cover is None:
+        return None
+    if cover.suffix.lower() in (".txt", ".lst"):
+        lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
+        if not (names := [line for line in lines if line]):
+            raise DataError("has no kernel name: write one per line, as often as the kernel runs", source=str(cover))
+        return pd.DataFrame({"name": names})
+    traces, _ = _read([cover], reading, jobs)
+    if len(traces) > 1:
+        raise DataError(f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover))
+    return next(iter(traces.values())).dispatches
+
+
+def _counted(table: pd.DataFrame) -> bool:
+    return any(str(name).startswith("counter.") for name in table)
+
+
+def _merged(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each kernel on each problem, as `ingest` writes them."""
+    return fill_text(merge_duplicates(fill_text(frame))) if len(frame) else frame
+
+
+def _write(frame: pd.DataFrame, out: Path, result: CleanedRuns) -> None:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with whole_file(out) as path:
+        if out.suffix.lower() == ".csv":
+            pyarrow.csv.write_csv(table, path)
+            return
+        beside = json.dumps(json.loads(dumps(result.to_dict(), missing=True))).encode()
+        schema = table.schema.with_metadata({**(table.schema.metadata or {}), METADATA: beside})
+        pq.write_table(table.cast(schema), path, compression="zstd")
+
+
+if __name__ == "__main__":
+    typer.run(run_command(command))

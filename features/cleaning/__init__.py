@@ -1,0 +1,1 @@
+"""From repeated measurements to trustworthy ones: what is left out, why, and how far the rest spreads."""

@@ -1,0 +1,124 @@
+"""Runs that each profile a part of the kernels, put together; and proof that together they have all of them.
+
+Small kernels are timed best a few at a time: a profiler that times everything slows everything. Every run then covers
+some kernels, and the whole is only trustworthy once each place of the program is covered by at least one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...errors import DataError
+from .places import PLACE, every_place, places_of
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What several runs cover together.
+
+    Attributes
+    ----------
+    places : DataFrame
+        One row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`, `threads`,
+        `runs` (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for one run), `source`.
+    missing : DataFrame
+        Kernels not covered: `rank`, `device_number`, `name`, `covered` and `wanted` (occurrences), `run` ("" for all
+        together, against the full list; else a run that has fewer occurrences than another).
+    proved : bool
+        Whether there was a full list to prove it against.
+    """
+
+    places: pd.DataFrame
+    missing: pd.DataFrame
+    proved: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether every place is proved to be covered."""
+        return self.proved and self.missing.empty
+
+    @property
+    def words(self) -> str:
+        """The verdict in a sentence."""
+        count = len(self.places)
+        if self.complete:
+            return f"coverage complete: all {count} kernels of the full list are measured"
+        gaps = int((self.missing["wanted"] - self.missing["covered"]).sum())
+        first = ", ".join(dict.fromkeys(self.missing["name"].str.slice(0, 40)[:_NAMED]))
+        if self.proved:
+            return f"coverage incomplete: {gaps} of {count + gaps} kernels of the full list are not measured ({first})"
+        if gaps:
+            return f"coverage not proved: no full list, and runs differ in how often they have {first}"
+        return f"coverage not proved: no full list; the runs have {count} kernels together and agree on them"
+
+
+def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
+    """Return what several runs of one program measure together, place by place.
+
+    Parameters
+    ----------
+    runs : mapping of str to DataFrame
+        Dispatch table of each run.
+    full : DataFrame, optional
+        Every kernel of the program: the dispatch table of a run that left nothing out, or any table with `name`, one
+        row per launch. Without it the union of the runs is the best there is, and nothing is proved: `missing` then
+        has the runs that know a kernel, but fewer occurrences of it than another run.
+
+    Raises
+    ------
+    DataError
+        There are no kernels; two runs contradict each other about a place, or a run has a kernel more often than the
+        full list.
+    """
+    every = every_place(runs) if runs else pd.DataFrame()
+    if every.empty:
+        raise DataError("no kernels to put together: give runs of one program that each profile some")
+    keys = list(PLACE)
+    grouped = every.groupby(keys, sort=False)
+    deviation = (every["duration_us"] - grouped["duration_us"].transform("median")).abs()
+    places = grouped.agg(
+        workgroups=("workgroups", "first"),
+        threads=("threads", "first"),
+        runs=("run", "nunique"),
+        duration_us=("duration_us", "median"),
+        source=("source", "first"),
+    )
+    spread = deviation.groupby([every[key] for key in keys], sort=False).median()
+    places = places.assign(spread_us=spread.where(places["runs"] > 1)).reset_index()
+    return Coverage(places, _uneven(every) if full is None else _missing(every, full), full is not None)
+
+
+def _counts(table: pd.DataFrame, keys: list[str]) -> pd.Series:
+    return table.groupby(keys, sort=False)["occurrence"].max()
+
+
+def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels of the full list that no run has."""
+    keys = list(PLACE[:-1]) if "start_ns" in full else ["name"]
+    wanted = _counts(places_of(full), keys) if "start_ns" in full else full.groupby("name", sort=False).size()
+    if keys == ["name"] and len(every[["rank", "device_number"]].drop_duplicates()) > 1:
+        raise DataError("a list of names says nothing of several GPUs: give the trace of a full run instead")
+    covered = _counts(every, keys)
+    extra = covered[covered > wanted.reindex(covered.index).fillna(0)]
+    if len(extra):
+        name = extra.index[0] if keys == ["name"] else extra.index[0][-1]
+        has = int(wanted.reindex(extra.index).fillna(0).iloc[0])
+        raise DataError(f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list")
+    have = covered.reindex(wanted.index).fillna(0)
+    table = pd.DataFrame({"covered": have, "wanted": wanted}).astype(np.int64)
+    found = table[table["covered"] < table["wanted"]].reset_index().assign(run="")
+    return found.reindex(columns=[*PLACE[:-1], "covered", "wanted", "run"])
+
+
+def _uneven(every: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs that know a kernel but have fewer occurrences of it than another run."""
+    keys = list(PLACE[:-1])
+    own = _counts(every, [*keys, "run"]).rename("covered").reset_index()
+    own["wanted"] = own.groupby(keys, sort=False)["covered"].transform("max")
+    return own[own["covered"] < own["wanted"]].reset_index(drop=True)[[*keys, "covered", "wanted", "run"]]

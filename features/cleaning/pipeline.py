@@ -1,0 +1,250 @@
+"""Cleaning from end to end: impossible times, steps, warm-up, outliers, and what hangs on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from ..dispatches.quality import LONGEST_NS
+from .binning import golden_runs, margin_of
+from .mad import LEAST, THRESHOLD, mad_filter
+from .repeats import RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes
+from .report import spread_report
+from .steps import STABLE, select_steps
+from .warmup import BATCH, LEAST_KEPT, warm_up
+
+IMPOSSIBLE = "impossible time"
+WARM_UP = "warm-up"
+OUTLIER = "outlier"
+NOT_GOLDEN = "not in the fullest bin"
+OF_CALL = "rest of its call"
+_MUCH = 0.05  # share of the time from which outliers are worth a word
+_MANY = 0.1  # share of a kernel's repeats from which its outliers are a second way of running
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    """What to leave out.
+
+    Attributes
+    ----------
+    mad : float or None, default=7
+        MAD that repeats may lie from their median; None: no outlier filter.
+    steps : str, default="stable"
+        "stable", "all" or "A:B" (see `steps.select_steps`).
+    warm_up : bool, default=True
+        Whether the first repeats of a series that has not settled yet are left out.
+    golden : bool, default=False
+        Whether only the fullest execution-time bin of each kernel is kept (`binning`); kernels under 25 us, for which
+        no margin is published, keep all.
+    level : float, default=0.95
+        Of the intervals reported.
+    """
+
+    mad: float | None = THRESHOLD
+    steps: str = STABLE
+    warm_up: bool = True
+    golden: bool = False
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What is left, and what is not.
+
+    Attributes
+    ----------
+    dispatches : DataFrame
+        The activities kept, columns, index and order as given.
+    removed : DataFrame
+        The others, in the order given, same index: `reason`, `detail`, `source`, `device`, `kind`, `name`, `run`,
+        `step`, `duration_us`.
+    report : DataFrame
+        One row per kernel (see `report.spread_report`).
+    steps : DataFrame
+        The steps of every run and why they are left out (see `steps.StepSelection`), `run` before them.
+    notes : tuple of str
+    """
+
+    dispatches: pd.DataFrame
+    removed: pd.DataFrame
+    report: pd.DataFrame
+    steps: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def removed_by_reason(self) -> dict[str, int]:
+        """Number of activities left out for each reason, most frequent first."""
+        return {str(reason): int(count) for reason, count in self.removed["reason"].value_counts().items()}
+
+
+@dataclass
+class _Verdict:
+    """Why each row is left out: the first reason counts."""
+
+    reason: NDArray[np.object_]
+    detail: NDArray[np.object_]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        return np.asarray(self.reason == "", dtype=bool)
+
+    def remove(self, rows: NDArray[np.bool_], reason: str, detail: NDArray[np.object_] | str = "") -> None:
+        new = rows & self.kept
+        self.reason[new] = reason
+        self.detail[new] = detail if isinstance(detail, str) else detail[new]
+
+
+def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions | None = None) -> Cleaned:
+    """Return the activities that can be trusted, the others with their reason, and the spread of each kernel.
+
+    In this order: activities of no, negative or impossible time; steps (run by run); the warm-up of each kernel on
+    each GPU in each run; outliers among the repeats of a kernel, all runs together; on demand all but the fullest bin;
+    and the other kernels of an operator's call that has lost one, whose time would not be the call's any more.
+
+    Parameters
+    ----------
+    dispatches : DataFrame
+        Dispatch table, best with the operators of `dispatches.annotate`; of several runs if it has the column `run`
+        (`repeats.pool`).
+    steps : DataFrame
+        `Annotated.steps`; with the column `run` where the dispatches have it.
+    options : CleanOptions, optional
+
+    Raises
+    ------
+    DataError
+        An option is impossible, or nothing is left.
+    """
+    options = options or CleanOptions()
+    count = len(dispatches)
+    if not count:
+        raise DataError("nothing to clean: no activity of a GPU is recorded")
+    verdict = _Verdict(np.full(count, "", dtype=object), np.full(count, "", dtype=object))
+    duration = dispatches["duration_ns"].to_numpy(dtype=np.int64)
+    verdict.remove((duration <= 0) | (duration > LONGEST_NS), IMPOSSIBLE)
+    chosen = _steps(dispatches, steps, options, verdict)
+    repeats, resolution = repeat_codes(dispatches), resolutions_ns(dispatches)
+    unsettled = _warm_up(dispatches, repeats, resolution, verdict) if options.warm_up else np.zeros(0, dtype=np.int64)
+    if options.mad is not None:
+        _outliers(dispatches, repeats, resolution, options.mad, verdict)
+    if options.golden:
+        _golden(duration, repeats, verdict)
+    verdict.remove(rest_of_calls(dispatches, ~verdict.kept), OF_CALL)
+    if not verdict.kept.any():
+        why = ", ".join(f"{reason}: {n}" for reason, n in pd.Series(verdict.reason).value_counts().items())
+        raise DataError(f"cleaning leaves nothing ({why}): relax --steps or --mad")
+    report = spread_report(
+        dispatches, repeats, verdict.reason, resolution_ns=resolution, unsettled=unsettled, level=options.level
+    )
+    removed = _removed(dispatches, verdict)
+    return Cleaned(dispatches[verdict.kept], removed, report, chosen, tuple(dict.fromkeys(verdict.notes)))
+
+
+def _steps(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions, verdict: _Verdict) -> pd.DataFrame:
+    """Choose the steps of every run; return them."""
+    runs, of_steps = runs_of(dispatches), runs_of(steps)
+    parts = []
+    for run in np.unique(runs):
+        own = np.flatnonzero(runs == run)
+        found = select_steps(dispatches.iloc[own], steps[of_steps == run], options.steps)
+        for reason in dict.fromkeys(found.reason[found.reason != ""].tolist()):
+            rows = np.zeros(len(runs), dtype=bool)
+            rows[own[found.reason == reason]] = True
+            verdict.remove(rows, reason)
+        parts.append(found.steps.assign(**{RUN: run}))
+        verdict.notes += found.notes
+    return pd.concat(parts, ignore_index=True)[[RUN, "step", "activities", "span_us", "reason"]]
+
+
+def _warm_up(
+    dispatches: pd.DataFrame, repeats: NDArray[np.int64], resolution: NDArray[np.int64], verdict: _Verdict
+) -> NDArray[np.int64]:
+    """Leave out the warm-up of each series; return the kernels with a series that has not settled."""
+    rows = np.flatnonzero(verdict.kept)
+    series = series_codes(dispatches, repeats)[rows]
+    order = rows[np.lexsort((dispatches["start_ns"].to_numpy()[rows], series))]
+    starts = np.flatnonzero(np.diff(np.sort(series), prepend=-1))
+    duration = dispatches["duration_ns"].to_numpy(dtype=np.float64)
+    cold = np.zeros(len(dispatches), dtype=bool)
+    unsettled = []
+    for own in np.split(order, starts[1:]):
+        if len(own) < 2 * LEAST_KEPT:
+            continue
+        found = warm_up(duration[own], floor=float(resolution[own[0]]))
+        cold[own[: found.count]] = True
+        if not found.settled:
+            unsettled.append(repeats[own[0]])
+    verdict.remove(cold, WARM_UP, f"MSER-{BATCH}")
+    if unsettled:
+        verdict.notes.append(f"{len(set(unsettled))} kernels have not settled when the recording ends: record longer")
+    return np.unique(np.array(unsettled, dtype=np.int64))
+
+
+def _outliers(
+    dispatches: pd.DataFrame,
+    repeats: NDArray[np.int64],
+    resolution: NDArray[np.int64],
+    threshold: float,
+    verdict: _Verdict,
+) -> None:
+    duration, names = dispatches["duration_ns"].to_numpy(dtype=np.int64), dispatches["name"].to_numpy()
+    rows = np.flatnonzero(verdict.kept)
+    found = mad_filter(duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST)
+    outlier = np.zeros(len(duration), dtype=bool)
+    outlier[rows[found.removed]] = True
+    detail = np.full(len(duration), "", dtype=object)
+    median_us, limit_us = found.median[found.removed] / 1e3, found.limit[found.removed] / 1e3
+    detail[outlier] = [f"beyond {m:.3f} ± {d:.3f} us" for m, d in zip(median_us, limit_us, strict=True)]
+    verdict.remove(outlier, OUTLIER, detail)
+    lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
+    if twofold := int((lost > _MANY * count[: len(lost)]).sum()):
+        verdict.notes.append(
+            f"{twofold} kernels lose over {100 * _MANY:.0f} % of their repeats as outliers: these are no accidents but "
+            "a second way of running, look at them before you believe the median"
+        )
+    share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
+    if share > _MUCH:
+        worst = names[np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])]
+        verdict.notes.append(f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look at it")
+
+
+def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _Verdict) -> None:
+    rows = np.flatnonzero(verdict.kept)
+    order = rows[np.argsort(repeats[rows], kind="stable")]
+    starts = np.flatnonzero(np.diff(repeats[order], prepend=-1))
+    other = np.zeros(len(duration), dtype=bool)
+    short = 0
+    for own in np.split(order, starts[1:]):
+        times = duration[own] / 1e3
+        if margin_of(float(np.median(times))) is None:
+            short += 1
+        else:
+            other[own[~golden_runs(times).kept]] = True
+    verdict.remove(other, NOT_GOLDEN)
+    if short:
+        verdict.notes.append(f"{short} kernels of under 25 us keep all runs: no binning margin is published for them")
+
+
+def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
+    gone = ~verdict.kept
+    own = dispatches[gone]
+    return pd.DataFrame(
+        {
+            "reason": verdict.reason[gone],
+            "detail": verdict.detail[gone],
+            "source": own["source"].astype(str),
+            "device": own["device"].astype(str),
+            "kind": own["kind"].astype(str),
+            "name": own["name"].astype(str),
+            RUN: runs_of(own),
+            "step": own["step"],
+            "duration_us": own["duration_ns"] / 1e3,
+        },
+        index=own.index,
+    )

@@ -1,0 +1,138 @@
+"""Cleaning from end to end, on made-up runs with known defects and on real profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.cleaning.median import LEAST_COMPARED, difference_of_medians
+from flopcast.features.cleaning.pipeline import CleanOptions, clean
+from flopcast.features.cleaning.repeats import pool, repeat_codes, resolutions_ns
+from flopcast.features.dispatches.table import empty_steps
+from flopcast.features.readers import TraceFailure, read_traces
+
+Table = Callable[..., pd.DataFrame]
+
+
+def run(kernels: Table, seed: int = 0, count: int = 200) -> pd.DataFrame:
+    """Return repeats of 10 us +- 1 %: 20 slow ones at first, then one of 25 us, one of no time."""
+    times = np.random.default_rng(seed).normal(10.0, 0.1, count)
+    times[:20] *= 1.5
+    times[100], times[150] = 25.0, 0.0
+    return kernels(times)
+
+
+def test_every_defect_is_removed_for_its_reason_and_counted(kernels: Table) -> None:
+    table = run(kernels)
+    found = clean(table, empty_steps())
+    assert found.removed_by_reason == {"warm-up": 20, "outlier": 1, "impossible time": 1}
+    assert found.removed.loc[100, ["reason", "source"]].tolist() == ["outlier", "t.json:101"]
+    assert found.removed.loc[100, "detail"].startswith("beyond 10.0")
+    assert found.removed.loc[150, "reason"] == "impossible time"
+    assert sorted([*found.dispatches.index, *found.removed.index]) == list(range(200))
+    [row] = found.report.to_dict("records")
+    assert (row["measured"], row["n"], row["removed.outlier"], row["removed.warm-up"]) == (200, 178, 1, 20)
+    assert row["lower_us"] < 10.0 < row["upper_us"]
+    assert found.dispatches.equals(table.loc[found.dispatches.index])
+
+
+def test_each_rule_can_be_left_out(kernels: Table) -> None:
+    table = run(kernels)
+    everything = clean(table, empty_steps(), CleanOptions(mad=None, warm_up=False))
+    assert everything.removed_by_reason == {"impossible time": 1}
+    assert clean(table, empty_steps(), CleanOptions(mad=1000.0)).removed_by_reason == {
+        "warm-up": 20, "impossible time": 1,
+    }  # fmt: skip
+
+
+def test_repeats_of_several_runs_are_judged_together_but_warm_up_by_run(kernels: Table) -> None:
+    found = clean(pool([run(kernels, 0), run(kernels, 1)]), empty_steps())
+    assert found.removed_by_reason == {"warm-up": 40, "outlier": 2, "impossible time": 2}
+    assert found.removed["run"].value_counts().to_dict() == {0: 22, 1: 22}
+    assert len(found.report) == 1
+
+
+def test_steps_go_first_and_calls_stay_whole(kernels: Table) -> None:
+    step = np.repeat(np.arange(6), 20)
+    times = np.random.default_rng(0).normal(10.0, 0.1, 120)
+    times[50] = 30.0
+    table = kernels(times, step=step, op_id=np.arange(120) // 2).assign(op="gemm")
+    steps = pd.DataFrame({"step": range(6), "start_ns": 0, "duration_ns": 1})
+    found = clean(table, steps, CleanOptions(steps="1:4"))
+    assert found.removed_by_reason == {"step not asked for": 40, "outlier": 1, "rest of its call": 1}
+    assert found.removed.index[found.removed["reason"] == "rest of its call"].tolist() == [51]
+    assert found.steps["reason"].tolist() == ["step not asked for", "", "", "", "", "step not asked for"]
+    assert found.notes == ("4 steps kept: repeat the run for 50 or more",)
+
+
+def test_the_fullest_bin_is_kept_on_demand_and_short_kernels_are_told(kernels: Table) -> None:
+    times = np.r_[np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 108.0), np.full(10, 5.0)]
+    table = kernels(times, name=["long"] * 90 + ["short"] * 10)
+    found = clean(table, empty_steps(), CleanOptions(mad=None, golden=True, warm_up=False))
+    assert found.removed_by_reason == {"not in the fullest bin": 30}
+    assert found.notes == ("1 kernels of under 25 us keep all runs: no binning margin is published for them",)
+
+
+def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
+    times = np.random.default_rng(0).normal(10.0, 0.1, 100) + np.repeat([0.0, 2.0], [60, 40])
+    found = clean(kernels(times), empty_steps(), CleanOptions(mad=None))
+    assert not found.removed_by_reason
+    assert not found.report["settled"].any()
+    assert "1 kernels have not settled" in found.notes[0]
+
+
+def test_outliers_that_take_much_of_the_time_are_told(kernels: Table) -> None:
+    found = clean(kernels(np.r_[np.linspace(9.9, 10.1, 50), 500.0], name="ncclDevKernel"), empty_steps())
+    assert found.notes == ("outliers take 50 % of the time, ncclDevKernel most of it: look at it",)
+
+
+def test_a_second_way_of_running_is_told_from_accidents(kernels: Table) -> None:
+    rng = np.random.default_rng(0)
+    two_ways = rng.permutation(np.r_[rng.normal(50.0, 0.1, 80), rng.normal(60.0, 0.1, 20)])
+    accident = np.r_[rng.normal(10.0, 0.1, 99), 20.0]
+    table = kernels(np.r_[two_ways, accident], name=["two"] * 100 + ["one"] * 100)
+    found = clean(table, empty_steps(), CleanOptions(warm_up=False))
+    assert found.removed["name"].value_counts().to_dict() == {"two": 20, "one": 1}
+    assert found.notes[0].startswith("1 kernels lose over 10 % of their repeats as outliers")
+
+
+def test_nothing_to_clean_and_nothing_left_are_refused(kernels: Table) -> None:
+    with pytest.raises(DataError, match="nothing to clean"):
+        clean(kernels([]), empty_steps())
+    with pytest.raises(DataError, match=r"cleaning leaves nothing \(impossible time: 2\)"):
+        clean(kernels([0.0, -1.0]), empty_steps())
+
+
+REAL = {
+    "Kineto": (["kineto/other", "kineto/pairs_mi300", "kineto/pairs_h100"], 300),
+    "rocprofv3": (["rocprofv3/json", "rocprofv3/csv_real_rdna35"], 100),
+}
+"""Folders of profiles, and kernels with enough repeats that they hold at least."""
+ENOUGH = 2 * LEAST_COMPARED
+"""Repeats from which both halves have an interval of 95 %."""
+
+
+@pytest.mark.parametrize("tool", REAL)
+def test_halves_of_real_repeats_agree_within_the_stated_interval(shared_data: Path, tool: str) -> None:
+    names, least = REAL[tool]
+    folders = [shared_data / "profiles" / name for name in names]
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        pytest.skip(f"{missing[0]} is not on this machine")
+    rng = np.random.default_rng(0)
+    agreed = []
+    for _, trace in read_traces(folders):
+        if isinstance(trace, TraceFailure) or trace.dispatches.empty:
+            continue
+        kept = clean(trace.dispatches, trace.steps).dispatches
+        tick_us = resolutions_ns(trace.dispatches).max() / 1e3
+        for _, own in (kept["duration_ns"] / 1e3).groupby(repeat_codes(kept)):
+            if len(own) >= ENOUGH:
+                halves = np.array_split(rng.permutation(own.to_numpy()), 2)
+                agreed.append(difference_of_medians(halves[0], halves[1], floor=tick_us).agrees)
+    assert len(agreed) >= least
+    assert np.mean(agreed) >= 0.95

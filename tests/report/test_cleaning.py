@@ -1,0 +1,73 @@
+"""What cleaning found, as tables and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from flopcast.features.cleaning.coverage import merge_coverage
+from flopcast.features.cleaning.pipeline import Cleaned, clean
+from flopcast.features.dispatches.table import dispatch_table, empty_steps
+from flopcast.models.json_text import dumps
+from flopcast.report.cleaning import SHOWN, cleaned_json, coverage_json, show_cleaned, show_coverage, verdicts
+
+
+def kernels(names: list[str], duration_us: np.ndarray) -> pd.DataFrame:
+    duration = np.rint(duration_us * 1e3).astype(np.int64)
+    start = np.cumsum(duration) - duration
+    return dispatch_table({"kind": "kernel", "name": names, "start_ns": start, "duration_ns": duration, "gpu": 0})
+
+
+def cleaned() -> Cleaned:
+    """Return a kernel with an outlier, one that drifts, and more kernels than a table shows."""
+    rng = np.random.default_rng(0)
+    times = [*rng.normal(10, 0.1, 49), 90.0, *(np.repeat([50.0, 55.0], [30, 20]) + rng.normal(0, 1.0, 50))]
+    names = ["steady"] * 50 + ["a name that is longer than the column for it [" + "x" * 80] * 50
+    others = [f"k{number}" for number in range(SHOWN)]
+    return clean(kernels([*names, *others], np.r_[times, np.full(SHOWN, 0.5)]), empty_steps())
+
+
+def shown(found: Cleaned) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    show_cleaned(console, found, 0.95)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_spread_and_the_losses_are_shown_and_long_lists_are_cut() -> None:
+    text = shown(cleaned())
+    assert "95 % interval" in text
+    assert "not settled, drifts" in text
+    assert "2 more" in text
+    assert "outlier" in text
+    assert "0.83 %" in text  # one activity of 120
+    assert "a name that is longer than the co…" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_verdicts_count_what_is_known() -> None:
+    assert verdicts(cleaned().report)[0].startswith("22 kernels, 2 with repeats enough for an interval: ±")
+    assert verdicts(cleaned().report)[1].startswith("1 of 2 kernels differ between the first and the second half")
+
+
+def test_json_holds_all_kernels() -> None:
+    found = json.loads(dumps(cleaned_json(cleaned()), missing=True))
+    assert (found["measured"], found["kept"], found["removed"]) == (120, 119, {"outlier": 1})
+    assert len(found["kernels"]) == 22
+    assert {kernel["drifts"] for kernel in found["kernels"]} == {None, 0.0, 1.0}
+
+
+def test_what_is_not_covered_is_shown() -> None:
+    run, full = kernels(["a"], np.ones(1)), pd.DataFrame({"name": ["a", *(f"k{i}" for i in range(SHOWN + 1))]})
+    coverage = merge_coverage({"one": run}, full)
+    console = Console(file=io.StringIO(), width=120)
+    show_coverage(console, coverage)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "coverage incomplete: 21 of 22 kernels" in text
+    assert "1 more" in text
+    assert json.loads(dumps(coverage_json(coverage), missing=True))["missing"][0]["name"] == "k0"
