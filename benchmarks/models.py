@@ -32,7 +32,7 @@ def models(quick: bool = False, full: bool = False) -> Report:
     quick : bool, default=False
         The smallest sizes, a fold of ten.
     full : bool, default=False
-        Every fold, both suites, every size, every peer: most of an hour.
+        Every fold, both suites on every size, every peer: hours.
     """
     report = Report(lines=skipped())
     for comparison in searches(quick, full):
@@ -48,16 +48,16 @@ def models(quick: bool = False, full: bool = False) -> Report:
         report.tables.append(growth_table(growth))
     if not full:
         report.lines.append(
-            "Left to --full: all ten folds, the default suite, 3941 x 75, the growth of the forest, slow peers"
+            "Left to --full: all folds, the default suite on other sizes, 3941 x 75, growth of the forest, slow peers"
         )
     return report
 
 
 def _suites(quick: bool, full: bool) -> list[SuiteTime]:
-    forms = ("literature", "default") if full else ("literature",)
-    sizes = [(40, 6)] if quick else [(300, 577), (369, 174)] + ([(3941, 75)] if full else [])
+    wide = (40, 6) if quick else (300, 577)
+    others = [] if quick else [(369, 174)] + ([(3941, 75)] if full else [])
     results = []
-    for form in forms:
+    for form, sizes in (("literature", [wide, *others]), ("default", [wide, *(others if full else ())])):
         for n, p in sizes:
             _say(f"{form} suite, {n} x {p}")
             results.append(suite_time(form, counters(n, p), FOLDS if full else 1))

@@ -1,4 +1,9 @@
-"""Time and memory of every model of the suite over the folds of a cross-validation, and the sum against its forests."""
+"""Time and memory of every model of the suite over the folds of a cross-validation, and the sum against its forests.
+
+The forests of a suite are its models that grow ensembles of trees: in the literature's suite the random forest alone;
+in the default suite, which is the same list and what goes beyond it, also boosted trees, both models of the residual,
+and the stack, whose parts are such models.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +26,8 @@ from .harness import Row
 
 FOLDS = 10
 FOREST = "RandomForest"
-TREES = (FOREST, "BoostedTrees", "BoostedTrees/Residual", "ExtraTrees/Residual", "Stack")
-"""The models that grow trees: what the others are measured by."""
+FORESTS = (FOREST, "BoostedTrees", "BoostedTrees/Residual", "ExtraTrees/Residual", "Stack", "Stack/Transfer")
+"""The models that grow ensembles of trees: what a whole suite is measured by."""
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -66,6 +71,16 @@ class SuiteTime:
         return sum(model.seconds for name, model in self.models.items() if names is None or name in names)
 
     @property
+    def forests(self) -> list[str]:
+        """The models of this suite that grow ensembles of trees."""
+        return [name for name in self.models if name in FORESTS]
+
+    @property
+    def ratio(self) -> float:
+        """The time of all models over that of the forests."""
+        return self.total() / self.total(self.forests)
+
+    @property
     def peak_mb(self) -> float | None:
         """The most memory during any of them."""
         known = [model.peak_mb for model in self.models.values() if model.peak_mb is not None]
@@ -81,10 +96,8 @@ class SuiteTime:
             yield Row(
                 self.task, name, model.seconds, peak_mb=model.peak_mb, note=f"error {100 * self.error(name):.1f} %"
             )
-        for label, names in (("the forest", (FOREST,)), ("all trees", TREES)):
-            ratio = self.total() / self.total(names)
-            note = f"{ratio:.2f} times {label}"
-            yield Row(self.task, f"whole suite / {label}", self.total(), ratio, peak_mb=self.peak_mb, note=note)
+        note = f"{self.ratio:.2f} times its forests: {', '.join(self.forests)}"
+        yield Row(self.task, "whole suite", self.total(), self.ratio, peak_mb=self.peak_mb, note=note)
 
 
 def suite_time(form: str, data: Counters, count: int = FOLDS, names: Sequence[str] | None = None) -> SuiteTime:
@@ -149,11 +162,10 @@ def suite_table(results: Sequence[SuiteTime]) -> Table:
     for name in dict.fromkeys(name for result in results for name in result.models):
         shown.add_row(name, *(cell for result in results for cell in _cells(result, name)))
     shown.add_section()
-    for label, names in (("whole suite", None), ("of it the forest", (FOREST,)), ("of it all trees", TREES)):
-        shown.add_row(label, *(cell for result in results for cell in _sum(result, names)))
-    for label, names in (("whole / the forest", (FOREST,)), ("whole / all trees", TREES)):
-        ratios = [f"{result.total() / result.total(names):.2f}" for result in results]
-        shown.add_row(label, *(cell for ratio in ratios for cell in (ratio, "", "")))
+    for label, alone in (("whole suite", False), ("of it the forests", True)):
+        shown.add_row(label, *(cell for result in results for cell in _sum(result, alone)))
+    shown.add_row("whole / forests", *(cell for result in results for cell in (f"{result.ratio:.2f}", "", "")))
+    shown.caption = "\n".join(f"{result.task}: its forests are {', '.join(result.forests)}" for result in results)
     return shown
 
 
@@ -164,6 +176,6 @@ def _cells(result: SuiteTime, name: str) -> tuple[str, str, str]:
     return f"{model.seconds:.2f}", peak, f"{100 * result.error(name):.1f}"
 
 
-def _sum(result: SuiteTime, names: Sequence[str] | None) -> tuple[str, str, str]:
-    peak = "" if result.peak_mb is None or names is not None else f"{result.peak_mb:.0f}"
-    return f"{result.total(names):.2f}", peak, ""
+def _sum(result: SuiteTime, forests: bool) -> tuple[str, str, str]:
+    peak = "" if result.peak_mb is None or forests else f"{result.peak_mb:.0f}"
+    return f"{result.total(result.forests if forests else None):.2f}", peak, ""

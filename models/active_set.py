@@ -32,14 +32,12 @@ class Face:
         self._problem = problem
         self._Q = np.empty((k, min(k, q)), order="F")
         self._R = np.zeros((min(k, q), min(k, q)), order="F")
-        self._W = np.empty((min(k, q), q))
         self._z = np.empty(min(k, q))  # Q'b
         self._start(columns)
 
     def _start(self, columns: Sequence[int]) -> None:
         """Begin anew with some columns, passing over those that are combinations of others."""
         self.columns: list[int] = []
-        self._known = 0  # rows of W that are up to date
         self._residual: np.ndarray | None = None
         self._gradient: np.ndarray | None = None
         if 0 < (m := len(columns)) <= len(self._z):
@@ -77,8 +75,6 @@ class Face:
         """
         m, columns = len(self.columns), [column for column, kept in zip(self.columns, which, strict=True) if kept]
         left, first = len(columns), int(np.argmin(which))
-        if self._known:
-            self.cross()
         G, R = np.linalg.qr(self._R[first:m, np.flatnonzero(which)[first:]])
         if left > first and np.abs(np.diagonal(R)).min() <= ALIASED:
             self._start(columns)
@@ -86,27 +82,13 @@ class Face:
         self._R[:first, first:left] = self._R[:first, np.flatnonzero(which)[first:]]
         self._R[first:left, first:left] = R
         self._Q[:, first:left], self._z[first:left] = self._Q[:, first:m] @ G, G.T @ self._z[first:m]
-        if self._known:
-            self._W[first:left], self._known = G.T @ self._W[first:m], left
         self.columns = columns
         self._residual = self._gradient = None
-
-    def copy(self) -> Face:
-        """Return a face that can be changed without this one."""
-        other, m = Face(self._problem), len(self.columns)
-        other.columns = list(self.columns)
-        other._Q[:, :m], other._R[:m, :m], other._z[:m] = self._Q[:, :m], self._R[:m, :m], self._z[:m]
-        return other
 
     def goal(self) -> np.ndarray:
         """Return the least-squares coefficients of the columns in use, in their order, whatever their sign."""
         m = len(self.columns)
         return dtrtrs(self._R[:m, :m], self._z[:m])[0] if m else np.zeros(0)
-
-    def factor(self) -> np.ndarray:
-        """Return R of A_P = QR, of shape (m, m)."""
-        m = len(self.columns)
-        return self._R[:m, :m]
 
     def residual(self) -> np.ndarray:
         """Return the target less its projection on the columns in use, of shape (k,)."""
@@ -120,22 +102,6 @@ class Face:
         if self._gradient is None:
             self._gradient = self._problem.A.T @ self.residual()
         return self._gradient
-
-    def cross(self) -> np.ndarray:
-        """Return Q'A of shape (m, q)."""
-        m = len(self.columns)
-        if self._known == m - 1:
-            np.dot(self._problem.A.T, self._Q[:, m - 1], out=self._W[m - 1])
-        elif self._known < m:
-            self._W[self._known : m] = self._Q[:, self._known : m].T @ self._problem.A
-        self._known = m
-        return self._W[:m]
-
-    def orthogonal(self, columns: np.ndarray) -> np.ndarray:
-        """Return some columns of A less their projection on those in use, one row each."""
-        Q, Z = self._Q[:, : len(self.columns)], self._problem.A[:, columns].T
-        Z = Z - (Z @ Q) @ Q.T
-        return Z - (Z @ Q) @ Q.T
 
 
 def non_negative(
@@ -232,15 +198,16 @@ def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
     used, x, gradient = np.zeros(len(products), dtype=bool), np.zeros(0), products
     limit, t = optimal_limit(problem), np.zeros(problem.A.shape[1])
     for exchange in itertools.count():
-        inside = np.flatnonzero(used)
+        inside, negative = np.flatnonzero(used), x < 0
         outside = np.where(used, 0.0, gradient)
-        room = min((len(A) - len(inside)) // 2, int(np.sum(outside > limit))) if exchange < _EXCHANGES else 0
-        if room == 0 and not (x < 0).any():
+        room = min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit)) if exchange < _EXCHANGES else 0
+        if room == 0 and not negative.any():
             break
-        used[inside[x < 0]] = False
-        used[np.argsort(-outside, kind="stable")[:room]] = True
+        used[inside[negative]] = False
+        if room:
+            used[np.argsort(-outside, kind="stable")[:room]] = True
         inside = np.flatnonzero(used)
-        x, singular = dposv(gram[np.ix_(inside, inside)], products[inside])[1:] if len(inside) else (np.zeros(0), 0)
+        x, singular = dposv(gram[inside[:, None], inside], products[inside])[1:] if len(inside) else (np.zeros(0), 0)
         if singular:
             return t
         gradient = products - gram[:, inside] @ x

@@ -63,10 +63,14 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         X, y, w = check_rows(self, X, y, sample_weight)
         used = w > 0
         X, y, w = X[used], y[used], w[used]
-        constant, names = constant_columns(X), feature_names(self)
+        constant = constant_columns(X)
         copies = np.setdiff1d(copied_columns(X), constant)
         dropped = np.union1d(constant, copies)
-        self.dropped_features_ = [names[j] for j in dropped]
+        self.dropped_features_ = list[str]()
+        if not len(dropped):
+            return X, y, w
+        names = feature_names(self)
+        self.dropped_features_ += [names[j] for j in dropped]
         told = [names[j] for j in constant if X[:, j].any()]
         if told or len(copies):
             warnings.warn(DroppedColumns(type(self).__name__, told, [names[j] for j in copies]), stacklevel=4)
@@ -76,7 +80,8 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
     def _set(self, coef: np.ndarray, intercept: float) -> Self:
         """Store the coefficients; the features selected are those whose coefficient is not zero."""
         self.coef_, self.intercept_ = np.ascontiguousarray(coef), float(intercept)
-        self.selected_features_ = [name for name, c in zip(feature_names(self), coef, strict=True) if c != 0]
+        names = feature_names(self)
+        self.selected_features_ = [names[j] for j in np.flatnonzero(coef)]
         return self
 
     def _set_free(

@@ -19,9 +19,11 @@ def copied_columns(X: np.ndarray) -> np.ndarray:
     Only columns of equal sums are compared. (Multiples of others are left to the tolerance of the fit: with free
     coefficients they share an effect.)
     """
-    _, of_column, counts = np.unique(X.sum(axis=0), return_inverse=True, return_counts=True)
+    sums = X.sum(axis=0)
+    order = np.argsort(sums, kind="stable")
+    equal = sums[order][1:] == sums[order][:-1]
     seen, copies = set[bytes](), list[int]()
-    for j in np.flatnonzero(counts[of_column] > 1).tolist():
+    for j in np.sort(order[np.r_[False, equal] | np.r_[equal, False]]).tolist() if equal.any() else ():
         values = (X[:, j] + 0.0).tobytes()  # + 0.0: -0 is 0
         if values in seen:
             copies.append(j)

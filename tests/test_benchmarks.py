@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import io
 import json
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from flopcast.benchmarks.__main__ import main, table
 from flopcast.benchmarks.features import different_work, gemms, two_columns
 from flopcast.benchmarks.harness import Comparison, Contender, compare
 from flopcast.benchmarks.readers import different_solvers, different_tables, plain_lines, readers
-from flopcast.benchmarks.selection import backward, different_columns, forward, nnls_aic, ours, selection
+from flopcast.benchmarks.selection import backward, different_columns, few_causes, forward, nnls_aic, ours, selection
 from flopcast.benchmarks.selection import counters as workloads
 from flopcast.features.readers import read
 
@@ -74,7 +75,7 @@ def test_peak_memory_is_what_was_allocated_at_once() -> None:
 def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 10
+    assert len({row["task"] for row in rows}) == 12
     assert {row["note"] for row in rows if not row["note"].startswith("skipped: ")} == {
         "",
         "same answer",
@@ -130,11 +131,15 @@ def test_more_than_one_column_is_selected() -> None:
             assert 1 < len(ours(X, y, direction, base=base)) < 12
 
 
-def test_our_answers_are_those_of_the_loops() -> None:
-    X, y = workloads(60, 12)
-    criterion = nnls_aic(X, y)
-    assert ours(X, y, base="nnls") == forward(12, criterion)
-    assert ours(X, y, "backward", base="nnls") == backward(12, criterion)
+@pytest.mark.parametrize("data", [workloads, few_causes])
+def test_our_answers_are_those_of_the_loops(data: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> None:
+    for n, p in ((60, 12), (40, 50)):
+        X, y = data(n, p)
+        criterion = nnls_aic(X, y)
+        assert 1 < len(ours(X, y, base="nnls")) < p
+        assert ours(X, y, base="nnls") == forward(p, criterion)
+        if n > p + 2:
+            assert ours(X, y, "backward", base="nnls") == backward(p, criterion)
 
 
 def test_a_slow_peer_runs_once_and_a_missing_one_not_at_all() -> None:

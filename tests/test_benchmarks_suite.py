@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import BaseEnsemble, HistGradientBoostingRegressor
 
 from flopcast.benchmarks import growth as growth_module
 from flopcast.benchmarks import searches as searches_module
@@ -17,8 +19,18 @@ from flopcast.benchmarks.harness import Comparison, compare
 from flopcast.benchmarks.models import Report, models
 from flopcast.benchmarks.r_session import RSession, r_lacks
 from flopcast.benchmarks.searches import Penalised, elimination, forests, penalties, searches, skipped, worse
-from flopcast.benchmarks.suite import FOREST, Measured, SuiteTime, peak_mb, reset_peak, suite_table, suite_time
+from flopcast.benchmarks.suite import (
+    FOREST,
+    FORESTS,
+    Measured,
+    SuiteTime,
+    peak_mb,
+    reset_peak,
+    suite_table,
+    suite_time,
+)
 from flopcast.evaluation.crossval import evaluate
+from flopcast.models.forest import Forest
 from flopcast.models.suite import suite
 
 FEW = ("OLS", "Lasso", "OLS/RFECV")
@@ -54,19 +66,40 @@ def test_some_folds_are_some_of_the_predictions() -> None:
     assert 0 < part.error("OLS") < 1
 
 
-def test_the_sum_is_compared_with_the_forest_and_with_all_trees() -> None:
+def test_the_sum_is_compared_with_the_forests_of_the_suite() -> None:
     predicted = np.array([1.0, 3.0])
     result = SuiteTime("some suite", np.array([1.0, 2.0]))
-    result.models.update(
-        {FOREST: Measured(predicted, 4.0, 300.0), "Stack": Measured(predicted, 2.0), "OLS": Measured(predicted, 1.0)}
-    )
+    result.models.update({FOREST: Measured(predicted, 4.0, 300.0), "OLS": Measured(predicted, 1.0)})
+    assert result.ratio == 1.25
+    result.models["Stack"] = Measured(predicted, 2.0)
     assert result.total() == 7.0
-    assert [row.ratio for row in result.rows()][-2:] == [1.75, pytest.approx(7 / 6)]
+    *_, last = result.rows()
+    assert (last.name, last.ratio) == ("whole suite", pytest.approx(7 / 6))
+    assert last.note == "1.17 times its forests: RandomForest, Stack"
     assert result.peak_mb == 300.0
     assert result.error("OLS") == 0.25
-    columns = [list(column.cells) for column in suite_table([result]).columns]
-    assert columns[1][-5:] == ["7.00", "4.00", "6.00", "1.75", "1.17"]
+    table = suite_table([result])
+    columns = [list(column.cells) for column in table.columns]
+    assert columns[1][-3:] == ["7.00", "6.00", "1.17"]
     assert columns[2][:3] == ["300", "", ""]
+    assert table.caption == "some suite: its forests are RandomForest, Stack"
+
+
+def test_the_forests_are_the_models_that_grow_ensembles_of_trees() -> None:
+    data = counters(40, 5)
+    for form, beside in (("literature", 17), ("default", 19)):
+        candidates = suite(form, data.columnar)
+        names = [candidate.name for candidate in candidates if _ensembles_in(candidate.estimator)]
+        assert sorted(names) == sorted({candidate.name for candidate in candidates} & set(FORESTS))
+        assert len(candidates) - len(names) == beside
+
+
+def _ensembles_in(part: object) -> bool:
+    """Tell whether a model, or one that it wraps, is an ensemble of trees."""
+    if isinstance(part, (Forest, BaseEnsemble, HistGradientBoostingRegressor)):
+        return True
+    within = part.get_params(deep=False).values() if isinstance(part, BaseEstimator) else part
+    return not isinstance(within, str) and isinstance(within, Iterable) and any(map(_ensembles_in, within))
 
 
 def test_the_peak_of_memory_is_that_since_the_reset() -> None:
@@ -161,8 +194,10 @@ def test_the_smallest_configuration_runs_through() -> None:
     report = models(quick=True)
     assert {row.note for row in report.compared} == {"", "same answer", "does nothing"}
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
-    assert {"whole suite / the forest", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
-    assert len(report.tables) == 3
+    assert {"whole suite", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
+    whole = [row.task for row in report.measured if row.name == "whole suite"]
+    assert whole == ["literature suite, 40 x 6, 1 of 10 folds", "default suite, 40 x 6, 1 of 10 folds"]
+    assert len(report.tables) == 4
     assert any("--full" in line for line in report.lines)
 
 
@@ -173,6 +208,6 @@ def test_the_report_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, caps
     assert main(["--part", "models"]) == 0
     printed = capsys.readouterr().out
     assert "glmnet skipped: [none]" in printed
-    assert "whole / the forest" in printed
+    assert "whole / forests" in printed
     assert main(["--part", "models", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["name"] == FOREST
