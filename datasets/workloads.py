@@ -1,4 +1,4 @@
-"""The kernels and shapes of the embedded measurements: a table of dimensions, and how to build each kernel in PyTorch.
+"""The workloads of the embedded measurements: operators with their dimensions.
 
 The shapes are those of small models (hidden sizes, head sizes, image sizes), spread so that every operator has
 launch-bound, memory-bound and compute-bound members on a two-core CPU.
@@ -6,12 +6,9 @@ launch-bound, memory-bound and compute-bound members on a two-core CPU.
 
 from __future__ import annotations
 
-import importlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-from ..errors import FlopcastError
 
 Shape = dict[str, Any]
 
@@ -99,65 +96,3 @@ def _element_wise() -> Iterator[Shape]:
     for op in ("add", "gelu", "copy"):
         for cols, rows in itertools.product((256, 768, 3072, 4096), (16, 128, 512, 1000, 3152)):
             yield {"op": op, "rows": rows, "cols": cols}
-
-
-def import_torch() -> Any:
-    """Return PyTorch, which only measuring needs.
-
-    Raises
-    ------
-    FlopcastError
-        If it is not installed.
-    """
-    try:
-        return importlib.import_module("torch")
-    except ModuleNotFoundError as error:
-        raise FlopcastError('measuring needs PyTorch: pip install "flopcast[measure]"') from error
-
-
-def build(shape: Shape, seed: int) -> Callable[[], Any]:
-    """Return the PyTorch call of one workload, its operands drawn with ``seed``.
-
-    Raises
-    ------
-    FlopcastError
-        If torch is not installed.
-    """
-    torch = import_torch()
-    nn = torch.nn.functional
-    generator = torch.Generator().manual_seed(seed)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[shape["dtype_a"]]
-
-    def tensor(*size: int) -> Any:
-        return torch.randn(*size, generator=generator).to(dtype)
-
-    op = shape["op"]
-    if op == "gemm":
-        a, w = tensor(shape["m"], shape["k"]), tensor(shape["n"], shape["k"])
-        return lambda: nn.linear(a, w)
-    if op == "batched_gemm":
-        a, b = tensor(shape["batch"], shape["m"], shape["k"]), tensor(shape["batch"], shape["k"], shape["n"])
-        return lambda: torch.bmm(a, b)
-    if op == "conv":
-        x = tensor(shape["batch"], shape["in_channels"], shape["in_h"], shape["in_w"])
-        w = tensor(shape["out_channels"], shape["in_channels"] // shape["groups"], shape["fil_h"], shape["fil_w"])
-        stride, pad, groups = shape["stride_h"], shape["pad_h"], shape["groups"]
-        return lambda: nn.conv2d(x, w, stride=stride, padding=pad, groups=groups)
-    if op == "attention":
-        q = tensor(shape["batch"], shape["heads"], shape["seq_q"], shape["head_dim"])
-        k, v = (tensor(shape["batch"], shape["kv_heads"], shape["seq_kv"], shape["head_dim"]) for _ in range(2))
-        return lambda: nn.scaled_dot_product_attention(q, k, v)
-    return _vector_call(torch, op, tensor(shape["rows"], shape["cols"]))
-
-
-def _vector_call(torch: Any, op: str, x: Any) -> Callable[[], Any]:
-    nn, cols = torch.nn.functional, x.shape[1]
-    other = torch.empty_like(x).copy_(x)
-    return {
-        "softmax": lambda: torch.softmax(x, dim=1),
-        "layer_norm": lambda: nn.layer_norm(x, (cols,)),
-        "reduction": lambda: x.sum(dim=1),
-        "add": lambda: torch.add(x, other),
-        "gelu": lambda: nn.gelu(x),
-        "copy": lambda: other.copy_(x),
-    }[op]

@@ -1,0 +1,206 @@
+"""PyTorch and the device it runs on: what differs between a CPU, CUDA and ROCm is here, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DataError, FlopcastError
+from ..features.readers.devices import canonical_device
+from ..hardware import all_gpus
+from .processor import last_level_cache_bytes
+from .timing import Call, EventTimer, HostTimer, Timer
+
+TORCH_DTYPES = {
+    "fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16",
+    "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8", "bool": "bool",
+}  # fmt: skip
+"""PyTorch's name of each number format; FP8 depends on the device (`Operands.dtype`)."""
+_UNSPECIFIED_GPU_CACHE = 256 * 2**20
+"""Bytes overwritten on a GPU whose cache is unknown: as much as the largest last-level cache so far (MI300X)."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """What rows are measured on.
+
+    Attributes
+    ----------
+    name : str
+        As in column ``device``.
+    threads : int
+        Threads of PyTorch on a CPU; 0 on a GPU.
+    """
+
+    name: str
+    threads: int = 0
+
+
+def import_torch() -> Any:
+    """Return PyTorch, which only measuring needs.
+
+    Raises
+    ------
+    FlopcastError
+        If it is not installed.
+    """
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        raise FlopcastError('measuring needs PyTorch: pip install "flopcast[measure]"') from error
+
+
+class Backend:
+    """One device of PyTorch.
+
+    Parameters
+    ----------
+    torch : module
+    word : str
+        ``cpu``, or ``cuda:0`` and the like (ROCm's name for its GPUs, too); the first GPU by default, or the CPU where
+        there is none.
+
+    Raises
+    ------
+    DataError
+        There is no such device.
+    """
+
+    def __init__(self, torch: Any, word: str | None = None) -> None:
+        word = word or ("cuda:0" if torch.cuda.is_available() else "cpu")
+        self.torch, self.word = torch, word
+        self.is_gpu = word != "cpu"
+        self.index = _gpu_index(torch, word) if self.is_gpu else 0
+        if self.is_gpu:
+            torch.cuda.set_device(self.index)
+
+    @property
+    def gpu_name(self) -> str:
+        """The name the driver gives the GPU."""
+        return str(self.torch.cuda.get_device_name(self.index))
+
+    def devices(self, threads: Sequence[int], name: str | None = None) -> list[Device]:
+        """Return what each row is measured on: the GPU, or the CPU with each number of threads.
+
+        Raises
+        ------
+        DataError
+            Threads are stated for a GPU, or not positive.
+        """
+        if self.is_gpu:
+            if threads:
+                raise DataError(f"--threads is for the CPU: leave it out with --device {self.word}")
+            return [Device(name or canonical_device(self.gpu_name)[0])]
+        counts = list(threads) or [int(self.torch.get_num_threads())]
+        if min(counts) < 1 or len(set(counts)) < len(counts):
+            raise DataError(f"--threads must be different numbers from 1 on, got {', '.join(map(str, counts))}")
+        return [Device(f"{name or 'CPU'}-{count}T", count) for count in counts]
+
+    def use(self, device: Device, dtype: str) -> None:
+        """Compute with the device's threads; on a GPU multiply fp32 as fp32, and as TF32 only where a row says so."""
+        if device.threads:
+            self.torch.set_num_threads(device.threads)
+        if self.is_gpu:
+            narrow = dtype == "tf32"
+            self.torch.set_float32_matmul_precision("high" if narrow else "highest")
+            self.torch.backends.cudnn.allow_tf32 = narrow
+
+    def timer(self, cold: bool) -> Timer:
+        """Return the timer, with a cold cache if asked for."""
+        flush = self._flush() if cold else None
+        if not self.is_gpu:
+            return HostTimer(flush)
+        cuda = self.torch.cuda
+        hold = _pause(cuda) if hasattr(cuda, "_sleep") else None
+        return EventTimer(lambda: cuda.Event(enable_timing=True), cuda.synchronize, hold=hold, flush=flush)
+
+    def cache_bytes(self) -> int:
+        """Return the size of the last-level cache, in bytes."""
+        if not self.is_gpu:
+            return last_level_cache_bytes()
+        word = canonical_device(self.gpu_name)[0]
+        known = next((gpu for gpu in all_gpus() if gpu.name == word), None)
+        sizes = [getattr(known, key, None) for key in ("llc_mb", "l2_mb")]
+        reported = int(getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0))
+        found = max([reported, *(int(size * 2**20) for size in sizes if size)])
+        return found or _UNSPECIFIED_GPU_CACHE
+
+    def _flush(self) -> Call:
+        buffer = self.torch.zeros(self.cache_bytes() // 4, dtype=self.torch.int32, device=self.word)
+        return lambda: buffer.add_(1)
+
+
+class Operands:
+    """Random tensors for one row.
+
+    Parameters
+    ----------
+    backend : Backend
+    seed : int
+        Seed of the values.
+    """
+
+    def __init__(self, backend: Backend, seed: int) -> None:
+        self.torch, self.backend = backend.torch, backend
+        self._generator = self.torch.Generator(device=backend.word).manual_seed(seed)
+
+    def dtype(self, name: str) -> Any:
+        """Return PyTorch's type for a number format.
+
+        Raises
+        ------
+        DataError
+            PyTorch has no tensors of that format.
+        """
+        if name == "fp8":
+            gfx = str(getattr(self._properties(), "gcnArchName", ""))
+            name_of = "float8_e4m3fnuz" if gfx.startswith("gfx94") else "float8_e4m3fn"
+            return getattr(self.torch, name_of)
+        if name not in TORCH_DTYPES:
+            raise DataError(f"PyTorch has no tensors of {name or 'no format'}: use {', '.join(TORCH_DTYPES)} or fp8")
+        return getattr(self.torch, TORCH_DTYPES[name])
+
+    def tensor(self, dtype: str, *size: int) -> Any:
+        """Return a tensor: standard normal numbers, or integers from 0 to 99."""
+        made = self.dtype(dtype)
+        if not made.is_floating_point:
+            return self.integers(2 if dtype == "bool" else 100, *size).to(made)
+        wide = made if made.itemsize > 2 else self.torch.float32
+        values = self.torch.randn(*size, generator=self._generator, device=self.backend.word, dtype=wide)
+        return values.to(made)
+
+    def integers(self, limit: int, *size: int) -> Any:
+        """Return int64 numbers from 0 to ``limit - 1``."""
+        return self.torch.randint(limit, size, generator=self._generator, device=self.backend.word)
+
+    def _properties(self) -> Any:
+        backend = self.backend
+        return self.torch.cuda.get_device_properties(backend.index) if backend.is_gpu else None
+
+
+def _gpu_index(torch: Any, word: str) -> int:
+    kind, _, number = word.partition(":")
+    if kind != "cuda" or not (number or "0").isdecimal():
+        raise DataError(f"--device must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
+    if not torch.cuda.is_available():
+        raise DataError(
+            f"PyTorch {torch.__version__} sees no GPU here: measure with --device cpu, or install its GPU build"
+        )
+    index, count = int(number or 0), int(torch.cuda.device_count())
+    if index >= count:
+        raise DataError(f"--device {word}: there are {count} GPUs, cuda:0 to cuda:{count - 1}")
+    return index
+
+
+def _pause(cuda: Any) -> Callable[[float], None]:
+    """Return what enqueues a pause of so many microseconds; the clock it counts is timed first."""
+    cycles, begin, end = 1_000_000, cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    for _ in range(2):  # the first loads the kernel
+        begin.record()
+        cuda._sleep(cycles)
+        end.record()
+        cuda.synchronize()
+    rate = cycles / (1e3 * begin.elapsed_time(end))
+    return lambda microseconds: cuda._sleep(int(microseconds * rate))

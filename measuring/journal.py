@@ -1,0 +1,99 @@
+"""The journal of a measurement: every visit is on disk when it ends, so that a run that was stopped can go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..output import whole_file
+
+PLAN, VISITS = "plan.json", "visits.jsonl"
+SUFFIX = ".journal"
+
+Entry = dict[str, Any]
+
+
+def journal_folder(out: Path) -> Path:
+    """Return the folder beside the table that is to be written."""
+    return out.with_name(out.name + SUFFIX)
+
+
+class Journal:
+    """Visits of one plan, in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if need be.
+    plan : mapping
+        What is measured, as JSON types; a journal of another plan is refused.
+    resume : bool
+        Whether to go on with the journal that is there.
+
+    Attributes
+    ----------
+    steps : list of list of dict
+        What an earlier run has measured, as it was written.
+
+    Raises
+    ------
+    DataError
+        There is a journal and `resume` is not set, there is none and it is, it is of another plan, or it cannot be
+        read.
+    """
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool = False) -> None:
+        self.folder = folder
+        self.steps: list[list[Entry]] = []
+        if folder.exists() and not resume:
+            raise DataError("holds an unfinished measurement: --resume continues it, or delete it", source=str(folder))
+        if resume:
+            self._check(plan)
+            self.steps = self._read()
+        else:
+            with whole_file(folder / PLAN) as path:
+                path.write_text(json.dumps(plan), encoding="utf-8")
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Write what one step gave to disk, as one line."""
+        with (self.folder / VISITS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entries) + "\n")
+
+    def remove(self) -> None:
+        """Delete the folder, when everything is measured and written."""
+        shutil.rmtree(self.folder)
+
+    def _check(self, plan: Mapping[str, Any]) -> None:
+        where = str(self.folder)
+        try:
+            stored = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError("there is nothing to resume: leave out --resume", source=where) from None
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"its {PLAN} cannot be read ({error}): delete the folder, measure anew", source=where
+            ) from None
+        plain = json.loads(json.dumps(plan))
+        if changed := [name for name in plain if stored.get(name) != plain[name]]:
+            raise DataError(
+                f"was begun with other {' and '.join(changed)}: repeat its options with --resume, or delete it",
+                source=where,
+            )
+
+    def _read(self) -> list[list[Entry]]:
+        """Return the steps; the last line may be cut short by whatever stopped the process, and is measured again."""
+        path = self.folder / VISITS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        steps = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                steps.append(json.loads(line))
+            except ValueError:
+                if number < len(lines):
+                    raise DataError("is not a journal: delete the folder", source=f"{path}:{number}") from None
+                path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
+        return steps

@@ -1,0 +1,167 @@
+"""Rows the user lists in a file, and functions of the user's own."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from ..errors import DataError
+from ..features.ops import op_of
+from ..features.readers.reading import read_rows
+from ..features.table import DTYPE_COLUMNS, REFUSED, REFUSED_DETAIL
+from .backend import Backend
+from .rows import word
+from .suite import Row, operators
+from .timing import Call
+
+_WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a file lists.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What can be measured.
+    refused : list of dict
+        `source`, `reason`, `detail` of each row that cannot.
+    notes : tuple of str
+        What was assumed on reading.
+    """
+
+    rows: list[Row]
+    refused: list[dict[str, str]]
+    notes: tuple[str, ...]
+
+
+def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
+    """Read a list of rows to measure: a table like that of measurements, without a duration or device.
+
+    Parameters
+    ----------
+    path : Path
+        CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator.
+    families : sequence of str, optional
+        Kernels to keep (see `suite.FAMILIES`).
+
+    Raises
+    ------
+    DataError
+        The file cannot be read or no row can be used; the message names the first reason.
+    """
+    frame, notes = read_rows([path], timed=False)
+    given = _columns(path)
+    chosen = operators(families) if families else None
+    rows, refused = [], []
+    for cells in frame.to_dict("records"):
+        if cells[REFUSED]:
+            refused.append({"source": cells["source"], "reason": cells[REFUSED], "detail": cells[REFUSED_DETAIL]})
+        elif chosen is None or cells["op"] in chosen:
+            rows.append(_row({str(name): cell for name, cell in cells.items()}, given))
+    if not rows:
+        raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
+    return Listed(rows, refused, notes)
+
+
+def _columns(path: Path) -> set[str]:
+    """Return the columns of a table that was read before, in lower case."""
+    if path.suffix.lower() == ".parquet":
+        names = list(pq.read_schema(path).names)
+    else:
+        names = list(pd.read_csv(path, nrows=0, sep=None, engine="python").columns)
+    return {str(name).strip().lower() for name in names}
+
+
+def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
+    """Return what the file states of a row, and the formats that its call reads and writes."""
+    op = op_of(cells["op"])
+    names = dict.fromkeys((*_WORDS, *op.dims))
+    row = {name: _plain(name, cells[name]) for name in names if name in cells and word(cells, name)}
+    for name in ("dtype_b", "dtype_out"):
+        if name not in given:
+            row.pop(name, None)
+    if op.name == "gather":
+        row.setdefault("dtype_b", "int64")
+    if op.name == "gemm" and row["dtype_a"] == "int8":
+        row.setdefault("dtype_out", "int32")
+    return row
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "causal":
+        return bool(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class UserFunction:
+    """A function of the user, ``module:function``.
+
+    It is called with those of the row's cells (dimensions, number formats, ``op``, ``variant``) that it has parameters
+    for, and with ``device`` and ``seed`` if it has these. If it returns something that can be called, that is timed,
+    and what came before is preparation; else the function itself is timed.
+
+    Raises
+    ------
+    DataError
+        There is no such module or function.
+    """
+
+    def __init__(self, name: str) -> None:
+        module, colon, attribute = name.partition(":")
+        if not colon or not module or not attribute:
+            raise DataError(f"--function must be module:function, got {name!r}: write e.g. --function mykernels:gemm")
+        self.name, self._function = name, _imported(module, attribute)
+        self._parameters = inspect.signature(self._function).parameters
+
+    def row(self) -> Row:
+        """Return the row of a call without dimensions; what it has to do is unknown."""
+        return {"op": "kernel", "variant": self.name}
+
+    def build(self, backend: Backend, seed: int, row: Row) -> Call:
+        """Return the call to time.
+
+        Raises
+        ------
+        DataError
+            The function needs an argument that the row does not have.
+        """
+        known = {**row, "device": backend.word, "seed": seed}
+        takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())
+        arguments = {n: v for n, v in known.items() if n in self._parameters or (takes_all and n in row)}
+        lacking = [
+            name
+            for name, p in self._parameters.items()
+            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and name not in arguments
+        ]
+        if lacking:
+            raise DataError(f"{self.name} needs {', '.join(lacking)}, which the row does not have: add the columns")
+        call = partial(self._function, **arguments)
+        prepared = call()
+        return prepared if callable(prepared) else call
+
+
+def _imported(module: str, attribute: str) -> Callable[..., Any]:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does: the user's module lies in the current folder
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise DataError(f"--function: there is no module {error.name!r} (looked in {here} too)") from error
+    except AttributeError:
+        raise DataError(f"--function: module {module!r} has no {attribute!r}") from None
+    if not callable(found):
+        raise DataError(f"--function: {module}:{attribute} cannot be called")
+    return found

@@ -1,0 +1,200 @@
+"""How often a call is repeated: warm-up until stable, then until the median is known well enough or a limit ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..features.cleaning.mad import THRESHOLD
+from ..features.cleaning.median import median_intervals
+from .timing import Call, FloatArray, Timer, calls_per_sample
+
+INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
+"""What ends a visit."""
+
+WINDOW = 5
+"""Samples of one window of the warm-up."""
+STABLE = 0.02
+"""A window is stable whose median lies within this part of that of the window before."""
+WARMUP_SECONDS = 0.02
+"""The least warm-up, unless the limit of time is smaller."""
+WARMUP_SHARE = 0.25
+"""Part of the time of a visit that warming up may take."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When to stop.
+
+    A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass, with fresh operands
+    and in another order. Samples close in time are alike, and memory once allocated stays where it is: several short
+    visits know a median better than a long one.
+
+    Attributes
+    ----------
+    interval : float
+        Half-width of the interval of the median, relative to it, at which a visit ends (0.01 = 1 %).
+    level : float
+        Coverage of that interval.
+    least, most : int
+        Samples of a row: no visit ends by its interval or at its time limit with fewer than its part of `least`, none
+        goes on beyond its part of `most`.
+    least_seconds, seconds : float
+        Time of a visit: the interval is not trusted before the first, and the second ends it.
+    patience : float
+        A visit that lacks its part of `least` at its time limit goes on for so many times the limit.
+    rounds : int
+        Visits of a row in each pass.
+    threshold : float
+        MAD beyond which a sample is an outlier.
+    """
+
+    interval: float = 0.01
+    level: float = 0.95
+    least: int = 50
+    most: int = 6000
+    least_seconds: float = 0.05
+    seconds: float = 1.0
+    patience: float = 4.0
+    rounds: int = 3
+    threshold: float = THRESHOLD
+
+    def __post_init__(self) -> None:
+        if not 0 < self.interval < 1:
+            raise DataError(f"--interval must lie between 0 and 1, got {self.interval:g}: 0.01 means ±1 %")
+        if self.rounds < 1:
+            raise DataError(f"--rounds must be 1 or more, got {self.rounds}")
+
+    @property
+    def least_of_visit(self) -> int:
+        """Samples that each visit must have."""
+        return -(-self.least // self.rounds)
+
+    @property
+    def most_of_visit(self) -> int:
+        """Samples that no visit exceeds."""
+        return max(self.most // self.rounds, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """The samples of one visit.
+
+    Attributes
+    ----------
+    samples_us : ndarray of shape (n,)
+        Time of one call in each sample, microseconds.
+    calls : int
+        Calls in each sample.
+    warmup_samples : int
+        Samples dropped at the beginning.
+    warm : bool
+        Whether the warm-up ended because the times were stable, not because its time was over.
+    ended : str
+        `INTERVAL`, `TIME` or `REPEATS`.
+    """
+
+    samples_us: FloatArray
+    calls: int
+    warmup_samples: int
+    warm: bool
+    ended: str
+
+
+def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = time.perf_counter) -> Visit:
+    """Warm up and sample a call.
+
+    The first call may compile, allocate or choose an algorithm, and never counts. Where it takes all the time that
+    warming up may, it is the whole of it.
+
+    Parameters
+    ----------
+    timer : Timer
+    call : callable
+    rule : Rule
+    clock : callable
+        Returns seconds; what the limits are held against.
+
+    Returns
+    -------
+    Visit
+    """
+    started = clock()
+    patience = rule.seconds * WARMUP_SHARE
+    timer.samples(call, 1)
+    calls, dropped, warm = 1, 1, False
+    if clock() - started < patience:
+        calls = calls_per_sample(timer, call)
+        dropped, warm = warm_up(timer, call, calls, patience, clock=clock)
+    samples, ended = _repeat(timer, call, calls, rule, clock, started)
+    return Visit(samples, calls, dropped, warm, ended)
+
+
+def warm_up(
+    timer: Timer, call: Call, calls: int, seconds: float, *, clock: Callable[[], float] = time.perf_counter
+) -> tuple[int, bool]:
+    """Repeat until the times are stable: the medians of two windows in a row differ by `STABLE` at most.
+
+    At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`.
+
+    Returns
+    -------
+    dropped : int
+        Samples taken.
+    warm : bool
+        Whether the times became stable.
+    """
+    started, dropped, before = clock(), 0, np.inf
+    while True:
+        now = float(np.median(timer.samples(call, WINDOW, calls)))
+        dropped += WINDOW
+        stable, spent = abs(now - before) <= STABLE * before < np.inf, clock() - started
+        if (stable and spent >= min(WARMUP_SECONDS, seconds)) or spent >= seconds:
+            return dropped, stable
+        before = now
+
+
+def half_width(samples: FloatArray, level: float) -> float:
+    """Return how far the interval of the median reaches on its wider side, relative to the median; inf if too few."""
+    (found,) = median_intervals(samples, np.zeros(len(samples), dtype=np.int64), level).to_dict("records")
+    if not found["median"] > 0:
+        return np.inf
+    width = max(found["upper"] - found["median"], found["median"] - found["lower"]) / found["median"]
+    return float(width) if np.isfinite(width) else np.inf
+
+
+def _repeat(
+    timer: Timer, call: Call, calls: int, rule: Rule, clock: Callable[[], float], started: float
+) -> tuple[FloatArray, str]:
+    """Sample until the rule says stop; return the samples and what ended them."""
+    parts: list[FloatArray] = []
+    begun, taken = clock(), 0
+    while True:
+        enough = taken >= rule.least_of_visit
+        limit = rule.seconds * (1.0 if enough else rule.patience)
+        left, sampled = limit - (clock() - started), clock() - begun
+        if enough and sampled >= rule.least_seconds:
+            samples = np.concatenate(parts)
+            if half_width(samples, rule.level) <= rule.interval:
+                return samples, INTERVAL
+        if taken and (taken >= rule.most_of_visit or left <= 0):
+            return np.concatenate(parts), TIME if left <= 0 else REPEATS
+        parts.append(timer.samples(call, _next_block(taken, sampled, left, rule), calls))
+        taken += len(parts[-1])
+
+
+def _next_block(taken: int, sampled: float, left: float, rule: Rule) -> int:
+    """Return how many samples to take before looking again: half as many as there are, if there is time for them."""
+    if not taken:
+        return 1
+    affordable = int(left * taken / max(sampled, 1e-9)) + 1
+    return max(1, min(taken // 2, affordable, rule.most_of_visit - taken))

@@ -1,0 +1,226 @@
+"""One measurement from beginning to end: every row, in a random order, in rounds and passes, until done or stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from .backend import Device
+from .journal import Entry, Journal
+from .monitor import Monitor
+from .protocol import Rule, visit
+from .rows import described
+from .suite import Row
+from .timing import Call, Timer
+
+DONE, INTERRUPTED, BUDGET = "done", "interrupted", "budget"
+"""How a session ends."""
+
+Progress = Callable[[int, int, str, float], None]
+Step = tuple[int, int, int]
+
+
+class Workbench(Protocol):
+    """Where calls are made ready; see `bench.Bench`."""
+
+    timer: Timer
+
+    def build(self, row: Row, seed: int) -> Call:
+        """Return the call of a row with fresh operands."""
+        ...
+
+    def use(self, device: Device, row: Row) -> None:
+        """Make the device the one that the next calls run on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how; a journal continues only its own plan.
+
+    Attributes
+    ----------
+    rows : list of dict
+        Operators with their dimensions.
+    devices : list of Device
+        Each row is measured on all of them before the next, so that a slow drift of the machine hits them alike.
+    rule : Rule
+    passes : int
+        Times that the whole grid is measured, each a row of the table (column ``campaign``).
+    seed : int
+        Of the operands, and of the order: drift in the course of hours shall not look like an effect of size.
+    cold : bool
+        Whether the cache is overwritten before each call.
+    function : str
+        The user's function, "" for the suite's kernels.
+    """
+
+    rows: list[Row]
+    devices: list[Device]
+    rule: Rule
+    passes: int = 1
+    seed: int = 0
+    cold: bool = False
+    function: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return {
+            "rows": self.rows,
+            "devices": [[device.name, device.threads] for device in self.devices],
+            "protocol": self.rule.to_dict(),
+            "passes": self.passes,
+            "seed": self.seed,
+            "cache": "cold" if self.cold else "warm",
+            "function": self.function,
+        }
+
+    def steps(self) -> Iterator[Step]:
+        """Yield pass, round (both from 1) and row of each visit, every round in a random order of its own."""
+        for campaign in range(1, self.passes + 1):
+            for turn in range(1, self.rule.rounds + 1):
+                order = np.random.default_rng([self.seed, campaign, turn]).permutation(len(self.rows))
+                yield from ((campaign, turn, int(row)) for row in order)
+
+    def __len__(self) -> int:
+        return self.passes * self.rule.rounds * len(self.rows)
+
+
+@dataclass
+class Session:
+    """The course of a measurement.
+
+    Attributes
+    ----------
+    plan : Plan
+    bench : Workbench
+    journal : Journal or None
+        Where visits are kept; None: in memory only.
+    monitor : Monitor
+    visits : list of dict
+        One for each row, device, round and pass: ``samples_us`` (an array) and what `protocol.Visit` says.
+    failures : dict of int to str
+        Rows that cannot be measured, and why.
+    ended : str
+        `DONE`, `INTERRUPTED` or `BUDGET`.
+    """
+
+    plan: Plan
+    bench: Workbench
+    journal: Journal | None = None
+    monitor: Monitor = field(default_factory=lambda: Monitor(None))
+    visits: list[Entry] = field(default_factory=list)
+    failures: dict[int, str] = field(default_factory=dict)
+    ended: str = DONE
+
+    def __post_init__(self) -> None:
+        if self.journal is not None:
+            for entries in self.journal.steps:
+                self._remember(entries)
+            self.journal.steps.clear()
+
+    def run(
+        self,
+        budget_seconds: float | None = None,
+        progress: Progress | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
+
+        Parameters
+        ----------
+        budget_seconds : float, optional
+            Time for the whole of it, shared out evenly among the visits that are left; a visit that takes less leaves
+            the rest to the others.
+        progress : callable, optional
+            ``(done, total, label, eta_seconds)``.
+        clock : callable
+            Returns seconds.
+        """
+        started = clock()
+        known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
+        todo = [step for step in self.plan.steps() if step not in known]
+        skipped, self.ended = len(self.plan) - len(todo), DONE
+        try:
+            for done, step in enumerate(todo):
+                spent = clock() - started
+                if progress is not None:
+                    eta = spent / done * (len(todo) - done) if done else float("nan")
+                    progress(skipped + done, len(self.plan), described(self.plan.rows[step[2]]), eta)
+                if budget_seconds is not None and spent >= budget_seconds:
+                    self.ended = BUDGET
+                    return
+                share = None if budget_seconds is None else (budget_seconds - spent) / (len(todo) - done)
+                self._visit(step, self._rule(share))
+        except KeyboardInterrupt:
+            self.ended = INTERRUPTED
+
+    def _rule(self, share: float | None) -> Rule:
+        """Return the rule for a visit of one device, its time cut to the share of the step."""
+        if share is None:
+            return self.plan.rule
+        seconds = share / len(self.plan.devices)
+        return replace(self.plan.rule, seconds=seconds, least_seconds=min(self.plan.rule.least_seconds, seconds))
+
+    def _visit(self, step: Step, rule: Rule) -> None:
+        campaign, turn, index = step
+        if index in self.failures:
+            return
+        row = self.plan.rows[index]
+        entries = []
+        try:
+            self.bench.use(self.plan.devices[0], row)
+            call = self.bench.build(row, self.plan.seed + index)
+            for device in self.plan.devices:
+                self.bench.use(device, row)
+                found = visit(self.bench.timer, call, rule)
+                entries.append(
+                    {
+                        "pass": campaign,
+                        "round": turn,
+                        "row": index,
+                        "device": device.name,
+                        "samples_us": [round(float(sample), 4) for sample in found.samples_us],
+                        "calls": found.calls,
+                        "warmup_samples": found.warmup_samples,
+                        "warm": found.warm,
+                        "ended": found.ended,
+                        **self.monitor.reading(),
+                    }
+                )
+        except Exception as error:  # whatever a kernel or a user's function raises is this row's failure, not the run's
+            entries = [{"row": index, "error": _first_line(error)}]
+        if self.journal is not None:
+            self.journal.add(entries)
+        self._remember(entries)
+
+    def _remember(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if "error" in entry:
+                self.failures[entry["row"]] = entry["error"]
+            else:
+                self.visits.append({**entry, "samples_us": np.array(entry["samples_us"])})  # a quarter of a list's size
+
+
+def _first_line(error: Exception) -> str:
+    """Return what happened in one line; frameworks add pages to theirs."""
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
+
+
+def failed_rows(session: Session) -> list[dict[str, str]]:
+    """Return the rows that cannot be measured, in words, and why."""
+    return [
+        {"row": described(session.plan.rows[index]), "reason": reason}
+        for index, reason in sorted(session.failures.items())
+    ]
+
+
+def unmeasured(session: Session) -> Sequence[int]:
+    """Return the rows that have neither a visit nor a failure yet."""
+    seen = {entry["row"] for entry in session.visits} | set(session.failures)
+    return [index for index in range(len(session.plan.rows)) if index not in seen]

@@ -1,0 +1,158 @@
+"""Clocks: samples of the time one call takes, on the host's clock or by events in the device's own queue.
+
+A timer gives blocks of samples in microseconds per call. One sample is a batch of calls timed together, long enough
+that the cost and the resolution of the clock do not show (`calls_per_sample`); with a cold cache it is one call, after
+the cache was overwritten.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Call = Callable[[], Any]
+
+CLOCK_SHARE = 0.005
+"""Part of a sample that the clock itself may take."""
+MOST_CALLS, MOST_QUEUED_CALLS = 4096, 256
+"""Calls of one sample at most, on the host's clock and by events."""
+QUEUED = 512
+"""Calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait."""
+MOST_HOLD_US = 20_000.0
+"""The longest pause before a block."""
+_READINGS = 200
+
+
+class Timer(Protocol):
+    """Something that times calls.
+
+    Attributes
+    ----------
+    cost_us : float
+        What the clock adds to a sample, and the finest step it shows, whichever is larger; microseconds.
+    cold : bool
+        Whether the cache is overwritten before each sample.
+    most_calls : int
+        Calls of one sample at most.
+    """
+
+    cost_us: float
+    cold: bool
+    most_calls: int
+
+    def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
+        """Return `count` samples of `calls` calls each, in microseconds per call."""
+        ...
+
+
+class HostTimer:
+    """The host's clock around the calls; for devices that work while the host waits.
+
+    Parameters
+    ----------
+    flush : callable, optional
+        Overwrites the cache before each sample, outside the time taken.
+    clock : callable
+        Returns nanoseconds.
+    """
+
+    def __init__(self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._flush, self._clock, self.cold = flush, clock, flush is not None
+        self.most_calls = MOST_CALLS
+        self.cost_us = _clock_cost_ns(clock) / 1e3
+
+    def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
+        """Return `count` samples of `calls` calls each, in microseconds per call."""
+        clock, flush, taken = self._clock, self._flush, np.empty(count)
+        repeated = range(calls)
+        for index in range(count):
+            if flush is not None:
+                flush()
+            begin = clock()
+            for _ in repeated:
+                call()
+            taken[index] = clock() - begin
+        return taken / (1e3 * calls)
+
+
+class EventTimer:
+    """Timing events in the queue of a GPU, in line with the work, read when a block of samples is done.
+
+    The host only enqueues. So that the device never waits for it, each block begins with a pause on the device
+    (`hold`) as long as enqueuing took for the block before.
+
+    Parameters
+    ----------
+    event : callable
+        Returns a new timing event with ``record()`` and ``elapsed_time(later)`` in milliseconds
+        (``torch.cuda.Event``; HIP's under ROCm).
+    synchronize : callable
+        Waits for the device.
+    hold : callable, optional
+        Enqueues a pause of so many microseconds on the device; without it a kernel shorter than its launch is timed
+        with part of the launch.
+    flush : callable, optional
+        Enqueues work that overwrites the cache before each sample, outside the time taken.
+    """
+
+    def __init__(
+        self,
+        event: Callable[[], Any],
+        synchronize: Callable[[], None],
+        *,
+        hold: Callable[[float], None] | None = None,
+        flush: Call | None = None,
+    ) -> None:
+        self._event, self._synchronize, self._hold, self._flush = event, synchronize, hold, flush
+        self.cold, self.most_calls = flush is not None, MOST_QUEUED_CALLS
+        self._enqueue_us = 50.0
+        self.cost_us = 0.0
+        self.cost_us = float(np.median(self.samples(lambda: None, 50)))
+
+    def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
+        """Return `count` samples of `calls` calls each, in microseconds per call."""
+        block = max(QUEUED // (calls + 2 + self.cold), 1)
+        parts = [self._block(call, min(block, count - done), calls) for done in range(0, count, block)]
+        return np.concatenate(parts)
+
+    def _block(self, call: Call, count: int, calls: int) -> FloatArray:
+        pairs = [(self._event(), self._event()) for _ in range(count)]
+        if self._hold is not None:
+            self._hold(min(1.5 * self._enqueue_us * count * calls, MOST_HOLD_US))
+        started = time.perf_counter_ns()
+        for begin, end in pairs:
+            if self._flush is not None:
+                self._flush()
+            begin.record()
+            for _ in range(calls):
+                call()
+            end.record()
+        self._enqueue_us = (time.perf_counter_ns() - started) / (1e3 * count * calls)
+        self._synchronize()
+        return np.array([begin.elapsed_time(end) for begin, end in pairs]) * (1e3 / calls)
+
+
+def calls_per_sample(timer: Timer, call: Call) -> int:
+    """Return how many calls one sample must hold for the clock's cost to stay below `CLOCK_SHARE` of it.
+
+    A power of two, found by doubling; 1 with a cold cache, which a second call would find warm.
+    """
+    calls = 1
+    while not timer.cold and calls < timer.most_calls:
+        if calls * float(np.median(timer.samples(call, 3, calls))) * CLOCK_SHARE >= timer.cost_us:
+            break
+        calls *= 2
+    return calls
+
+
+def _clock_cost_ns(clock: Callable[[], int]) -> float:
+    """Return the median time between two readings of a clock, at least its finest step."""
+    readings = np.array([clock() for _ in range(_READINGS)], dtype=np.float64)
+    steps = np.diff(readings)
+    moved = steps[steps > 0]
+    return max(float(np.median(steps)), float(moved.min()) if len(moved) else 0.0)

@@ -1,0 +1,116 @@
+"""A measurement on the terminal: its progress, its rows by operator, what failed, how far two passes agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .progress import Report, clock, shown_progress
+
+_NAMED = 10  # failed rows that are listed
+
+
+@contextmanager
+def shown_measuring(*, quiet: bool = False) -> Iterator[Report | None]:
+    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
+
+    Off a terminal it prints one line for every tenth of the visits.
+    """
+    console = Console(stderr=True)
+    if quiet or console.is_terminal:
+        with shown_progress("measuring", quiet=quiet) as report:
+            yield None if report is None else _counted(report)
+        return
+    yield _lines(console)
+
+
+def _counted(report: Report) -> Report:
+    def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+        report(done, total, label, eta_seconds if np.isfinite(eta_seconds) else 0.0)
+
+    return draw
+
+
+def _lines(console: Console) -> Report:
+    tenth = -1
+
+    def say(done: int, total: int, label: str, eta_seconds: float) -> None:
+        nonlocal tenth
+        if 10 * done // total > tenth:
+            tenth = 10 * done // total
+            left = f", about {clock(eta_seconds)} left" if np.isfinite(eta_seconds) else ""
+            console.print(f"measuring: {done} of {total} visits, {label}{left}", markup=False, highlight=False)
+
+    return say
+
+
+def show_measurements(
+    console: Console, table: pd.DataFrame, failures: Sequence[Mapping[str, str]], differences: pd.Series
+) -> None:
+    """Print the rows by operator and device, the rows that failed, and how far the passes agree."""
+    console.print(operator_table(table))
+    for failed in failures[:_NAMED]:
+        console.print(Text(f"not measured: {failed['row']}: {failed['reason']}", style="yellow"))
+    if len(failures) > _NAMED:
+        console.print(Text(f"and {len(failures) - _NAMED} more, listed beside the table", style="yellow"))
+    if len(differences):
+        console.print(difference_line(differences), markup=False, highlight=False)
+
+
+def operator_table(table: pd.DataFrame) -> Table:
+    """Return one line for each device and operator: rows, times, interval, outliers, what stopped them."""
+    shown = Table(box=SIMPLE_HEAD, title="measured", title_justify="left")
+    for name in ("device", "operator"):
+        shown.add_column(name)
+    for name in ("rows", "fastest us", "slowest us", "interval ±%", "outliers %", "known well", "time", "other"):
+        shown.add_column(name, justify="right")
+    for key, rows in table.groupby(["device", "op"], sort=False):
+        device, op = (str(part) for part in key)
+        stopped = rows["stopped_by"].value_counts()
+        well, late = (int(stopped.get(word, 0)) for word in ("interval", "time"))
+        shown.add_row(
+            Text(device),
+            Text(op),
+            f"{len(rows)}",
+            f"{rows['duration_us'].min():,.2f}",
+            f"{rows['duration_us'].max():,.2f}",
+            f"{100 * half_widths(rows).median():.2f}",
+            f"{100 * rows['outliers'].sum() / (rows['outliers'] + rows['repeats']).sum():.1f}",
+            f"{well}",
+            f"{late}",
+            f"{len(rows) - well - late}",
+        )
+    return shown
+
+
+def half_widths(table: pd.DataFrame) -> pd.Series:
+    """Return the wider half of each interval, relative to the median."""
+    middle = table["duration_us"]
+    width = np.maximum(table["interval_high_us"] - middle, middle - table["interval_low_us"])
+    return width / middle
+
+
+def difference_line(differences: pd.Series) -> str:
+    """Return how far two passes agree, in words."""
+    found = differences.quantile([0.5, 0.9])
+    return (
+        f"From the first pass to the last a time changes by {found[0.5]:.1f} % (median), "
+        f"90th percentile {found[0.9]:.1f} %"
+    )
+
+
+def measurements_json(table: pd.DataFrame, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the provenance and the rows as JSON types, cells that a row does not have left out."""
+    rows = [
+        {str(name): cell for name, cell in row.items() if not (isinstance(cell, float) and np.isnan(cell))}
+        for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
+    ]
+    return {**provenance, "rows": rows}

@@ -1,0 +1,175 @@
+"""The device: a CPU where PyTorch is installed, and a made-up GPU anywhere."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flopcast.errors import DataError, FlopcastError
+from flopcast.measuring import backend as module
+from flopcast.measuring.backend import Backend, Device, Operands, import_torch
+from flopcast.measuring.timing import EventTimer, HostTimer
+
+
+class FakeEvent:
+    """An event on a device whose time stands in `FakeCuda.now` (milliseconds)."""
+
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda, self.at = cuda, 0.0
+
+    def record(self) -> None:
+        self.at = self.cuda.now
+
+    def elapsed_time(self, later: FakeEvent) -> float:
+        return later.at - self.at
+
+
+class FakeCuda:
+    """Two GPUs that count sleep cycles at 2 GHz."""
+
+    def __init__(self, name: str = "AMD Instinct MI300X", l2: int = 4 * 2**20) -> None:
+        self.now, self.name, self.l2, self.current, self.slept = 0.0, name, l2, -1, list[int]()
+
+    def is_available(self) -> bool:
+        return True
+
+    def device_count(self) -> int:
+        return 2
+
+    def set_device(self, index: int) -> None:
+        self.current = index
+
+    def get_device_name(self, index: int) -> str:
+        return self.name
+
+    def get_device_properties(self, index: int) -> Any:
+        return SimpleNamespace(L2_cache_size=self.l2, gcnArchName="gfx942:sramecc+")
+
+    def synchronize(self) -> None:
+        self.now += 0.001
+
+    def Event(self, enable_timing: bool) -> FakeEvent:  # noqa: N802 - PyTorch's name
+        assert enable_timing
+        return FakeEvent(self)
+
+    def _sleep(self, cycles: int) -> None:
+        self.slept.append(cycles)
+        self.now += cycles / 2e6
+
+
+def gpu(**options: Any) -> Any:
+    told: dict[str, Any] = {}
+    return SimpleNamespace(
+        cuda=FakeCuda(**options),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(allow_tf32=True)),
+        set_float32_matmul_precision=lambda word: told.update(precision=word),
+        zeros=lambda count, dtype, device: SimpleNamespace(add_=lambda one: told.update(flushed=count)),
+        int32="int32",
+        told=told,
+        __version__="9.9",
+    )
+
+
+NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), __version__="9.9")
+
+
+def test_without_torch_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(FlopcastError, match=r'pip install "flopcast\[measure\]"'):
+        import_torch()
+
+
+def test_the_first_gpu_is_the_default_and_a_cpu_where_there_is_none() -> None:
+    assert Backend(gpu()).word == "cuda:0"
+    assert Backend(NO_GPU).word == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("torch", "word", "message"),
+    [
+        (NO_GPU, "cuda:0", "PyTorch 9.9 sees no GPU"),
+        (gpu(), "cuda:2", "there are 2 GPUs, cuda:0 to cuda:1"),
+        (gpu(), "hip:0", "must be cpu or cuda:0"),
+        (gpu(), "cuda:first", "must be cpu or cuda:0"),
+    ],
+)
+def test_devices_that_are_not_there(torch: Any, word: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Backend(torch, word)
+
+
+def test_a_gpu_has_the_name_of_the_catalogue_and_is_selected() -> None:
+    found = Backend(gpu(), "cuda:1")
+    assert found.devices(()) == [Device("MI300X")]
+    assert found.devices((), "mine") == [Device("mine")]
+    assert found.torch.cuda.current == 1
+    with pytest.raises(DataError, match="--threads is for the CPU"):
+        found.devices((1,))
+
+
+def test_each_number_of_threads_is_a_device() -> None:
+    found = Backend(NO_GPU)
+    assert found.devices((1, 2)) == [Device("CPU-1T", 1), Device("CPU-2T", 2)]
+    assert found.devices((4,), "EPYC 9654") == [Device("EPYC 9654-4T", 4)]
+    for wrong in ((0,), (2, 2)):
+        with pytest.raises(DataError, match="different numbers from 1 on"):
+            found.devices(wrong)
+
+
+@pytest.mark.parametrize(("dtype", "precision", "narrow"), [("fp32", "highest", False), ("tf32", "high", True)])
+def test_fp32_is_multiplied_as_tf32_only_where_a_row_says_so(dtype: str, precision: str, narrow: bool) -> None:
+    found = Backend(gpu())
+    found.use(Device("MI300X"), dtype)
+    assert found.torch.told["precision"] == precision
+    assert found.torch.backends.cudnn.allow_tf32 is narrow
+
+
+def test_the_cache_to_overwrite_is_the_last_level() -> None:
+    assert Backend(gpu()).cache_bytes() == 256 * 2**20  # MI300X: the Infinity Cache, not the 4 MiB of L2
+    assert Backend(gpu(name="New GPU", l2=96 * 2**20)).cache_bytes() == 96 * 2**20
+    assert Backend(gpu(name="New GPU", l2=0)).cache_bytes() == 256 * 2**20
+
+
+def test_a_gpu_is_timed_by_events_and_its_pause_calibrated() -> None:
+    found = Backend(gpu())
+    timer = found.timer(cold=True)
+    assert isinstance(timer, EventTimer)
+    assert timer.cold
+    cuda = found.torch.cuda
+    cuda.slept.clear()
+    timer.samples(lambda: None, 3)
+    assert found.torch.told["flushed"] == 256 * 2**20 // 4
+    assert len(cuda.slept) == 1
+    module._pause(cuda)(25.0)
+    assert cuda.slept[-1] == pytest.approx(25.0 * 2000, rel=0.01)
+
+
+def test_a_cpu_is_timed_by_its_clock(torch: Any) -> None:
+    found = Backend(torch, "cpu")
+    timer = found.timer(cold=False)
+    assert isinstance(timer, HostTimer)
+    assert 0 < timer.cost_us < 100
+    assert found.devices(()) == [Device(f"CPU-{torch.get_num_threads()}T", torch.get_num_threads())]
+
+
+def test_a_cold_cache_on_a_cpu_overwrites_its_last_level(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "last_level_cache_bytes", lambda: 2**16)
+    found = Backend(torch, "cpu")
+    assert found.cache_bytes() == 2**16
+    assert (found.timer(cold=True).samples(lambda: None, 3) >= 0).all()
+
+
+def test_operands_are_of_their_format_and_follow_from_the_seed(torch: Any) -> None:
+    make = Operands(Backend(torch, "cpu"), 4)
+    assert make.tensor("bf16", 2, 3).dtype == torch.bfloat16
+    assert make.tensor("fp8", 8).dtype == torch.float8_e4m3fn
+    assert make.tensor("int8", 100).max() < 100
+    assert set(make.tensor("bool", 100).tolist()) == {True, False}
+    assert make.integers(7, 1000).max() == 6
+    one, two = (Operands(Backend(torch, "cpu"), 4).tensor("fp64", 5) for _ in range(2))
+    assert torch.equal(one, two)
+    with pytest.raises(DataError, match="PyTorch has no tensors of int4"):
+        make.dtype("int4")

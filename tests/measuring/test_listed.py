@@ -1,0 +1,151 @@
+"""Lists of shapes and functions of the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.measuring.listed import UserFunction, read_shapes
+
+BACKEND: Any = SimpleNamespace(word="cpu")
+MODULE = """
+calls = []
+def plain():
+    calls.append("plain")
+def gemm(m, n, k, dtype_a="fp32"):
+    calls.append((m, n, k, dtype_a))
+def prepared(m, device, seed):
+    def run():
+        calls.append(("run", m, device, seed))
+    return run
+def everything(**dims):
+    calls.append(dims)
+number = 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"kernels_of_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["somewhere"])
+    return name
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_rows_are_read_under_the_names_of_the_measurement_table(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "shapes.csv",
+        "op,precision,m,n,k,rows,cols,causal",
+        "linear,torch.bfloat16,16,256,512,,,",
+        "softmax,float,,,,8,128,",
+    )
+    found = read_shapes(path)
+    assert found.rows == [
+        {"op": "gemm", "dtype_a": "bf16", "m": 16, "n": 256, "k": 512, "batch": 1},
+        {"op": "softmax", "dtype_a": "fp32", "rows": 8, "cols": 128},
+    ]
+    assert found.refused == []
+    assert [row["op"] for row in read_shapes(path, ["softmax"]).rows] == ["softmax"]
+
+
+def test_formats_that_a_call_fixes_are_stated(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "s.csv",
+        "op,dtype,m,n,k,rows,cols",
+        "gemm,int8,32,32,32,,",
+        "gather,bf16,,,,8,128",
+        "gemm,fp8,16,16,16,,",
+    )
+    gemm, gather, narrow = read_shapes(path).rows
+    assert gemm["dtype_out"] == "int32"
+    assert gather["dtype_b"] == "int64"
+    assert "dtype_out" not in narrow
+
+
+def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,0,4", "gemm,fp32,4,4,4", "gem,fp32,4,4,4")
+    found = read_shapes(path)
+    assert len(found.rows) == 1
+    assert found.refused == [
+        {"source": "s.csv:2", "reason": "dimension is not positive", "detail": "n = 0"},
+        {"source": "s.csv:4", "reason": "unknown operator", "detail": "gem"},
+    ]
+
+
+def test_parquet_and_flags(tmp_path: Path) -> None:
+    sizes = {"batch": 1, "heads": 2, "seq_q": 8, "seq_kv": 8, "head_dim": 16}
+    table = pd.DataFrame([{"op": "attention", "dtype_a": "fp16", "dtype_b": "fp16", **sizes, "causal": True}])
+    table.to_parquet(tmp_path / "s.parquet")
+    (row,) = read_shapes(tmp_path / "s.parquet").rows
+    assert row["causal"] is True
+    assert row["dtype_b"] == "fp16"
+    assert row["seq_q"] == 8
+
+
+@pytest.mark.parametrize(
+    ("lines", "kernels", "message"),
+    [
+        (("op,dtype,m,n,k", "gem,fp32,4,4,4"), None, "gem"),
+        (("op,dtype,m,n,k", "gemm,fp32,4,4,4"), ["conv"], "no row is one of conv"),
+        (("a,b", "1,2"), None, "s.csv"),
+    ],
+)
+def test_a_list_without_a_usable_row_is_refused(
+    lines: tuple[str, ...], kernels: list[str] | None, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_shapes(write(tmp_path / "s.csv", *lines), kernels)
+
+
+def test_a_function_is_called_with_the_cells_it_has_parameters_for(module: str) -> None:
+    function = UserFunction(f"{module}:gemm")
+    call = function.build(BACKEND, 0, {"op": "gemm", "m": 2, "n": 3, "k": 4, "batch": 1, "dtype_a": "bf16"})
+    calls = __import__(module).calls
+    calls.clear()
+    call()
+    assert calls == [(2, 3, 4, "bf16")]
+
+
+def test_a_function_that_returns_a_call_prepares_it(module: str) -> None:
+    call = UserFunction(f"{module}:prepared").build(BACKEND, 7, {"op": "gemm", "m": 2})
+    call()
+    assert __import__(module).calls[-1] == ("run", 2, "cpu", 7)
+
+
+def test_functions_without_arguments_or_with_all(module: str) -> None:
+    plain = UserFunction(f"{module}:plain")
+    assert plain.row() == {"op": "kernel", "variant": f"{module}:plain"}
+    plain.build(BACKEND, 0, plain.row())()
+    row = {"op": "gemm", "m": 2}
+    UserFunction(f"{module}:everything").build(BACKEND, 0, row)()
+    assert __import__(module).calls[-1] == row
+
+
+def test_a_function_that_lacks_a_dimension_says_which(module: str) -> None:
+    with pytest.raises(DataError, match="needs n, k, which the row does not have"):
+        UserFunction(f"{module}:gemm").build(BACKEND, 0, {"op": "gemm", "m": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nocolon", "must be module:function"),
+        ("no_such_module_here:f", "there is no module 'no_such_module_here'"),
+        ("MODULE:missing", "has no 'missing'"),
+        ("MODULE:number", "cannot be called"),
+    ],
+)
+def test_functions_that_are_not_there(name: str, message: str, module: str) -> None:
+    with pytest.raises(DataError, match=message):
+        UserFunction(name.replace("MODULE", module))

@@ -1,0 +1,174 @@
+"""Warm-up and stopping rule on synthetic timers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.cleaning.median import median_intervals
+from flopcast.measuring.protocol import (
+    INTERVAL,
+    REPEATS,
+    TIME,
+    WARMUP_SECONDS,
+    WINDOW,
+    Rule,
+    half_width,
+    visit,
+    warm_up,
+)
+from flopcast.measuring.timing import FloatArray
+
+RULE = Rule(rounds=1)
+
+
+class FakeClock:
+    """Seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeTimer:
+    """Samples from a given series of microseconds, each costing its own time on the clock."""
+
+    def __init__(self, series: Iterable[float], clock: FakeClock | None = None, cost_us: float = 0.0) -> None:
+        self._series: Iterator[float] = iter(series)
+        self.clock, self.cost_us, self.cold, self.most_calls = clock or FakeClock(), cost_us, False, 4096
+        self.asked: list[tuple[int, int]] = []
+
+    def samples(self, call: Callable[[], Any], count: int, calls: int = 1) -> FloatArray:
+        self.asked.append((count, calls))
+        taken = np.array([next(self._series) for _ in range(count)])
+        self.clock.now += float(taken.sum()) * calls / 1e6
+        return taken
+
+
+def steady(microseconds: float, spread: float, seed: int = 0) -> itertools.chain[float]:
+    """Return endless samples: a normal deviation relative to the median."""
+    rng = np.random.default_rng(seed)
+    return itertools.chain.from_iterable(microseconds * (1 + spread * rng.standard_normal(1000)) for _ in range(10_000))
+
+
+def nothing() -> None:
+    """Stand in for a call; the fake timers never look at it."""
+
+
+def test_a_quiet_kernel_ends_by_its_interval_but_not_before_the_least_repeats_and_time() -> None:
+    timer = FakeTimer(steady(100.0, 1e-4))
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert found.ended == INTERVAL
+    assert len(found.samples_us) >= RULE.least
+    assert 1e-6 * found.samples_us.sum() >= RULE.least_seconds
+    assert half_width(found.samples_us, RULE.level) <= RULE.interval
+    assert found.warm
+
+
+def test_a_noisier_kernel_takes_more_samples() -> None:
+    counts = []
+    for spread in (0.01, 0.1, 0.2):
+        timer = FakeTimer(steady(1000.0, spread))
+        found = visit(timer, nothing, Rule(rounds=1, seconds=100.0), clock=timer.clock)
+        assert found.ended == INTERVAL
+        counts.append(len(found.samples_us))
+    assert counts == sorted(set(counts))
+    # the interval of a normal median is ±1.96 x 1.2533 spread / sqrt(n) <= 1 %
+    assert 0.5 < counts[-1] / (1.96 * 1.2533 * 0.2 / 0.01) ** 2 < 3
+
+
+def test_a_slow_noisy_kernel_ends_at_its_time_with_the_least_repeats() -> None:
+    timer = FakeTimer(steady(10_000.0, 0.3))
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert found.ended == TIME
+    assert len(found.samples_us) >= RULE.least
+    assert RULE.seconds <= timer.clock.now < 2 * RULE.seconds
+
+
+def test_a_kernel_too_slow_for_the_least_repeats_ends_when_patience_does() -> None:
+    timer = FakeTimer(steady(200_000.0, 0.3))
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert found.ended == TIME
+    assert 1 <= len(found.samples_us) < RULE.least
+    assert timer.clock.now == pytest.approx(RULE.seconds * RULE.patience, rel=0.15)
+
+
+def test_one_call_longer_than_the_limit_is_one_sample_after_one_call_of_warming_up() -> None:
+    timer = FakeTimer(steady(100e6, 0.01))
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert (found.ended, len(found.samples_us), found.warmup_samples, found.warm) == (TIME, 1, 1, False)
+    assert [count for count, _ in timer.asked] == [1, 1]
+
+
+def test_the_most_repeats_end_what_never_settles() -> None:
+    timer = FakeTimer(steady(10.0, 3.0))
+    found = visit(timer, nothing, Rule(rounds=1, seconds=100.0, most=2000), clock=timer.clock)
+    assert (found.ended, len(found.samples_us)) == (REPEATS, 2000)
+
+
+def test_rounds_share_the_repeats() -> None:
+    rule = Rule(rounds=3, least=50, most=6000)
+    assert (rule.least_of_visit, rule.most_of_visit) == (17, 2000)
+
+
+def test_warm_up_goes_on_until_two_windows_agree() -> None:
+    falling = [1000 * 2.0**-i for i in range(4) for _ in range(WINDOW)]
+    clock = FakeClock()
+    timer = FakeTimer(itertools.chain(falling, itertools.repeat(100.0)), clock)
+    dropped, warm = warm_up(timer, nothing, 1, 10.0, clock=clock)
+    assert warm
+    assert dropped >= len(falling) + 2 * WINDOW
+    assert clock.now >= WARMUP_SECONDS
+
+
+def test_warm_up_that_never_settles_ends_and_says_so() -> None:
+    clock = FakeClock()
+    timer = FakeTimer((1e4 * 1.1**i for i in range(1000) for _ in range(WINDOW)), clock)
+    dropped, warm = warm_up(timer, nothing, 1, 0.25, clock=clock)
+    assert not warm
+    assert dropped % WINDOW == 0
+    assert 0.25 <= clock.now < 0.6
+
+
+def test_the_warm_up_is_not_in_the_samples() -> None:
+    slow_first = itertools.chain([500.0] * 13, itertools.repeat(100.0))
+    timer = FakeTimer(slow_first)
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert set(found.samples_us) == {100.0}
+    assert found.warmup_samples >= 2 * WINDOW
+
+
+def test_half_width_is_the_wider_side_of_the_binomial_interval() -> None:
+    samples = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
+    (row,) = median_intervals(samples, [0] * 6).to_dict("records")
+    assert (row["lower"], row["upper"]) == (1.0, 9.0)
+    assert half_width(samples, 0.95) == pytest.approx((9 - 3.5) / 3.5)
+
+
+@pytest.mark.parametrize("samples", [[1.0, 1.0, 1.0], [0.0] * 10])
+def test_too_few_samples_or_a_time_of_zero_have_no_interval(samples: list[float]) -> None:
+    assert half_width(np.array(samples), 0.95) == np.inf
+
+
+@pytest.mark.long
+def test_the_median_is_as_close_to_the_truth_as_the_rule_promises() -> None:
+    inside = 0
+    for seed in range(200):
+        timer = FakeTimer(steady(1000.0, 0.1, seed))
+        found = visit(timer, nothing, Rule(rounds=1, seconds=100.0), clock=timer.clock)
+        assert found.ended == INTERVAL
+        inside += abs(np.median(found.samples_us) / 1000 - 1) <= 0.01
+    assert inside >= 180  # 95 % promised, a little less because looking repeatedly stops at lucky moments
+
+
+@pytest.mark.parametrize(("options", "message"), [({"interval": 0.0}, "--interval"), ({"rounds": 0}, "--rounds")])
+def test_rules_that_cannot_be_met_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Rule(**options)  # type: ignore[arg-type]

@@ -1,0 +1,145 @@
+"""The course of a measurement, on a bench whose kernels and clock are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flopcast.measuring.backend import Device
+from flopcast.measuring.journal import Journal
+from flopcast.measuring.monitor import Monitor
+from flopcast.measuring.protocol import Rule
+from flopcast.measuring.session import BUDGET, DONE, INTERRUPTED, Plan, Session, failed_rows, unmeasured
+from flopcast.measuring.timing import FloatArray
+
+ROWS = [{"op": "softmax", "dtype_a": "fp32", "rows": size, "cols": 8} for size in (1, 2, 3, 4)]
+DEVICES = [Device("CPU-1T", 1), Device("CPU-2T", 2)]
+QUICK = Rule(least=6, least_seconds=0.0, rounds=2)
+
+
+class FakeBench:
+    """Kernels of 10 us per row of their matrix, half of it on two threads; every built row is noted."""
+
+    def __init__(self, fail: int = 0, stop: int = 0) -> None:
+        self.cost_us, self.cold, self.most_calls = 0.0, False, 1
+        self.built: list[tuple[int, int]] = []
+        self.fail, self.stop, self.threads, self.rows, self.now = fail, stop, 1, 0, 0.0
+        self.timer = self
+
+    def use(self, device: Device, row: dict[str, Any]) -> None:
+        self.threads = device.threads
+
+    def build(self, row: dict[str, Any], seed: int) -> Callable[[], None]:
+        self.built.append((row["rows"], seed))
+        if row["rows"] == self.fail:
+            raise RuntimeError("out of memory\nwith pages\nof details")
+        if self.stop and len(self.built) == self.stop:
+            raise KeyboardInterrupt
+        self.rows = row["rows"]
+        return lambda: None
+
+    def samples(self, call: Callable[[], Any], count: int, calls: int = 1) -> FloatArray:
+        self.now += count
+        return np.full(count, 10.0 * self.rows / self.threads)
+
+
+def session(bench: FakeBench, *, journal: Journal | None = None, passes: int = 2, **others: Any) -> Session:
+    return Session(Plan(ROWS, DEVICES, QUICK, passes=passes, seed=5), bench, journal, **others)
+
+
+def test_every_row_is_visited_on_every_device_in_every_round_of_every_pass() -> None:
+    bench = FakeBench()
+    run = session(bench)
+    run.run()
+    assert run.ended == DONE
+    seen = {(v["pass"], v["round"], v["row"], v["device"]) for v in run.visits}
+    assert len(seen) == len(run.visits) == 2 * 2 * len(ROWS) * len(DEVICES)
+    for visit in run.visits:
+        expected = 10.0 * (visit["row"] + 1) / int(visit["device"][4])
+        assert set(visit["samples_us"]) == {expected}
+        assert len(visit["samples_us"]) >= QUICK.least_of_visit
+
+
+def test_the_order_is_random_differs_by_round_and_follows_from_the_seed() -> None:
+    plan = Plan([{"op": "gemm", "m": m} for m in range(50)], DEVICES, QUICK, passes=2, seed=1)
+    steps = list(plan.steps())
+    assert steps == list(plan.steps())
+    assert len(steps) == len(plan) == 200
+    rounds = [tuple(row for p, r, row in steps if (p, r) == key) for key in ((1, 1), (1, 2), (2, 1), (2, 2))]
+    assert len(set(rounds)) == 4
+    assert all(sorted(order) == list(range(50)) for order in rounds)
+    assert tuple(range(50)) not in rounds
+    assert [s[:2] for s in steps] == sorted(s[:2] for s in steps)
+
+
+def test_operands_of_a_row_have_the_same_seed_in_each_round() -> None:
+    bench = FakeBench()
+    session(bench).run()
+    assert set(bench.built) == {(row["rows"], 5 + index) for index, row in enumerate(ROWS)}
+
+
+def test_a_row_that_fails_is_told_once_and_not_tried_again() -> None:
+    bench = FakeBench(fail=3)
+    run = session(bench)
+    run.run()
+    assert [rows for rows, _ in bench.built].count(3) == 1
+    assert failed_rows(run) == [{"row": "softmax fp32 rows=3 cols=8", "reason": "RuntimeError: out of memory"}]
+    assert {v["row"] for v in run.visits} == {0, 1, 3}
+    assert unmeasured(run) == []
+
+
+def test_ctrl_c_keeps_what_is_measured_and_a_new_session_goes_on(tmp_path: Path) -> None:
+    plan = Plan(ROWS, DEVICES, QUICK, passes=2, seed=5).to_dict()
+    bench = FakeBench(fail=2, stop=6)
+    first = session(bench, journal=Journal(tmp_path / "j", plan))
+    first.run()
+    assert first.ended == INTERRUPTED
+    assert len(bench.built) == 6
+    again = FakeBench(fail=2)
+    second = session(again, journal=Journal(tmp_path / "j", plan, resume=True))
+    assert len(second.visits) == len(first.visits) > 0
+    second.run()
+    assert second.ended == DONE
+    assert len(again.built) == 2 * 2 * 3 - len(first.visits) // 2 + (0 if first.failures else 1)
+    key = [(v["pass"], v["round"], v["row"], v["device"]) for v in second.visits]
+    assert len(set(key)) == len(key) == 2 * 2 * 3 * 2
+    assert second.failures.keys() == {1}
+
+
+def test_a_budget_is_shared_out_and_its_end_leaves_the_rest() -> None:
+    bench = FakeBench()
+    run = session(bench)
+    run.run(budget_seconds=100.0, clock=lambda: bench.now)
+    assert run.ended == BUDGET
+    assert 0 < len(run.visits) < 2 * 2 * len(ROWS) * len(DEVICES)
+    assert bench.now >= 100
+    assert len({v["row"] for v in run.visits}) + len(unmeasured(run)) == len(ROWS)
+
+
+def test_time_that_one_visit_leaves_is_for_the_others() -> None:
+    seconds: list[float] = []
+
+    class Watched(Session):
+        def _visit(self, step: tuple[int, int, int], rule: Rule) -> None:
+            seconds.append(rule.seconds)
+            clock[0] += 1.0
+
+    clock = [0.0]
+    run = Watched(Plan(ROWS, DEVICES, QUICK), FakeBench())
+    run.run(budget_seconds=80.0, clock=lambda: clock[0])
+    assert seconds[0] == pytest.approx(80 / 8 / 2)
+    assert seconds[-1] == pytest.approx((80 - 7) / 1 / 2)
+
+
+def test_progress_and_readings_are_passed_on() -> None:
+    told: list[tuple[int, int, str]] = []
+    run = session(FakeBench(), monitor=Monitor(lambda: {"power_w": 70.0}, every_seconds=0.0), passes=1)
+    run.run(progress=lambda done, total, label, eta: told.append((done, total, label)))
+    assert [done for done, _, _ in told] == list(range(8))
+    assert {total for _, total, _ in told} == {8}
+    assert told[0][2].startswith("softmax fp32 rows=")
+    assert {v["power_w"] for v in run.visits} == {70.0}

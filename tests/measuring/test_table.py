@@ -1,0 +1,152 @@
+"""From visits to the measurement table, solved by hand; the files it is written to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.readers import read
+from flopcast.measuring.backend import Device
+from flopcast.measuring.protocol import Rule
+from flopcast.measuring.session import Plan
+from flopcast.measuring.table import (
+    MEASURED,
+    METADATA,
+    check_table_path,
+    measurement_table,
+    pass_differences,
+    provenance_path,
+    write_table,
+)
+
+ROWS: list[dict[str, Any]] = [
+    {"op": "gemm", "dtype_a": "bf16", "m": 4, "n": 8, "k": 16},
+    {"op": "softmax", "dtype_a": "fp32", "rows": 3, "cols": 5},
+]
+PLAN = Plan(ROWS, [Device("CPU-1T", 1), Device("CPU-2T", 2)], Rule(rounds=2), passes=2)
+
+
+def visit(
+    row: int, samples: list[float], *, turn: int = 1, campaign: int = 1, device: str = "CPU-1T", **more: Any
+) -> dict[str, Any]:
+    found = {"pass": campaign, "round": turn, "row": row, "device": device, "samples_us": samples, "calls": 1}
+    return {**found, "warmup_samples": 5, "warm": True, "ended": "interval", **more}
+
+
+def test_rounds_are_pooled_and_outliers_removed() -> None:
+    visits = [visit(0, [10.0, 11.0, 12.0]), visit(0, [13.0, 14.0, 15.0, 40.0], turn=2, calls=3, warm=False)]
+    (row,) = measurement_table(PLAN, visits).to_dict("records")
+    # all seven: median 13, MAD 2; 40 is 13.5 MAD away. The six left: median 12.5, deviations 2.5 1.5 .5 .5 1.5 2.5
+    assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (12.5, 1.5, 6, 1)
+    assert (row["interval_low_us"], row["interval_high_us"]) == (10.0, 15.0)  # six values: the smallest, the largest
+    assert (row["rounds"], row["calls_per_sample"], row["warmed_up"]) == (2, 2.0, False)
+    assert (row["device"], row["op"], row["m"], row["cache"], row["campaign"]) == (
+        "CPU-1T",
+        "gemm",
+        4,
+        "warm",
+        "pass 1",
+    )
+
+
+STEADY = [100.0] * 20
+
+
+@pytest.mark.parametrize(
+    ("visits", "reason"),
+    [
+        ([visit(0, STEADY), visit(0, STEADY, turn=2, ended="time")], "interval"),
+        ([visit(0, [100.0, 110.0] * 20)], "unfinished"),
+        ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2, ended="time")], "time"),
+        ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2)], "repeats"),
+        ([visit(0, [100.0] * 20), visit(0, [105.0] * 20, turn=2)], "rounds differ"),
+        ([visit(0, [100.0]), visit(0, [100.0], turn=2, ended="time")], "time"),
+    ],
+)
+def test_a_row_says_what_stopped_it(visits: list[dict[str, Any]], reason: str) -> None:
+    assert measurement_table(PLAN, visits)["stopped_by"].tolist() == [reason]
+
+
+def test_rows_stand_in_the_order_of_the_grid_pass_by_pass() -> None:
+    visits = [
+        visit(row, [1.0 + row + campaign], campaign=campaign, device=device)
+        for campaign in (2, 1)
+        for row in (1, 0)
+        for device in ("CPU-2T", "CPU-1T")
+    ]
+    table = measurement_table(PLAN, visits)
+    assert table["campaign"].tolist() == ["pass 1"] * 4 + ["pass 2"] * 4
+    assert table["op"].tolist() == ["gemm", "gemm", "softmax", "softmax"] * 2
+    assert table["device"].tolist() == ["CPU-1T", "CPU-2T"] * 4
+    assert pass_differences(table).tolist() == pytest.approx([50.0, 50.0, 100 / 3, 100 / 3])
+
+
+def test_readings_are_medians_and_missing_where_nothing_told() -> None:
+    visits = [visit(0, STEADY, power_w=70.0), visit(0, STEADY, turn=2, power_w=90.0), visit(1, STEADY)]
+    table = measurement_table(PLAN, visits)
+    assert table["power_w"].tolist()[0] == 80.0
+    assert np.isnan(table["power_w"].tolist()[1])
+    assert "clock_mhz" not in table
+
+
+def test_a_cold_plan_and_a_function_are_named() -> None:
+    plan = Plan(ROWS, PLAN.devices, PLAN.rule, cold=True, function="mine:gemm")
+    (row,) = measurement_table(plan, [visit(0, STEADY)]).to_dict("records")
+    assert (row["cache"], row["kernel"]) == ("cold", "mine:gemm")
+
+
+def test_nothing_measured_is_an_error() -> None:
+    with pytest.raises(DataError, match="nothing was measured"):
+        measurement_table(PLAN, [])
+
+
+def test_differences_of_what_was_measured_twice_by_hand() -> None:
+    table = pd.DataFrame(
+        {
+            "device": ["a", "b", "a", "b", "a"],
+            "op": ["gemm"] * 5,
+            "m": [1.0, np.nan, 1.0, np.nan, 9.0],
+            "causal": [None, False, None, False, None],
+            "duration_us": [10.0, 4.0, 11.0, 3.0, 8.0],
+            "repeats": [50, 51, 52, 53, 50],
+            "campaign": ["pass 1", "pass 1", "pass 2", "pass 2", "pass 1"],
+        }
+    )
+    assert pass_differences(table).tolist() == [10.0, 25.0]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_the_table_is_read_as_measurements_with_its_provenance_beside(suffix: str, tmp_path: Path) -> None:
+    visits = [
+        visit(row, [7.0 + row] * 9, campaign=campaign, device=device)
+        for campaign in (1, 2)
+        for row in (0, 1)
+        for device in ("CPU-1T", "CPU-2T")
+    ]
+    out = tmp_path / f"runs{suffix}"
+    table = measurement_table(PLAN, visits)
+    write_table(table, {"torch": "2.13", "protocol": PLAN.rule.to_dict()}, out)
+    assert json.loads(provenance_path(out).read_text(encoding="utf-8"))["torch"] == "2.13"
+    if suffix == ".parquet":
+        assert json.loads(pq.read_schema(out).metadata[METADATA])["torch"] == "2.13"
+    measured = read([out])
+    assert measured.rejected.empty
+    assert len(measured.frame) == 4  # the passes are repeats of one problem
+    assert measured.frame["duration_us"].tolist() == [7.0, 7.0, 8.0, 8.0]
+    assert measured.frame["repeats"].tolist() == [18.0] * 4
+    assert set(MEASURED) >= set(table) - {"device", *ROWS[0], *ROWS[1]}
+
+
+@pytest.mark.parametrize(("name", "message"), [("runs.txt", "must end in .parquet or .csv"), ("there.csv", "exists")])
+def test_places_that_cannot_be_written_are_refused(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "there.csv").touch()
+    with pytest.raises(DataError, match=message):
+        check_table_path(tmp_path / name)
+    check_table_path(tmp_path / "there.csv", resume=True)

@@ -1,0 +1,93 @@
+"""A measurement on the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from flopcast.report.measuring import (
+    difference_line,
+    half_widths,
+    measurements_json,
+    show_measurements,
+    shown_measuring,
+)
+
+TABLE = pd.DataFrame(
+    {
+        "device": ["CPU-1T", "CPU-1T", "CPU-2T"],
+        "op": ["gemm", "gemm", "softmax"],
+        "m": [4.0, 8.0, np.nan],
+        "causal": [None, False, None],
+        "duration_us": [100.0, 200.0, 1234.5],
+        "interval_low_us": [99.0, 190.0, 1234.5],
+        "interval_high_us": [102.0, 204.0, 1234.5],
+        "repeats": [50, 45, 60],
+        "outliers": [0, 5, 0],
+        "stopped_by": ["interval", "time", "rounds differ"],
+    }
+)
+
+
+def test_progress_off_a_terminal_is_a_line_for_every_tenth(capfd: pytest.CaptureFixture[str]) -> None:
+    with shown_measuring() as progress:
+        assert progress is not None
+        for done in range(100):
+            progress(done, 100, "gemm bf16 m=4", float("nan") if done == 0 else 100.0 - done)
+    out, err = capfd.readouterr()
+    lines = err.strip().splitlines()
+    assert out == ""
+    assert len(lines) == 10
+    assert lines[0] == "measuring: 0 of 100 visits, gemm bf16 m=4"
+    assert lines[1] == "measuring: 10 of 100 visits, gemm bf16 m=4, about 1 min 30 s left"
+
+
+def test_progress_on_a_terminal_is_drawn_and_quiet_is_quiet(monkeypatch: pytest.MonkeyPatch, capfd: object) -> None:
+    with shown_measuring(quiet=True) as progress:
+        assert progress is None
+    monkeypatch.setattr(Console, "is_terminal", True)
+    with shown_measuring() as progress:
+        assert progress is not None
+        progress(0, 10, "gemm", float("nan"))
+        progress(5, 10, "gemm", 4.0)
+
+
+def test_the_wider_half_of_the_interval_counts() -> None:
+    assert half_widths(TABLE).tolist() == pytest.approx([0.02, 0.05, 0.0])
+
+
+def test_operators_failures_and_passes_are_shown() -> None:
+    console = Console(width=140, record=True, file=io.StringIO())
+    failures = [{"row": f"conv fp32 batch={i}", "reason": "out of memory"} for i in range(12)]
+    show_measurements(console, TABLE, failures, pd.Series([1.0, 2.0, 9.0]))
+    text = console.export_text()
+    (gemm,) = [line for line in text.splitlines() if " gemm " in line]
+    assert gemm.split() == ["CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "1", "0"]
+    assert "not measured: conv fp32 batch=9: out of memory" in text
+    assert "and 2 more" in text
+    assert "batch=10" not in text
+    assert "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %" in text
+
+
+def test_the_difference_in_words() -> None:
+    assert difference_line(pd.Series([3.0])).startswith("From the first pass to the last a time changes by 3.0 %")
+
+
+def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
+    found = measurements_json(TABLE, {"schema": 1})
+    assert json.loads(json.dumps(found))["rows"][2] == {
+        "device": "CPU-2T",
+        "op": "softmax",
+        "duration_us": 1234.5,
+        "interval_low_us": 1234.5,
+        "interval_high_us": 1234.5,
+        "repeats": 60,
+        "outliers": 0,
+        "stopped_by": "rounds differ",
+    }
+    assert found["rows"][1]["causal"] is False
