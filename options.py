@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,10 @@ P = ParamSpec("P")
 
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
+_TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
+_SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
 DataArgument = Annotated[
     list[Path] | None,
@@ -135,16 +140,26 @@ def parse_budget(budget: str | None) -> float | None:
     >>> parse_budget("10m")
     600.0
     """
-    if budget is None:
-        return None
-    number, unit = budget.strip()[:-1], budget.strip()[-1:]
-    try:
-        seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
-    except (KeyError, ValueError):
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise DataError(f"--budget must be a time such as 90s, 10m or 1.5h, got {budget!r}")
-    return seconds
+    return None if budget is None else parse_time(budget, "--budget", "90s, 10m or 1.5h") / 1e6
+
+
+def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> float:
+    """Return a time such as ``120us``, ``1.5ms`` or ``2s`` in microseconds.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with the unit ns, us, ms, s, m (minutes) or h.
+
+    Examples
+    --------
+    >>> parse_time("1.5ms", "--window")
+    1500.0
+    """
+    value = _quantity(text.replace("µ", "u"), _TIMES)
+    if value is None:
+        raise DataError(f"{option} must be a time such as {examples}, got {text!r}")
+    return value
 
 
 def parse_size(size: str) -> int:
@@ -160,14 +175,19 @@ def parse_size(size: str) -> int:
     >>> parse_size("500M")
     524288000
     """
-    number, unit = size.strip()[:-1], size.strip()[-1:].upper()
-    try:
-        count = float(number) * {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}[unit]
-    except (KeyError, ValueError):
-        count = -1.0
-    if not 1 <= count < 2**63:
+    count = _quantity(size.upper(), _SIZES)
+    if count is None or not 1 <= count < 2**63:
         raise DataError(f"--max-size must be a size such as 500M or 16G, got {size!r}")
     return int(count)
+
+
+def _quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a number times its unit, None where it is not a positive number with one of the units."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        return None
+    value = float(match[1]) * units[match[2]]
+    return value if 0 < value < float("inf") else None
 
 
 def load_measurements(

@@ -8,7 +8,17 @@ import typer
 from typer.testing import CliRunner
 
 from flopcast.errors import DataError, FlopcastError
-from flopcast.options import load_measurements, parse_defaults, parse_group, parse_units, parse_where, run_command
+from flopcast.options import (
+    load_measurements,
+    parse_budget,
+    parse_defaults,
+    parse_group,
+    parse_size,
+    parse_time,
+    parse_units,
+    parse_where,
+    run_command,
+)
 
 TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
 
@@ -98,3 +108,28 @@ def test_ctrl_c_is_exit_code_130() -> None:
 
 def test_a_bug_is_not_hidden() -> None:
     assert isinstance(CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("120us", 120.0), ("120 µs", 120.0), ("1.5ms", 1500.0), ("2s", 2e6), (".5m", 30e6), ("1h", 3600e6)],
+)
+def test_times_have_units(text: str, expected: float) -> None:
+    assert parse_time(text, "--unprofiled") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "12", "us", "0us", "-1ms", "1e3us", "5 minutes", "1.2.3s"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"--unprofiled must be a time such as 120us, 1\.5ms or 2s, got"):
+        parse_time(text, "--unprofiled")
+
+
+def test_budgets_and_sizes() -> None:
+    assert parse_budget(None) is None
+    assert parse_budget("10m") == pytest.approx(600.0)
+    with pytest.raises(DataError, match=r"--budget must be a time such as 90s, 10m or 1\.5h, got 'soon'"):
+        parse_budget("soon")
+    assert parse_size("2k") == 2048
+    for size in ("", "12", "-1G", "1e30T", "nanM", "0G"):
+        with pytest.raises(DataError, match="--max-size must be a size such as 500M or 16G"):
+            parse_size(size)

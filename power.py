@@ -1,0 +1,231 @@
+"""Power of kernels, stitched from a logger's readings: ``python power.py profile LOG --executions FILE --clocks FILE``.
+
+Three commands: ``plan`` (how to measure a kernel), ``profile`` (power and energy from a log) and ``ablation`` (what
+each step of the method is worth, on a simulated logger with known truth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flopcast.errors import DataError
+from flopcast.models.json_text import dumps
+from flopcast.options import JsonOption, SeedOption, parse_names, parse_time, run_command
+from flopcast.output import check_output, whole_folder
+from flopcast.report.console import output
+from flopcast.report.power import (
+    ablation_json,
+    ablation_table,
+    plan_json,
+    plan_table,
+    power_json,
+    show_power,
+)
+from flopcast.report.power_page import power_html
+from flopcast.telemetry.ablation import ablation
+from flopcast.telemetry.clocks import Clocks
+from flopcast.telemetry.logs import INSTANT
+from flopcast.telemetry.measured import synchronise
+from flopcast.telemetry.profile import KernelPower, profile_kernel
+from flopcast.telemetry.protocol import LEAST_EXECUTIONS, plan
+from flopcast.telemetry.simulate import Scenario
+from flopcast.telemetry.sources import CPU_CLOCK, read_log, read_table
+from flopcast.telemetry.tables import check_clock_pairs, check_executions
+
+FILES = ("power.json", "power.html")
+
+
+def power(
+    log: Path,
+    executions: Path,
+    clocks: Path | None,
+    *,
+    gpu: int | None = None,
+    kernel: str | None = None,
+    components: Sequence[str] | None = None,
+    window_us: float | None = None,
+    execution: int = LEAST_EXECUTIONS,
+    level: float = 0.9,
+    seed: int = 0,
+) -> tuple[list[KernelPower], Clocks]:
+    """Read the three tables and profile one kernel, or all.
+
+    Parameters
+    ----------
+    log, executions, clocks : Path
+        CSV or Parquet files, as `telemetry.tables` describes them; the log may be nvidia-smi's, amd-smi's or
+        rocm-smi's. A log that states its times since 1970 needs no clocks.
+    gpu : int, optional
+        Which GPU of the log.
+    kernel : str, optional
+        Its name; every kernel of the executions by default.
+    components, window_us, execution, level, seed
+        As for `telemetry.profile.profile_kernel`.
+
+    Returns
+    -------
+    list of KernelPower, and Clocks
+
+    Raises
+    ------
+    DataError
+        A file or a table cannot be used, or too few readings are left.
+    """
+    if execution < 1:
+        raise DataError(f"--execution is counted from 1, got {execution}")
+    if not 0 < level < 1:
+        raise DataError(f"--level must lie between 0 and 1, got {level:g}: 0.9 means 90 %")
+    found = read_log(log, gpu)
+    if clocks is None and found.clock != CPU_CLOCK:
+        raise DataError(
+            f"its times are of another clock ({found.clock}) than the executions: give readings of both with --clocks",
+            source=str(log),
+        )
+    if window_us is None and found.power == INSTANT:
+        window_us = 0.0
+    measured = synchronise(
+        found.readings,
+        check_executions(read_table(executions), str(executions)),
+        None if clocks is None else check_clock_pairs(read_table(clocks), str(clocks)),
+    )
+    names = measured.kernels if kernel is None else [kernel]
+    profiles = [
+        profile_kernel(
+            measured, name, window_us=window_us, execution=execution, components=components, level=level, seed=seed
+        )
+        for name in names
+    ]
+    return profiles, measured.clocks
+
+
+def parse_window(text: str) -> float:
+    """Return the time that a logger averages over in microseconds; ``0``: its readings are instantaneous.
+
+    Raises
+    ------
+    DataError
+        If it is no time.
+
+    Examples
+    --------
+    >>> parse_window("0"), parse_window("1.5ms")
+    (0.0, 1500.0)
+    """
+    return 0.0 if text.strip() == "0" else parse_time(text, "--window")
+
+
+app = typer.Typer(
+    help="Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
+    "stitched (FinGraV, ISPASS 2025).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def plan_command(
+    kernel_time: Annotated[str, typer.Option(metavar="TIME", help="Of one execution, e.g. 120us.")],
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Over which the logger averages, e.g. 1ms; 0: instantaneous.")
+    ] = "1ms",
+    as_json: JsonOption = False,
+) -> None:
+    """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
+    chosen = plan(parse_time(kernel_time, "--kernel-time"), parse_time(interval, "--interval"))
+    if as_json:
+        print(dumps(plan_json(chosen), missing=True), end="")
+        return
+    console = output()
+    console.print(plan_table(chosen))
+    for line in chosen.advice:
+        console.print(f"• {line}", markup=False, highlight=False)
+
+
+def profile_command(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.")
+    ],
+    executions: Annotated[
+        Path, typer.Option(metavar="FILE", help="start_ns, end_ns, kernel; also run, execution, class.")
+    ],
+    clocks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="gpu_ns, cpu_ns, delay_ns: readings of both. Of times since 1970: none."),
+    ] = None,
+    gpu: Annotated[int | None, typer.Option(help="Which GPU of a log of several.")] = None,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Default: every kernel.")] = None,
+    component: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Default: all of the log.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
+    ] = None,
+    execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = LEAST_EXECUTIONS,
+    level: Annotated[float, typer.Option(help="Of the intervals: 0.9 = 90 %.")] = 0.9,
+    out: Annotated[Path | None, typer.Option(help="Folder for power.json and power.html.")] = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
+    if out is not None:
+        check_output(out, FILES)
+    found, synchronised = power(
+        log,
+        executions,
+        clocks,
+        gpu=gpu,
+        kernel=kernel,
+        components=parse_names(component),
+        window_us=None if window is None else parse_window(window),
+        execution=execution,
+        level=level,
+        seed=seed,
+    )
+    text = dumps(power_json(found, synchronised, level), missing=True)
+    if out is not None:
+        _write(text, power_html(found, synchronised, level), out)
+    if as_json:
+        print(text, end="")
+        return
+    console = output()
+    show_power(console, found, synchronised)
+    if out is not None:
+        names = " and ".join(str(out / name) for name in FILES)
+        console.print(f"Wrote {names}", markup=False, highlight=False)
+
+
+def ablation_command(
+    kernel_time: Annotated[str, typer.Option(metavar="TIME", help="Of the simulated kernel.")] = "120us",
+    window: Annotated[str, typer.Option(metavar="TIME", help="Averaging window of the simulated logger.")] = "1ms",
+    repetitions: Annotated[int, typer.Option(min=1, help="Measurements to simulate.")] = 5,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each step of the method is worth, on simulated loggers with known truth."""
+    times = parse_time(kernel_time, "--kernel-time"), parse_window(window)
+    plan(*times)  # says what is wrong with them
+    found = ablation(Scenario(kernel_us=times[0], window_us=times[1], seed=seed), repetitions=repetitions)
+    if as_json:
+        print(dumps(ablation_json(found), missing=True), end="")
+    else:
+        output().print(ablation_table(found))
+
+
+app.command("plan")(run_command(plan_command))
+app.command("profile")(run_command(profile_command))
+app.command("ablation")(run_command(ablation_command))
+
+
+def _write(text: str, page: str, out: Path) -> None:
+    """Write power.json and power.html into the folder ``out``, whole or not at all."""
+    check_output(out, FILES)
+    with whole_folder(out) as folder:
+        (folder / FILES[0]).write_text(text, encoding="utf-8")
+        (folder / FILES[1]).write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,128 @@
+"""The page `flopcast power profile` writes, which needs no network: stitched readings and curves per component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from ..telemetry.clocks import Clocks
+from ..telemetry.comparison import compare
+from ..telemetry.profile import ComponentPower, Curve, KernelPower
+from ..telemetry.smoothing import PHASES
+from .figures import BASELINE, GRID, NEUTRAL, OTHERS, SELECTED
+from .html import Page
+from .power import COLUMNS, METHOD, clock_words, component_cells, description
+
+PANEL = 260
+"""Height of a component's panel, pixels."""
+
+
+def power_html(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> str:
+    """Return the page on measured power; the same result gives the same text.
+
+    Parameters
+    ----------
+    kernels : sequence of KernelPower
+        The kernels, one section each.
+    clocks : Clocks
+        How the clocks were synchronised.
+    level : float
+        Of the energies' intervals.
+    """
+    page = Page()
+    page.links.append('<a href="#top">Overview</a>')
+    page.body.append(
+        f'<header id="top"><h1>Power of kernels</h1><p class="lead">Method: {escape(METHOD)}. '
+        f"Energies with {100 * level:g} % intervals.</p></header>"
+    )
+    rows = [(str(row["kernel"]), *component_cells(row)) for row in compare(kernels).to_dict("records")]
+    page.section("table", "Table", "Power and energy", _table(COLUMNS, rows), _listed([clock_words(clocks)]))
+    for place, one in enumerate(kernels):
+        page.section(
+            f"kernel-{place}",
+            one.kernel[:40],
+            one.kernel,
+            page.figure(
+                power_figure(one), "Readings of golden runs over the kernel's time, and the curves through them"
+            ),
+            _listed([*description(one), *(f"{one.kernel}: {note}" for note in one.notes)]),
+        )
+    return page.document("Power of kernels · flopcast")
+
+
+def power_figure(one: KernelPower) -> go.Figure:
+    """Return a panel per component: steady-power readings with polynomial and spline, and the steady execution's."""
+    names = list(one.components)
+    figure = make_subplots(
+        rows=len(names), cols=1, shared_xaxes=True, subplot_titles=[escape(name) for name in names],
+        vertical_spacing=min(0.08, 0.35 / len(names)),
+    )  # fmt: skip
+    for row, part in enumerate(one.components.values(), 1):
+        for trace in _traces(part, one.kernel_us):
+            figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
+    figure.update_yaxes(title_text="W")
+    figure.update_xaxes(title_text="time since the start of the execution, us", row=len(names), col=1)
+    height = len(names) * PANEL + 120
+    figure.update_layout(
+        template="none",
+        height=height,
+        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
+        margin={"l": 60, "r": 16, "t": 90, "b": 50},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
+    )
+    figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
+    return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
+
+
+def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
+    """Yield the readings and curves of one component, the execution's position times the typical kernel time."""
+    if part.sse is not None:
+        yield _readings("SSE readings", part.sse, kernel_us, BASELINE)
+        yield _line("SSE polynomial", PHASES, part.sse.polynomial_w, kernel_us, {"color": BASELINE, "dash": "dash"})
+    yield _readings("SSP readings", part.ssp, kernel_us, NEUTRAL)
+    yield _line("SSP polynomial", PHASES, part.ssp.polynomial_w, kernel_us, {"color": SELECTED, "width": 3})
+    yield _line("SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2})
+    if part.deconvolved is not None:
+        own = part.deconvolved
+        yield _line(
+            "window removed", own.phase, own.power_w, kernel_us, {"color": OTHERS[1], "width": 2, "dash": "dot"}
+        )
+
+
+def _readings(name: str, curve: Curve, kernel_us: float, colour: str) -> go.Scatter:
+    marker = {"color": colour, "size": 5, "opacity": 0.5}
+    x = kernel_us * curve.readings["phase"].to_numpy()
+    return go.Scatter(
+        name=name, x=_short(x), y=_short(curve.readings["power_w"].to_numpy()), mode="markers", marker=marker,
+        text=[f"run {escape(str(run))}" for run in curve.readings["run"]],
+    )  # fmt: skip
+
+
+def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, line: dict[str, object]) -> go.Scatter:
+    return go.Scatter(name=name, x=_short(kernel_us * phase), y=_short(power_w), mode="lines", line=line)
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Return numbers to six digits, which the page needs no more than."""
+    return [float(f"{value:.6g}") for value in values]
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table that scrolls sideways by itself; words are set to the left."""
+    words = {"kernel", "component", "class"}
+    sides = [' class="text"' if head in words else "" for head in heads]
+    head = "".join(f'<th scope="col"{side}>{escape(one)}</th>' for one, side in zip(heads, sides, strict=True))
+    cells = ("".join(f"<td{side}>{escape(one)}</td>" for one, side in zip(row, sides, strict=True)) for row in rows)
+    lines = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'

@@ -1,0 +1,100 @@
+"""What each step of the method is worth: errors of the recovered profile and energy with the step left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from .clocks import Clocks, constant_offset, fit_clocks
+from .measured import Measured, on_cpu_clock
+from .profile import profile_kernel
+from .runs import group_runs
+from .simulate import Scenario, Simulation, simulate
+from .smoothing import PHASES
+from .tables import TOTAL, check_power_log
+
+EVERYTHING: Final = "everything"
+FEW_RUNS: Final = 50
+CASES: Final = (
+    EVERYTHING,
+    "without synchronisation",
+    "without drift",
+    "without binning",
+    f"{FEW_RUNS} runs",
+    "steady execution taken for steady power",
+)
+
+
+def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.DataFrame:
+    """Return the errors of each case, root mean square over simulated measurements.
+
+    Parameters
+    ----------
+    scenario : Scenario, optional
+        By default that of `Scenario`: a kernel of 120 us and a window of 1 ms.
+    repetitions : int
+        Measurements simulated, with the seeds from that of the scenario on.
+
+    Returns
+    -------
+    DataFrame
+        One row per case: ``case``, ``golden_runs``, ``readings`` (means), ``polynomial_percent`` and
+        ``spline_percent`` (RMS error of the profile against what a perfect logger would show in steady state),
+        ``own_percent`` (RMS error of the deconvolved profile against the kernel's own curve, NaN where it is not made)
+        and ``energy_percent``, all relative to the true mean.
+    """
+    scenario = scenario or Scenario()
+    seeds = range(scenario.seed, scenario.seed + repetitions)
+    found = [pd.DataFrame([_errors(case, replace(scenario, seed=seed)) for case in CASES]) for seed in seeds]
+    every = np.stack([one.to_numpy(dtype=float) for one in found])
+    errors = found[0].columns.str.endswith("_percent")
+    pooled = np.where(errors, np.sqrt(np.mean(every**2, axis=0)), every.mean(axis=0))
+    result = pd.DataFrame(pooled, columns=found[0].columns)
+    result.insert(0, "case", CASES)
+    return result
+
+
+def rms_percent(found: np.ndarray, true: np.ndarray) -> float:
+    """Return the root mean square of the difference, in % of the true mean."""
+    return 100 * float(np.sqrt(np.mean((found - true) ** 2)) / np.mean(true))
+
+
+def _errors(case: str, scenario: Scenario) -> dict[str, float]:
+    if case.endswith(" runs"):
+        scenario = replace(scenario, runs=FEW_RUNS)
+    simulated = simulate(scenario)
+    result = profile_kernel(
+        _measured(simulated, case),
+        window_us=0 if case.startswith("steady execution") else scenario.window_us,
+        margin=math.inf if case == "without binning" else None,
+        components=[TOTAL],
+        replicates=1,
+    )
+    truth, part = simulated.truth, result.components[TOTAL]
+    own = part.deconvolved
+    return {
+        "golden_runs": len(result.runs.kept),
+        "readings": len(part.ssp.readings),
+        "polynomial_percent": rms_percent(part.ssp.polynomial_w, truth.averaged_w(PHASES)),
+        "spline_percent": rms_percent(part.ssp.spline_w, truth.averaged_w(PHASES)),
+        "own_percent": np.nan if own is None else rms_percent(own.power_w, truth.power_w(own.phase)),
+        "energy_percent": 100 * abs(part.energy.energy_j / truth.energy_j() - 1),
+    }
+
+
+def _measured(simulated: Simulation, case: str) -> Measured:
+    clocks = fit_clocks(simulated.pairs)
+    if case == "without drift":
+        clocks = constant_offset(simulated.pairs)
+    if case == "without synchronisation":
+        clocks = _taken_for_equal(clocks)
+    return on_cpu_clock(check_power_log(simulated.log), group_runs(simulated.executions), clocks)
+
+
+def _taken_for_equal(clocks: Clocks) -> Clocks:
+    """Return clocks that read the same."""
+    return replace(clocks, cpu_origin_ns=clocks.gpu_origin_ns, shift_ns=0.0, slope=1.0)

@@ -1,0 +1,180 @@
+"""The GPU's clock against the CPU's: a robust line through pairs of readings, weighted by how long each read took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ..errors import DataError
+from .tables import check_clock_pairs
+
+MOST_SLOPE_ERROR: Final = 0.01
+"""Clocks in the same unit agree far better than this: their quartz is good to some 10^-4."""
+MOST_SCATTER_NS: Final = 100_000.0
+"""Clocks wander from a straight line by a few microseconds; so much is another mistake."""
+MISSES: Final = 5.0
+"""A pair is an outlier if the line misses its interval by more than so many typical residuals."""
+
+_START_PAIRS: Final = 300
+"""Pairs that the robust start looks at; its slopes are those of all pairs of pairs."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The line from the GPU's clock to the CPU's, cpu = cpu_origin + shift + slope · (gpu − gpu_origin).
+
+    Attributes
+    ----------
+    gpu_origin_ns, cpu_origin_ns : int
+        The readings of the first pair.
+    shift_ns : float
+        Of the line against the first pair.
+    slope : float
+        CPU nanoseconds per GPU nanosecond.
+    pairs : int
+        Pairs given; 0 of a log on the CPU's clock.
+    outliers : tuple of int
+        Places (from 0) of the pairs left out, which contradict the others.
+    residual_ns, largest_residual_ns : float
+        Root mean square, weighted as the fit, and the largest of the pairs kept; NaN where no pair is to spare.
+    bound_ns : float
+        Half the shortest delay: if reads always sample the counter early or late, all times are off by up to this.
+    last_gpu_ns : int
+        The GPU's reading of the last pair: beyond it, and before the first, the line is extrapolated.
+    drift_known : bool
+        False for a constant offset, whose slope of 1 nobody has measured.
+    """
+
+    gpu_origin_ns: int
+    cpu_origin_ns: int
+    shift_ns: float
+    slope: float
+    pairs: int
+    outliers: tuple[int, ...]
+    residual_ns: float
+    largest_residual_ns: float
+    bound_ns: float
+    last_gpu_ns: int
+    drift_known: bool
+
+    @property
+    def offset_ns(self) -> int:
+        """The GPU's clock minus the CPU's, at the first pair."""
+        return self.gpu_origin_ns - self.cpu_origin_ns - round(self.shift_ns)
+
+    @property
+    def drift_ppm(self) -> float:
+        """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
+        return 1e6 * (1 / self.slope - 1) if self.drift_known else np.nan
+
+    def to_cpu_ns(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return times of the GPU's clock (int64) on the CPU's, to the nearest nanosecond."""
+        since = np.asarray(gpu_ns, dtype=np.int64) - self.gpu_origin_ns
+        # slope - 1 is small: multiplying by it alone keeps the nanoseconds
+        moved = np.rint(self.shift_ns + (self.slope - 1) * since.astype(float)).astype(np.int64)
+        return self.cpu_origin_ns + since + moved
+
+    def extrapolated(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return which times lie before the first pair or after the last."""
+        times = np.asarray(gpu_ns, dtype=np.int64)
+        return (times < self.gpu_origin_ns) | (times > self.last_gpu_ns)
+
+
+def fit_clocks(pairs: pd.DataFrame) -> Clocks:
+    """Fit offset and drift; one pair alone gives a constant offset.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        Clock pairs (`telemetry.tables`). The counter was sampled at an unknown moment of the read, so a pair says
+        cpu_ns + delay_ns / 2 with a standard deviation of delay_ns / √12, and its weight is the inverse square.
+
+    Raises
+    ------
+    DataError
+        The pairs cannot be used, the clocks tick in different units, or the pairs lie on no line.
+
+    Notes
+    -----
+    Theil and Sen's line starts; pairs that it misses by more than half their delay and `MISSES` times the typical
+    residual are left out; weighted least squares on the others follows.
+    """
+    checked = check_clock_pairs(pairs)
+    if len(checked) == 1:
+        return constant_offset(checked)
+    gpu, cpu, delay = _relative(checked)
+    start = _start(gpu, cpu, delay)
+    slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
+    _check_slope(float(slope))
+    residual = cpu - slope * gpu
+    residual -= np.median(residual[start])
+    typical = 1.4826 * float(np.median(np.abs(residual)))
+    if typical > max(MOST_SCATTER_NS, 10 * float(np.median(delay))):
+        raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} us around a line: are they of one GPU?")
+    outlier = np.abs(residual) - delay / 2 > MISSES * max(typical, 1.0)
+    return _weighted_line(checked, ~outlier)
+
+
+def constant_offset(pairs: pd.DataFrame) -> Clocks:
+    """Return the offset of the first pair, as if the clocks kept it."""
+    checked = check_clock_pairs(pairs)
+    first, last = checked.iloc[0], checked.iloc[-1]
+    half = float(first["delay_ns"]) / 2
+    return Clocks(
+        int(first["gpu_ns"]), int(first["cpu_ns"]), half, 1.0, len(checked), (), np.nan, np.nan, half,
+        int(last["gpu_ns"]), drift_known=False,
+    )  # fmt: skip
+
+
+def one_clock(first_ns: int, last_ns: int) -> Clocks:
+    """Return the clocks of a log that is on the CPU's clock already; nothing between its ends is extrapolated."""
+    return Clocks(first_ns, first_ns, 0.0, 1.0, 0, (), np.nan, np.nan, np.nan, last_ns, drift_known=True)
+
+
+def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pairs since the first, the middle of each read as its CPU time, as floats."""
+    since = (pairs - pairs.iloc[0]).to_numpy().astype(float)
+    delay = pairs["delay_ns"].to_numpy(dtype=float)
+    return since[:, 0], since[:, 1] + delay / 2, delay
+
+
+def _start(gpu: np.ndarray, cpu: np.ndarray, delay: np.ndarray) -> np.ndarray:
+    """Return up to `_START_PAIRS` pairs spread over time, of each stretch the one read fastest."""
+    stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
+    return np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])
+
+
+def _check_slope(slope: float) -> None:
+    if abs(slope - 1) > MOST_SLOPE_ERROR:
+        raise DataError(
+            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
+            "nanoseconds (a counter's ticks times the length of a tick)"
+        )
+
+
+def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
+    """Return the weighted least-squares line through the pairs kept."""
+    gpu, cpu, delay = _relative(pairs)
+    x, y, weight = gpu[kept], (cpu - gpu)[kept], 1 / np.maximum(delay[kept], 1.0) ** 2
+    weight /= weight.sum()
+    middle, level = weight @ x, weight @ y
+    gain = (weight @ ((x - middle) * (y - level))) / (weight @ (x - middle) ** 2) if kept.sum() > 1 else 0.0
+    residual = y - level - gain * (x - middle)
+    spare = kept.sum() > 2
+    return Clocks(
+        gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),
+        cpu_origin_ns=int(pairs["cpu_ns"].iloc[0]),
+        shift_ns=float(level - gain * middle),
+        slope=1 + float(gain),
+        pairs=len(pairs),
+        outliers=tuple(np.flatnonzero(~kept).tolist()),
+        residual_ns=float(np.sqrt(weight @ residual**2)) if spare else np.nan,
+        largest_residual_ns=float(np.abs(residual).max()) if spare else np.nan,
+        bound_ns=float(delay[kept].min()) / 2,
+        last_gpu_ns=int(pairs["gpu_ns"].iloc[-1]),
+        drift_known=bool(kept.sum() > 1),
+    )

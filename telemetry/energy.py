@@ -1,0 +1,92 @@
+"""Energy of one execution with an interval: mean power over the kernel's time, times that time, of golden runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..evaluation.cluster_bootstrap import percentile_interval
+from .runs import fullest_bins
+from .smoothing import DEGREE, design, level_prior
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of one execution in joules, its interval, and the mean power it is made of."""
+
+    energy_j: float
+    lower_j: float
+    upper_j: float
+    mean_w: float
+
+
+def kernel_energy(
+    run: np.ndarray,
+    phase: np.ndarray,
+    power_w: np.ndarray,
+    times_us: np.ndarray,
+    margin: float,
+    *,
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.9,
+) -> Energy:
+    """Return the kernel's energy: the mean of the fitted polynomial times the median execution time of golden runs.
+
+    Parameters
+    ----------
+    run : ndarray of int, shape (n,)
+        Place in ``times_us`` of the run each reading is of.
+    phase, power_w : ndarray of shape (n,)
+        The steady-state-power readings, of all runs.
+    times_us : ndarray of shape (runs,)
+        Execution time of each run, golden or not.
+    margin : float
+        Of the execution-time bin.
+    replicates, seed, level : int, int, float
+        Whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest bin is a
+        guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`.
+
+    Notes
+    -----
+    The mean of the polynomial, not of the readings: these may crowd where the kernel draws more. With A the Legendre
+    design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a reading.
+    """
+    A = design(phase, DEGREE)
+    runs, terms = len(times_us), A.shape[1]
+    gram, right = np.zeros((runs, terms, terms)), np.zeros((runs, terms))
+    np.add.at(gram, run, A[:, :, None] * A[:, None, :])
+    np.add.at(right, run, A * power_w[:, None])
+
+    def estimate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        low, high = fullest_bins(times_us, weights, margin)
+        golden = weights * ((times_us >= low[:, None]) & (times_us <= high[:, None]))
+        mean_w = _means(golden, gram, right)
+        return mean_w, mean_w * _medians(golden, times_us) * 1e-6
+
+    mean_w, energy_j = (float(one[0]) for one in estimate(np.ones((1, runs))))
+    if runs < 2:
+        return Energy(energy_j, np.nan, np.nan, mean_w)
+    drawn = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
+    lower, upper = percentile_interval(estimate(drawn)[1], runs, level=level)
+    return Energy(energy_j, float(lower), float(upper), mean_w)
+
+
+def _means(weights: np.ndarray, gram: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the mean of the curve for each weighting of the runs, its first coefficient: weights (b, runs) -> (b,)."""
+    runs, terms = right.shape
+    grams = (weights @ gram.reshape(runs, -1)).reshape(-1, terms, terms) + level_prior()
+    seen = grams[:, 0, 0] > 0  # a replicate whose golden runs have no reading says nothing
+    means = np.full(len(weights), np.nan)
+    means[seen] = np.linalg.solve(grams[seen], (weights[seen] @ right)[..., None])[:, 0, 0]
+    return means
+
+
+def _medians(weights: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the weighted median time of each weighting, the mean of the two middle ones where they tie."""
+    order = np.argsort(times, kind="stable")
+    reached, ordered = np.cumsum(weights[:, order], axis=1), times[order]
+    half = weights.sum(axis=1, keepdims=True) / 2
+    lower, upper = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
+    return (ordered[lower] + ordered[upper]) / 2

@@ -1,0 +1,99 @@
+"""A power log put on the CPU's clock, beside the executions it shall tell the power of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .clocks import Clocks, fit_clocks, one_clock
+from .runs import group_runs
+from .tables import check_executions, check_power_log
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A log on the CPU's clock, with its executions in runs.
+
+    Attributes
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Time stamps on the CPU's clock.
+    extrapolated : ndarray of bool, shape (n,)
+        Which of them lie outside the clock pairs.
+    power_w : DataFrame of n rows
+        A column per component.
+    executions : DataFrame
+        As `telemetry.runs.group_runs` returns them.
+    clocks : Clocks
+    """
+
+    times_ns: np.ndarray
+    extrapolated: np.ndarray
+    power_w: pd.DataFrame
+    executions: pd.DataFrame
+    clocks: Clocks
+
+    @property
+    def interval_us(self) -> float:
+        """Median time between readings."""
+        return float(np.median(np.diff(self.times_ns))) / 1e3
+
+    @property
+    def kernels(self) -> list[str]:
+        """Names of the kernels, in order of their first execution."""
+        return [str(name) for name in self.executions["kernel"].unique()]
+
+
+def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame | None) -> Measured:
+    """Check the three tables, fit the clocks and put the log on the CPU's clock.
+
+    Parameters
+    ----------
+    log, executions, pairs : DataFrame
+        As `telemetry.tables` describes them; no pairs: the log is on the CPU's clock already.
+
+    Raises
+    ------
+    DataError
+        A table cannot be used, or the log, the executions and the pairs do not meet in time.
+    """
+    checked = check_power_log(log)
+    ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
+    clocks = one_clock(*ends) if pairs is None else fit_clocks(pairs)
+    if ends[1] < clocks.gpu_origin_ns or ends[0] > clocks.last_gpu_ns:
+        raise DataError(
+            "power log and clock pairs have no time in common: are both gpu_ns of the same clock, in nanoseconds?"
+        )
+    return on_cpu_clock(checked, group_runs(check_executions(executions)), clocks)
+
+
+def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) -> Measured:
+    """Return the checked log on the CPU's clock.
+
+    Parameters
+    ----------
+    log : DataFrame
+        As `telemetry.tables.check_power_log` returns it.
+    executions : DataFrame
+        As `telemetry.runs.group_runs` returns them.
+    clocks : Clocks
+        To put the log on the CPU's clock.
+
+    Raises
+    ------
+    DataError
+        No reading falls between the first execution and the last.
+    """
+    power = log.pivot_table(index="gpu_ns", columns="component", values="power_w", sort=False).sort_index()
+    gpu_ns = power.index.to_numpy()
+    times = clocks.to_cpu_ns(gpu_ns)
+    first, last = int(executions["start_ns"].iloc[0]), int(executions["end_ns"].iloc[-1])
+    if times[-1] < first or times[0] > last:
+        raise DataError(
+            "no reading of the power log falls between the first execution and the last: are start_ns, end_ns and "
+            "cpu_ns of the same clock, in nanoseconds?"
+        )
+    return Measured(times, clocks.extrapolated(gpu_ns), power.reset_index(drop=True), executions, clocks)

@@ -1,0 +1,200 @@
+"""Runs: executions that belong together, and the golden runs, whose kernel took the time it mostly takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .protocol import LEAST_EXECUTIONS, margin_of
+
+CLEAR_RATIO: Final = 3.0
+"""Pauses between runs are told from gaps within them if they are so many times longer."""
+SHORTEST_GAP_NS: Final = 1_000.0
+"""Gaps below this count as this: back to back."""
+
+OTHER_TIME, TOO_FEW = "execution time outside the bin", "fewer executions than the one of interest"
+
+
+@dataclass(frozen=True)
+class GoldenRuns:
+    """The runs that are used, and those that are not.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
+        ``golden`` and ``reason`` (why not, "" for golden runs).
+    low_us, high_us : float
+        The fullest bin of execution times.
+    margin : float
+        Half its width, relative to its middle.
+    """
+
+    table: pd.DataFrame
+    low_us: float
+    high_us: float
+    margin: float
+
+    @property
+    def kept(self) -> np.ndarray:
+        """The golden runs."""
+        return self.table.loc[self.table["golden"], "run"].to_numpy()
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """Number of runs removed for each reason."""
+        reasons = self.table.loc[~self.table["golden"], "reason"].value_counts()
+        return {str(reason): int(count) for reason, count in reasons.items()}
+
+    @property
+    def kernel_us(self) -> float:
+        """Median execution time of the golden runs."""
+        return float(self.table.loc[self.table["golden"], "time_us"].median())
+
+
+def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.DataFrame:
+    """Return the executions with their run and their number in it.
+
+    Parameters
+    ----------
+    executions : DataFrame
+        As `telemetry.tables.check_executions` returns them.
+    pause_us : float, optional
+        Pauses from this long on separate runs, where no run is given; by default told from the gaps.
+
+    Returns
+    -------
+    DataFrame
+        With ``run`` (as given, else 0, 1, ...), ``execution`` (of the kernel in its run, from 1) and ``run_start_ns``.
+
+    Raises
+    ------
+    DataError
+        No run is given and the gaps do not tell, a run comes back after another, or executions are out of order.
+    """
+    rows = executions.copy()
+    if "run" in rows:
+        _check_given_runs(rows["run"])
+    else:
+        rows["run"] = _runs_by_gap(rows, pause_us)
+    within = rows.groupby(["run", "kernel"], sort=False)
+    if "execution" not in rows:
+        rows["execution"] = within.cumcount() + 1
+    elif (broken := within["execution"].diff() <= 0).any():
+        first = rows[broken].iloc[0]
+        raise DataError(
+            f"execution {first['execution']} of {first['kernel']} does not follow the one before in its run"
+        )
+    rows["run_start_ns"] = rows.groupby("run")["start_ns"].transform("min")
+    return rows
+
+
+def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> GoldenRuns:
+    """Return the runs whose execution time lies in the fullest bin.
+
+    Parameters
+    ----------
+    executions : DataFrame
+        Those of one kernel, with ``run`` and ``execution``.
+    execution : int
+        The first that counts: those before warm up.
+    margin : float, optional
+        Of the bin: it holds times within ± this of its middle. By default the published one; ``inf`` keeps every run.
+
+    Raises
+    ------
+    DataError
+        No run has the execution of interest.
+    """
+    times = (executions["end_ns"] - executions["start_ns"]) / 1e3
+    steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
+    if steady.empty:
+        most = int(executions["execution"].max())
+        raise DataError(
+            f"no run has execution {execution} of the kernel, the runs have {most}: see `flopcast power plan`"
+        )
+    margin = margin_of(float(steady.median())) if margin is None else margin
+    low, high = fullest_bin(steady.to_numpy(), margin)
+    table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
+    table["golden"] = table["time_us"].between(low, high)
+    table["reason"] = np.select([table["golden"], table["time_us"].isna()], ["", TOO_FEW], OTHER_TIME)
+    return GoldenRuns(table, low, high, margin)
+
+
+def fullest_bin(times: np.ndarray, margin: float) -> tuple[float, float]:
+    """Return the bounds of the bin of ± ``margin`` that holds the most times; `fullest_bins` for one sample.
+
+    Examples
+    --------
+    >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 0.05)
+    >>> (float(low), round(high, 2))
+    (100.0, 110.53)
+    """
+    low, high = fullest_bins(times, np.ones((1, len(times))), margin)
+    return float(low[0]), float(high[0])
+
+
+def fullest_bins(times: np.ndarray, weights: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of the fullest bin of each sample.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n,)
+        Execution times.
+    weights : ndarray of shape (b, n)
+        How often each occurs in each sample.
+    margin : float
+        A bin holds the times within ± this of its middle; from 1 on it holds all.
+
+    Returns
+    -------
+    low, high : ndarray of shape (b,)
+
+    Notes
+    -----
+    Bins may start at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest by no
+    more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as full, and
+    of those the middle one is taken: a run more or less then does not move it far.
+    """
+    if margin >= 1:
+        return np.zeros(len(weights)), np.full(len(weights), np.inf)
+    order = np.argsort(times, kind="stable")
+    low = times[order]
+    high = low * (1 + margin) / (1 - margin)
+    reached = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
+    count = reached[:, np.searchsorted(low, high, side="right")] - reached[:, :-1]
+    most = count.max(axis=1, keepdims=True)
+    # no more than half below, so that a few runs spread out are not all as full as each other
+    full = count >= most - np.minimum(np.sqrt(2 * most), most / 2)
+    middle = (low[full.argmax(axis=1)] + low[len(low) - 1 - full[:, ::-1].argmax(axis=1)]) / 2
+    best = np.where(full, np.abs(low - middle[:, None]), np.inf).argmin(axis=1)
+    return low[best], high[best]
+
+
+def _check_given_runs(given: pd.Series) -> None:
+    """Refuse a run that has no name or comes back after another."""
+    if given.isna().any() or given.eq("").any():
+        raise DataError("an execution has no run: give one to every execution, or leave the column out")
+    begun = given[given.ne(given.shift())]
+    if begun.duplicated().any():
+        raise DataError(f"run {begun[begun.duplicated()].iloc[0]} comes back after another run: sort the executions")
+
+
+def _runs_by_gap(rows: pd.DataFrame, pause_us: float | None) -> np.ndarray:
+    gaps = (rows["start_ns"] - rows["end_ns"].shift()).to_numpy(dtype=float)[1:]
+    pause = _clear_pause(gaps) if pause_us is None else 1e3 * pause_us
+    return np.concatenate([[0], np.cumsum(gaps >= pause)]).astype(np.int64)
+
+
+def _clear_pause(gaps_ns: np.ndarray) -> float:
+    """Return the length that separates the pauses between runs from the gaps within: the widest step in the lengths."""
+    ordered = np.sort(np.maximum(gaps_ns, SHORTEST_GAP_NS))
+    step = ordered[1:] / ordered[:-1]
+    if not len(step) or step.max() < CLEAR_RATIO:
+        raise DataError("runs cannot be told apart by the gaps between executions: give a column run")
+    place = int(np.argmax(step))
+    return float(np.sqrt(ordered[place] * ordered[place + 1]))

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.telemetry.ablation import CASES, EVERYTHING, ablation, rms_percent
+from flopcast.telemetry.simulate import Scenario
+
+
+@pytest.fixture(scope="module")
+def short() -> pd.DataFrame:
+    return ablation(repetitions=3).set_index("case")
+
+
+def test_with_everything_the_errors_are_small(short: pd.DataFrame) -> None:
+    assert short.index.tolist() == list(CASES)
+    everything = short.loc[EVERYTHING]
+    assert everything["polynomial_percent"] < 3
+    assert everything["spline_percent"] < 3
+    assert everything["energy_percent"] < 2
+    assert short.loc["50 runs", "polynomial_percent"] < 5
+    assert short.loc["50 runs", "readings"] < everything["readings"] / 3
+
+
+@pytest.mark.parametrize(
+    ("case", "least"),
+    [("without synchronisation", 50), ("without drift", 3), ("without binning", 3),
+     ("steady execution taken for steady power", 8)],
+)  # fmt: skip
+def test_each_step_is_worth_something(short: pd.DataFrame, case: str, least: float) -> None:
+    for error in ("polynomial_percent", "spline_percent", "energy_percent"):
+        assert short.loc[case, error] > max(least, 2 * short.loc[EVERYTHING, error])
+
+
+def test_the_window_can_be_removed_from_a_long_kernel() -> None:
+    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")["own_percent"]
+    assert found[EVERYTHING] < 3 < found["without synchronisation"]
+    assert np.isnan(found["50 runs"])
+
+
+def test_root_mean_square() -> None:
+    assert rms_percent(np.array([1.0, 3.0]), np.array([2.0, 2.0])) == 50

@@ -1,0 +1,205 @@
+"""`flopcast power` from the command line: the protocol, profiles from tables and logs, the ablation, and bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flopcast.errors import DataError
+from flopcast.power import FILES, app, parse_window, power
+from flopcast.telemetry.simulate import Scenario, Simulation, simulate
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def simulation() -> Simulation:
+    return simulate(Scenario(runs=100))
+
+
+@pytest.fixture(scope="module")
+def tables(simulation: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with log.csv, executions.csv and clocks.csv."""
+    folder = tmp_path_factory.mktemp("power")
+    simulation.log.to_csv(folder / "log.csv", index=False)
+    simulation.executions.to_csv(folder / "executions.csv", index=False)
+    simulation.pairs.to_csv(folder / "clocks.csv", index=False)
+    return folder
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, str]:
+    log, executions, clocks = (files.get(name, folder / f"{name}.csv") for name in ("log", "executions", "clocks"))
+    return run("profile", log, "--executions", executions, "--clocks", clocks, *arguments)
+
+
+def test_the_protocol() -> None:
+    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "1ms")
+    assert (code, error) == (0, "")
+    for words in ("kernel of 120 us", "200", "±5 %", "append executions up to 10 or later"):
+        assert words in text
+    found = json.loads(run("plan", "--kernel-time", "0.12ms", "--json")[1])
+    assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
+
+
+def test_below_the_published_table() -> None:
+    code, text, _ = run("plan", "--kernel-time", "10us")
+    assert code == 0
+    assert "no row is published below 25 us" in text
+
+
+def test_a_profile_is_printed(tables: Path) -> None:
+    code, text, error = profile(tables, "--window", "1ms")
+    assert (code, error) == (0, "")
+    for words in ("gemm", "total", "xcd", "iod", "hbm", "golden runs of", "drift +", "100 runs, 200 are recommended"):
+        assert words in text
+
+
+def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "gemm"
+    code, text, _ = profile(tables, "--window", "1ms", "--component", "total", "--json", "--out", out)
+    assert code == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert (out / "power.json").read_text() == text
+    assert "Power of kernels" in (out / "power.html").read_text()
+    energy = json.loads(text)["kernels"][0]["components"]["total"]["energy"]
+    assert energy["energy_j"] == pytest.approx(simulation.truth.energy_j(), rel=0.03)
+    code, text, _ = profile(tables, "--component", "total", "--out", out)
+    assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
+
+
+def test_a_folder_with_other_files_is_refused_before_the_work(tables: Path) -> None:
+    code, _, error = profile(tables, "--out", tables, log=Path("no-such-file.csv"))
+    assert code == 2
+    assert "holds other files (clocks.csv, executions.csv, log.csv)" in error
+
+
+def test_every_kernel_or_one(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed.csv"
+    rows = simulation.executions.drop(columns="execution")
+    rows.assign(kernel=np.where(rows["run"] % 2, "copy", "gemm")).to_csv(mixed, index=False)
+    found, clocks = power(tables / "log.csv", mixed, tables / "clocks.csv", components=["total"], window_us=1000)
+    assert [one.kernel for one in found] == ["gemm", "copy"]
+    assert clocks.drift_ppm == pytest.approx(50, abs=1)
+    code, text, _ = profile(tables, "--kernel", "copy", "--json", "--component", "total", executions=mixed)
+    assert (code, [one["kernel"] for one in json.loads(text)["kernels"]]) == (0, ["copy"])
+
+
+def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(simulation: Simulation, tmp_path: Path) -> None:
+    total = simulation.log[simulation.log["component"].eq("total")]
+    log, executions = tmp_path / "log.csv", tmp_path / "executions.csv"
+    total.rename(columns={"gpu_ns": "time_ns"}).to_csv(log, index=False)
+    ahead = simulation.executions.copy()
+    ahead[["start_ns", "end_ns"]] += 3_000_000
+    ahead.to_csv(executions, index=False)
+    code, text, _ = run("profile", log, "--executions", executions, "--window", "1ms")
+    assert code == 0
+    assert "no pairs were given" in text
+
+
+def test_a_log_that_says_it_is_instantaneous_has_no_window(tmp_path: Path) -> None:
+    found = simulate(Scenario(kernel_us=600, window_us=0, runs=100, offset_us=0, drift_ppm=0))
+    total = found.log[found.log["component"].eq("total")]
+    seconds = total["gpu_ns"].astype(str).str.replace(r"(\d{9})$", r".\1", regex=True)
+    log, executions = tmp_path / "amd-smi.csv", tmp_path / "executions.csv"
+    table = pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]})
+    table.to_csv(log, index=False)
+    found.executions.to_csv(executions, index=False)
+    (kernel,), _ = power(log, executions, None)
+    assert (kernel.window_us, kernel.isolation) == (0, "longer than the window")
+    expected = found.truth.power_w((np.arange(100) + 0.5) / 100).mean()
+    assert kernel.components["total"].ssp.mean_w == pytest.approx(expected, rel=0.02)
+
+
+def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
+    code, _, error = run("profile", tables / "log.csv", "--executions", tables / "executions.csv")
+    assert code == 2
+    assert (
+        "log.csv: its times are of another clock (gpu) than the executions: give readings of both with --clocks"
+        in error
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--window", "1"], "--window must be a time such as 120us, 1.5ms or 2s, got '1'"),
+        (["--window", "-1ms"], "--window must be a time such as 120us, 1.5ms or 2s, got '-1ms'"),
+        (["--execution", "0"], "--execution is counted from 1, got 0"),
+        (["--level", "90"], "--level must lie between 0 and 1, got 90: 0.9 means 90 %"),
+        (["--kernel", "conv"], "no execution of kernel 'conv': the executions are of gemm"),
+        (["--component", "soc"], "the power log has no component 'soc': it has total, xcd, iod, hbm"),
+        (["--window", "100ms"], "the averaging window of 100000 us does not fill"),
+    ],
+)
+def test_what_the_user_gets_wrong_is_one_line(tables: Path, arguments: list[str], message: str) -> None:
+    code, text, error = profile(tables, *arguments)
+    assert (code, text) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("log", lambda table: table.assign(power_w=1000 * table["power_w"]), "log.csv: power_w is "),
+        ("log", lambda table: table.iloc[::-1], "log.csv:3: gpu_ns is earlier than the reading before"),
+        ("log", lambda table: pd.concat([table, table.tail(1)]), "a second reading of the component at the same"),
+        ("log", lambda table: table.iloc[:-1], "component hbm has no reading at 1 of"),
+        ("executions", lambda table: table.rename(columns={"end_ns": "end_us"}), "no column end_ns: end_us is of"),
+        ("clocks", lambda table: table.head(0), "clocks.csv: the table has no rows"),
+        ("clocks", lambda table: table.assign(gpu_ns=table["gpu_ns"] // 10), "both must be nanoseconds"),
+    ],
+)  # fmt: skip
+def test_tables_that_cannot_be_used_are_one_line(
+    tables: Path, tmp_path: Path, file: str, change: object, message: str
+) -> None:
+    assert callable(change)
+    path = tmp_path / f"{file}.csv"
+    change(pd.read_csv(tables / f"{file}.csv")).to_csv(path, index=False)
+    code, _, error = profile(tables, **{file: path})
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_ablation() -> None:
+    code, text, _ = run("ablation", "--repetitions", "1")
+    assert code == 0
+    assert "without synchronisation" in text
+    found = json.loads(run("ablation", "--repetitions", "1", "--kernel-time", "300us", "--json")[1])["cases"]
+    assert found[0]["case"] == "everything"
+    assert found[0]["polynomial_percent"] < 3
+    assert run("ablation", "--kernel-time", "0")[0] == 2
+
+
+@pytest.mark.parametrize(("text", "expected"), [("120us", 120), ("1 ms", 1000), ("0", 0), ("2s", 2e6), ("500ns", 0.5)])
+def test_times(text: str, expected: float) -> None:
+    assert parse_window(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "us", "1.2.3us", "5 minutes", "-1us", "nanus"])
+def test_no_times(text: str) -> None:
+    with pytest.raises(DataError, match=r"--window must be a time such as 120us, 1\.5ms or 2s"):
+        parse_window(text)
+
+
+def test_it_runs_as_a_script() -> None:
+    result = subprocess.run(
+        [sys.executable, ROOT / "power.py", "plan", "--kernel-time", "600us", "--json"], capture_output=True, text=True
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["margin"] == 0.02
