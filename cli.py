@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, ingest, predict, scale, train, validate
+from . import __version__, clean, fidelity, ingest, measure, power, predict, project, scale, train, validate
 from .hardware import all_gpus, find
 from .models.json_text import dumps
 from .options import JsonOption, run_command
@@ -24,7 +24,12 @@ app.command("train")(run_command(train.command))
 app.command("predict")(run_command(predict.command))
 app.command("validate")(run_command(validate.command))
 app.command("ingest")(run_command(ingest.command))
+app.command("measure")(run_command(measure.command))
+app.command("clean")(run_command(clean.command))
 app.add_typer(scale.app, name="scale")
+app.add_typer(power.app, name="power")
+app.command("project")(run_command(project.command))
+app.command("fidelity")(run_command(fidelity.command))
 
 
 def gpus(

@@ -106,6 +106,7 @@ WORDS = (
     "confidence",
     "note",
     "same_id_as",
+    "based_on",
 )
 """Keys that hold one text."""
 

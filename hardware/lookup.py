@@ -18,7 +18,7 @@ from .schema import read_table
 from .spec import GPU
 
 _MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")
-_NOT_INHERITED = ("name", "aliases", "same_id_as", "sources", "confidence", "note")
+_NOT_INHERITED = ("name", "aliases", "same_id_as", "based_on", "sources", "confidence", "note")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def read_gpu(path: Path) -> GPU:
     inherited = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in _NOT_INHERITED}
     given["peaks"] = {**base.peaks, **known.get("peaks", {})}
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
-    return GPU(**{**inherited, **given})
+    return GPU(**{**inherited, **given, "based_on": base.name})
 
 
 def _base(name: str, where: str) -> GPU:

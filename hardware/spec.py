@@ -28,6 +28,8 @@ class GPU:
         gfx id of AMD devices (``gfx942``), compute capability of NVIDIA's (``9.0``), empty for a CPU.
     same_id_as : str
         Name of the GPU that a look-up by gfx id and CU count gives instead of this one; empty for most.
+    based_on : str
+        Of the user's own: name of the GPU that stands for it where something was measured; empty for others.
     aliases : tuple of str
         Names under which traces and users know it too.
     year, cus, lanes, wavefront, chiplets, links, pcie_gen : int or None
@@ -61,6 +63,7 @@ class GPU:
     gfx: str = ""
     form_factor: str = ""
     same_id_as: str = ""
+    based_on: str = ""
     aliases: tuple[str, ...] = ()
     year: int | None = None
     cus: int | None = None

@@ -124,8 +124,8 @@ def parse_sweep(text: str) -> Sweep:
 def swept(gpu: GPU, figure: str, value: float) -> GPU:
     """Return the GPU with one figure changed; no other is recomputed from it.
 
-    Its own value gives the GPU itself. Any other gives a GPU of another name, so that nothing measured on the real one
-    is taken for it.
+    Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it: what was measured on
+    the real one enters as a share of its figures only.
 
     Raises
     ------
@@ -141,7 +141,10 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
         changed["peaks"] = {**gpu.peaks, **changed["peaks"]}
     name = f"{gpu.name} with {figure} = {value:g}"
     sources = (*gpu.sources, f"swept: {figure}")
-    return replace(gpu, name=name, aliases=(), same_id_as="", confidence="", sources=sources, **changed)
+    based_on = gpu.based_on or gpu.name
+    return replace(
+        gpu, name=name, based_on=based_on, aliases=(), same_id_as="", confidence="", sources=sources, **changed
+    )
 
 
 def own_value(gpu: GPU, figure: str) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-PARTS = ("hardware", "features", "models", "evaluation", "report")
+PARTS = ("hardware", "features", "models", "evaluation", "measuring", "projection", "report", "telemetry")
 
 
 def section(folder: str) -> str:

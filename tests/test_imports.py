@@ -17,16 +17,19 @@ LAYERS = (
     ("hardware",),
     ("features",),
     ("models",),
-    ("evaluation",),
+    ("evaluation", "telemetry", "measuring"),
     ("projection",),
     ("report",),
     ("options",),
-    ("train", "predict", "validate", "ingest", "scale"),
+    ("train", "predict", "validate", "ingest", "clean", "measure", "power", "scale", "project", "fidelity"),
     ("cli", "benchmarks"),
 )
 """From the ground up: a module imports from its own layer and those before it."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-SCRIPTS = ("train.py", "predict.py", "validate.py", "ingest.py", "scale.py")
+SCRIPTS = (
+    "train.py", "predict.py", "validate.py", "ingest.py", "clean.py", "measure.py", "power.py", "scale.py",
+    "project.py", "fidelity.py",
+)  # fmt: skip
 """Run from the root as well as imported: they name the package."""
 
 

@@ -89,7 +89,8 @@ def test_samples_are_replays_of_their_own() -> None:
         np.testing.assert_array_equal(together.end_ns[sample], alone.end_ns[0])
     everything = np.ones(len(graph), dtype=bool)
     groups = np.zeros(len(graph), dtype=np.int64)
-    np.testing.assert_array_equal(spans_us(graph, graph.duration_ns, factors, groups, cpu, everything), together.span_us())
+    found = spans_us(graph, graph.duration_ns, factors, groups, cpu, everything)
+    np.testing.assert_array_equal(found, together.span_us())
 
 
 def test_without_calls_gaps_are_kept() -> None:

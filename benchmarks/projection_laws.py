@@ -1,0 +1,221 @@
+"""How far the laws of computation are from what was measured: ``python -m flopcast.benchmarks.projection_laws``.
+
+Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and models profiled on
+MI300X and H100 by PyTorch. A trained model, and a correction, never see what they are judged by: groups of the
+cross-validation, or the pair of traces, are left out. ``--errors`` prints the entries of projection/law_errors.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from ..errors import FlopcastError
+from ..evaluation.schemes import make_folds
+from ..features.ops import group_labels
+from ..features.pairing import pair as pair_rows
+from ..features.readers import TraceFailure, read, read_traces
+from ..hardware import find
+from ..predict import TrainedModel
+from ..projection.activity_work import of_pairs
+from ..projection.corrections import Correction, corrections_of, learn_corrections
+from ..projection.fallback import by_law
+from ..projection.laws import MODEL, compute_factors
+from ..projection.scalings import Pair
+from ..report.console import output
+from ..train import train, write
+
+SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+LAWS = ("flops-uniform", "flops", "bandwidth", "roofline", "roofline-achieved", "affine")
+CHOICE = "affine"
+"""The law fixed in advance."""
+MODELS = ("Additive", "ExtraTrees/Residual")
+Cells = dict[str, str | float]
+"""A row of a table."""
+MI300X, H100 = "MI300X", "H100 SXM5"
+TRACES = {MI300X: "profiles/kineto/pairs_mi300", H100: "profiles/kineto/pairs_h100"}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Kernels that somebody measured on two GPUs: a name, files under the folder of data, and the devices."""
+
+    name: str
+    files: tuple[str, ...]
+    host: str
+    target: str
+
+
+CAMPAIGNS = (
+    Campaign("AITER", ("aiter",), MI300X, "MI355X"),
+    Campaign("NeuSight", ("ops",), "MI100", "MI210"),
+    Campaign("MIOpen", ("miopen/gfx90878.HIP.fdb.txt.bz2", "miopen/gfx90a68.HIP.fdb.txt.bz2"), "MI100", "MI210"),
+    Campaign("MIOpen", ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"), "MI210", MI300X),
+)
+
+
+def paired(campaign: Campaign, data: Path) -> pd.DataFrame:
+    """Return the problems that both devices of a campaign have measured."""
+    found = read([data / name for name in campaign.files])
+    return pair_rows(found.frame, campaign.host, campaign.target).paired
+
+
+def law_rows(campaign: Campaign, table: pd.DataFrame, *, by_dtype: bool) -> Iterator[Cells]:
+    """Yield one row per law and class: bias and spread of ln(measured / projected), totals and mean error, %."""
+    devices = Pair.of(find(campaign.host), find(campaign.target))
+    rows, measured = of_pairs(table), table["duration_us"].to_numpy(dtype=float)
+    classes = rows.op_class + " " + table["dtype_a"].to_numpy(dtype=object) if by_dtype else rows.op_class
+    head: Cells = {"campaign": campaign.name, "host": campaign.host, "target": campaign.target}
+    for law in LAWS:
+        told = by_law(rows, devices, law)
+        projected, used = rows.host_us * told["factor"].to_numpy(), told["law"].eq(law).to_numpy()
+        for name, found in corrections_of(measured[used], projected[used], classes[used]).items():
+            own = used & (classes == name)
+            row: Cells = {"law": law, "n": found.n, "bias": float(np.log(found.factor)), "spread": found.sigma}
+            yield {**head, "class": name, **row, **_errors(measured[own], projected[own])}
+    projected = rows.host_us * by_law(rows, devices, CHOICE)["factor"].to_numpy()
+    for name in sorted(set(classes)):
+        own = classes == name
+        groups = group_labels(table[own])
+        if len(set(groups)) < 2:  # nothing to learn a correction from
+            continue
+        corrected = _corrected(measured[own], projected[own], groups)
+        row = {"law": f"{CHOICE}+correction", "n": int(own.sum())}
+        yield {**head, "class": name, **row, **_errors(measured[own], corrected)}
+
+
+def _corrected(measured: np.ndarray, projected: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return projected times, each corrected by what the other folds' groups say."""
+    folds = make_folds("grouped", groups, len(groups))
+    found = projected.copy()
+    for fold in np.unique(folds):
+        out = folds == fold
+        found[out] *= np.median(measured[~out] / projected[~out])
+    return found
+
+
+def _errors(measured: np.ndarray, projected: np.ndarray) -> Cells:
+    """Return the error of the total and the mean absolute error of the rows, both in %."""
+    each = np.abs(projected / measured - 1)
+    return {"total": 100 * (projected.sum() / measured.sum() - 1), "each": 100 * float(each.mean())}
+
+
+def trained_row(data: Path) -> Cells:
+    """Return how a trained model does on AITER's matrix products, folds of whole weight shapes held out."""
+    run = train([data / "aiter"], host=MI300X, target="MI355X", where={"op": ["gemm"]}, models=MODELS, jobs=1)
+    rows = run.predictions.query("scheme == 'grouped' and model == @run.model.name")
+    observed, predicted = (rows[name].to_numpy(dtype=float) for name in ("observed", "predicted"))
+    row: Cells = {"campaign": "AITER", "host": MI300X, "target": "MI355X", "class": "gemm fp8", "n": len(rows)}
+    return {**row, "law": f"trained: {run.model.name}", **_errors(observed, predicted)}
+
+
+def kernels(path: Path) -> pd.DataFrame:
+    """Return the linked kernels of a trace, without communication."""
+    _, found = next(iter(read_traces([path])))
+    if isinstance(found, TraceFailure):
+        raise found.error
+    table = found.dispatches
+    return table[table["linked"] & table["kind"].eq("kernel") & table["kernel_class"].ne("communication")]
+
+
+def trace_rows(data: Path) -> Iterator[Cells]:
+    """Yield one row per model and direction: the sums of kernel time, us, and the error of each law, %."""
+    names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
+    for host, target in ((MI300X, H100), (H100, MI300X)):
+        for name in names:
+            others = [data / TRACES[device] / other for other in names if other != name for device in TRACES]
+            own, there = (kernels(data / TRACES[device] / name) for device in (host, target))
+            before, after = (float(table["duration_ns"].sum()) / 1e3 for table in (own, there))
+            found: Cells = {"model": name.split("_")[0], "host": host, "host_us": before, "target_us": after}
+            devices = find(host), find(target)
+            factors = {law: compute_factors(own, *devices, law) for law in LAWS}
+            learned = _learned(others, host, target)
+            factors[f"{CHOICE}+correction"] = compute_factors(own, *devices, CHOICE, corrections=learned)
+            factors["trained"] = compute_factors(own, *devices, CHOICE, run=_trained(others, host, target))
+            for law, table in factors.items():
+                found[law] = 100 * (float((table["factor"] * own["duration_ns"]).sum()) / 1e3 / after - 1)
+            told = (factors["trained"]["law"] == MODEL).to_numpy()
+            yield {**found, "share trained": 100 * float(own["duration_ns"][told].sum()) / 1e3 / before}
+
+
+def _learned(files: Sequence[Path], host: str, target: str) -> Mapping[str, Correction]:
+    return learn_corrections(read(files).frame, find(host), find(target), CHOICE)
+
+
+def _trained(files: Sequence[Path], host: str, target: str) -> TrainedModel:
+    run = train(files, host=host, target=target, models=MODELS, jobs=1)
+    with TemporaryDirectory() as folder:
+        write(run, Path(folder) / "run")
+        return TrainedModel.load(Path(folder) / "run")
+
+
+def shown(title: str, rows: pd.DataFrame) -> Table:
+    """Return a table for the terminal."""
+    table = Table(title=title)
+    for name in rows.columns:
+        table.add_column(str(name), justify="right" if pd.api.types.is_numeric_dtype(rows[name]) else "left")
+    for row in rows.itertuples(index=False):
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def across(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `trace_rows` as columns, and how far each law is off at most and on average."""
+    names = pairs["model"] + "\n" + pairs["host"] + ":"
+    table = pairs.drop(columns=["model", "host"]).T.set_axis(names, axis=1).astype(float)
+    size = table.abs()
+    table["most"], table["mean"] = size.max(axis=1), size.mean(axis=1)
+    table.loc[["host_us", "target_us", "share trained"], ["most", "mean"]] = np.nan
+    return table.rename_axis("", axis=0).reset_index()
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
+    return str(value)
+
+
+def entries(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines of `projection.law_errors.ERRORS`."""
+    known = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
+    for row in known.sort_values(["law", "class", "host"]).to_dict("records"):
+        host, target = find(str(row["host"])).arch, find(str(row["target"])).arch
+        what = f'"{row["law"]}", "{row["class"]}", "{host}", "{target}"'
+        yield f"    LawError({what}, {row['bias']:.2f}, {row['spread']:.2f}, {row['n']}),"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; return 0, also where there is nothing to measure against."""
+    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.projection_laws", description=__doc__)
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
+    parser.add_argument("--errors", action="store_true", help="print the entries of projection/law_errors.py")
+    options = parser.parse_args(arguments)
+    if not options.data.is_dir():
+        print(f"skipped: the measured data ({options.data}) are not on this machine")
+        return 0
+    try:
+        measured = [(one, paired(one, options.data)) for one in CAMPAIGNS]
+        rows = pd.DataFrame([row for case in measured for row in law_rows(*case, by_dtype=not options.errors)])
+        if options.errors:
+            print("\n".join(entries(rows)))
+            return 0
+        rows = pd.concat([rows, pd.DataFrame([trained_row(options.data)])], ignore_index=True)
+        output().print(shown("Kernels: error of the total and mean error of each, %", rows))
+        pairs = pd.DataFrame(trace_rows(options.data))
+    except FlopcastError as error:
+        print(error, file=sys.stderr)
+        return 2
+    output().print(shown("Sum of kernel times: error by host, %", across(pairs)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

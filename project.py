@@ -1,0 +1,250 @@
+"""A whole trace on another GPU: ``python project.py TRACE --to MI355X`` says how long it takes, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, cast
+
+import pandas as pd
+import typer
+
+from flopcast.errors import DataError
+from flopcast.features.dispatches.calls import call_table, empty_calls
+from flopcast.features.readers import Options, TraceFailure, read_traces
+from flopcast.hardware import find
+from flopcast.models.json_text import dumps
+from flopcast.options import JsonOption, SeedOption, SetOption, parse_defaults, run_command
+from flopcast.output import check_output, whole_folder
+from flopcast.predict import TrainedModel
+from flopcast.projection.chrome import write_chrome
+from flopcast.projection.communication.bandwidth import NODE_RANKS, Network
+from flopcast.projection.communication.laws import LAWS as COMMUNICATION_LAWS
+from flopcast.projection.communication.laws import CommunicationLaw
+from flopcast.projection.laws import DEFAULT_LAW
+from flopcast.projection.result import Result, result_of
+from flopcast.projection.scalings import LAWS
+from flopcast.projection.sweep import parse_sweep
+from flopcast.projection.whole_trace import GAPS, Gaps, Laws, Projection, host_of
+from flopcast.report.console import output
+from flopcast.report.projection import show_result
+from flopcast.report.projection_page import projection_html
+
+FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
+
+
+def project(
+    paths: Sequence[Path],
+    to: str,
+    *,
+    host: str | None = None,
+    laws: Laws | None = None,
+    stated: str = "",
+    sweeps: Sequence[str] = (),
+    options: Options | None = None,
+    level: float = 0.9,
+    samples: int = 256,
+    seed: int = 0,
+) -> Iterator[Result]:
+    """Project traces to another GPU, one after the other.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Traces of any supported profiler; those with the CPU's calls (PyTorch) are replayed with them.
+    to : str
+        Name or TOML file of the target.
+    host : str, optional
+        Name or TOML file of the GPU they were measured on; by default what the traces say.
+    laws : Laws, optional
+        By default `Laws()`: an affine roofline for computation, alpha-beta for collectives, the target's gaps.
+    stated : str
+        Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
+    sweeps : sequence of str
+        Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
+    options : Options, optional
+        What the user states about the files.
+    level, samples, seed
+        Of the interval.
+
+    Yields
+    ------
+    Result
+
+    Raises
+    ------
+    DataError
+        A trace cannot be read or projected, or there is none.
+    """
+    target, plans = find(to), [parse_sweep(text) for text in sweeps]
+    known = find(host) if host else None
+    found = 0
+    for label, trace in read_traces(paths, options=options or Options(calls=True)):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        found += 1
+        try:
+            own = known or find(host_of(trace))
+            yield result_of(
+                label, trace, own, target, laws, stated=stated, sweeps=plans, level=level, samples=samples, seed=seed
+            )
+        except DataError as error:
+            raise error if error.source else DataError(str(error), source=label) from error
+    if not found:
+        raise DataError(f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are")
+
+
+def write_result(result: Result, out: Path) -> None:
+    """Write project.json, project.html, kernels.parquet and trace.json.gz into a folder, whole or not at all.
+
+    Raises
+    ------
+    DataError
+        The folder holds other files or cannot be written.
+    """
+    check_output(out, FILES)
+    projection = result.projection
+    start_ns, calls = projected_times(projection)
+    with whole_folder(out) as folder:
+        (folder / FILES[0]).write_text(dumps(result.to_dict(), missing=True), encoding="utf-8")
+        (folder / FILES[1]).write_text(projection_html(result), encoding="utf-8")
+        table = projection.activities.assign(projected_start_ns=start_ns)
+        table.to_parquet(folder / FILES[2], index=False, compression="zstd")
+        write_chrome(
+            folder / FILES[3],
+            projection.activities,
+            start_ns.to_numpy(),
+            (1000 * projection.activities["projected_us"]).round().astype("int64").to_numpy(),
+            calls,
+            host=projection.host.name,
+            target=projection.target.name,
+            notes=result.notes,
+        )
+
+
+def projected_times(projection: Projection) -> tuple[pd.Series, pd.DataFrame]:
+    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed."""
+    graph, times = projection.graph, projection.times
+    starts = pd.Series(0, index=projection.activities.index, dtype="int64")
+    starts.iloc[graph.rows] = times.start_ns[0].round().astype("int64") + graph.origin_ns
+    calls = graph.calls
+    if not len(calls):
+        return starts, empty_calls()
+    begin = times.call_ns(graph)[0].round().astype("int64") + graph.origin_ns
+    columns = {
+        "name": calls.names,
+        "start_ns": begin,
+        "duration_ns": (calls.duration_ns * projection.cpu).round().astype("int64"),
+        "process": pd.array(calls.process, dtype="Int64"),
+        "thread": pd.array(calls.thread, dtype="Int64"),
+        "correlation": pd.array(calls.correlation, dtype="Int64"),
+    }
+    return starts, call_table(columns)
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces of any supported profiler.")],
+    to: Annotated[str, typer.Option("--to", metavar="GPU", help="Target: a name, or a TOML file with a GPU of yours.")],
+    host: Annotated[
+        str | None, typer.Option("--from", metavar="GPU", help="Where it was measured. Default: what the trace says.")
+    ] = None,
+    compute_law: Annotated[str, typer.Option(help=f"Law of computation: {', '.join(LAWS)}.")] = DEFAULT_LAW,
+    comm_law: Annotated[str, typer.Option(help=f"Law of collectives: {', '.join(COMMUNICATION_LAWS)}.")] = "alpha-beta",
+    gaps: Annotated[str, typer.Option(help=f"Time between activities: {', '.join(GAPS)}.")] = "modelled",
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Run folder of train for these GPUs; goes before the law."),
+    ] = None,
+    cpu_speed: Annotated[
+        float | None, typer.Option(help="Speed of the target's CPU relative to the one measured, e.g. 1.1.")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:TARGET", help="Bandwidth out of a node, one way, GB/s, e.g. 50:400."),
+    ] = None,
+    ranks_per_node: Annotated[int, typer.Option(help="GPUs of a node.")] = NODE_RANKS,
+    keep_waiting: Annotated[
+        bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
+    ] = False,
+    uncertainty: Annotated[
+        str,
+        typer.Option(metavar="NAME=SIGMA,...", help="Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05."),
+    ] = "",
+    sweep: Annotated[
+        list[str] | None, typer.Option(metavar="FIGURE=A:B:STEP", help="Change a figure of the target (repeatable).")
+    ] = None,
+    level: Annotated[float, typer.Option("--interval", help="Level of the interval.")] = 0.9,
+    samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
+    seed: SeedOption = 0,
+    set_: SetOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the tables, the page and the projected trace."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."""
+    laws = Laws(
+        compute=compute_law,
+        communication=cast(CommunicationLaw, comm_law),
+        gaps=cast(Gaps, gaps),
+        cpu_speed=cpu_speed,
+        run=TrainedModel.load(model) if model else None,
+        network=parse_network(network, ranks_per_node),
+        keep_waiting=keep_waiting,
+    )
+    results = project(
+        paths,
+        to,
+        host=host,
+        laws=laws,
+        stated=uncertainty,
+        sweeps=sweep or (),
+        options=Options(defaults=parse_defaults(set_), calls=True),
+        level=level,
+        samples=samples,
+        seed=seed,
+    )
+    if out is not None:
+        check_output(out, FILES)
+        first = list(islice(results, 2))
+        if len(first) > 1:
+            raise DataError("--out takes one trace at a time", source=first[1].label)
+        write_result(first[0], out)
+        results = iter(first)
+    if as_json:
+        print(dumps([result.to_dict() for result in results], missing=True), end="")
+        return
+    console = output()
+    for result in results:
+        show_result(console, result)
+    if out is not None:
+        console.print(f"Wrote {out}/ ({', '.join(FILES)})", markup=False, highlight=False)
+
+
+def parse_network(text: str | None, ranks: int) -> Network:
+    """Return what ``HOST:TARGET`` says of the network between nodes, in GB/s.
+
+    Raises
+    ------
+    DataError
+        It is not two numbers above 0.
+
+    Examples
+    --------
+    >>> parse_network("50:400", 8).target_gbs
+    400.0
+    """
+    if text is None:
+        return Network(ranks_per_node=ranks)
+    parts = text.split(":")
+    try:
+        own, others = (float(part) for part in parts)
+    except ValueError:
+        raise DataError(f"--network must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
+    return Network(own, others, ranks)
+
+
+if __name__ == "__main__":
+    typer.run(run_command(command))

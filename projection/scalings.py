@@ -1,0 +1,199 @@
+"""The laws of computation: by what the time measured on the host is multiplied, row by row, and what bounds the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NotPublishedError
+from ..features import roofline
+from ..features.roofline import LAUNCH_FLOOR_US
+from ..hardware import GPU
+from .activity_work import Rows
+from .bounds import COMPUTE, LATENCY, LINK, MEMORY, Bounds, FloatArray, ObjectArray, bounds, by_kind, runnable, stretch
+from .ceilings import memory_shares, reached
+from .overhead import Overhead, overheads_of
+
+MATRIX, ROW_WISE = "matrix", ("softmax", "norm", "reduction", "loss")
+NO_FLOPS = "no FLOPs that count: its elements are read and written"
+HOST_LINK = ("HtoD", "DtoH")
+"""Copies between host and GPU."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What a law says of each row; arrays of shape (n_rows,).
+
+    Attributes
+    ----------
+    factor : ndarray of float
+        Projected over measured duration; NaN where the law does not apply.
+    bound : ndarray of str
+        What the target is bound by: compute, memory, latency, link, or "".
+    why : ndarray of str
+        Why the law does not apply, or how it was applied; "" for the rule.
+    """
+
+    factor: FloatArray
+    bound: ObjectArray
+    why: ObjectArray
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two devices, and the fixed times of kernels on them."""
+
+    host: GPU
+    target: GPU
+    fixed: tuple[Overhead, Overhead]
+
+    @classmethod
+    def of(cls, host: GPU, target: GPU, overhead: Mapping[str, Overhead] | None = None) -> Pair:
+        """Return the pair with its fixed times (see `overheads_of`)."""
+        return cls(host, target, overheads_of(host, target, overhead))
+
+
+def flops(rows: Rows, pair: Pair) -> Scaled:
+    """Return ``peak_host / peak_target`` at the precision and unit that each row computes with.
+
+    The constant hardware efficiency of the published methodology, per kernel. Copies, fills and element-wise operators
+    have no FLOPs that count.
+    """
+    counts = rows.known & (np.nan_to_num(rows.work.flops) > 0)
+    counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, ROW_WISE)
+    own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: roofline.peaks(work, pair.host))
+    others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: roofline.peaks(work, pair.target))
+    why = np.select([~rows.known, ~counts, lacks != ""], [rows.unknown, NO_FLOPS, lacks], lacks_too)
+    return Scaled(np.where(counts, own / others, np.nan), _filled(COMPUTE, rows), why.astype(object))
+
+
+def flops_uniform(rows: Rows, pair: Pair) -> Scaled:
+    """Return one ratio of peaks for all rows: that of the precision in which the matrix operators spend most time.
+
+    The published methodology as such; bf16 where no matrix operator is known.
+    """
+    matrix = rows.known & (rows.work.unit == MATRIX)
+    names = np.unique(rows.work.dtype[matrix]).tolist() or ["bf16"]
+    dtype = max(names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum()))
+    try:
+        ratio, why = pair.host.peak_tflops(dtype) / pair.target.peak_tflops(dtype), ""
+    except NotPublishedError as error:
+        ratio, why = np.nan, f"{error.figure} of {error.gpu} is not published"
+    return Scaled(np.full(len(rows), ratio), _filled(COMPUTE, rows), _filled(why, rows))
+
+
+def bandwidth(rows: Rows, pair: Pair) -> Scaled:
+    """Return ``bandwidth_host / bandwidth_target``; between host and GPU the ratio of their PCIe generations."""
+    linked = np.isin(rows.direction, HOST_LINK)
+    memory, lacks = _ratio(pair, "memory_bw_gbs")
+    link, unknown = _link_ratio(pair)
+    return Scaled(
+        np.where(linked, link, memory),
+        np.where(linked, LINK, MEMORY).astype(object),
+        np.where(linked, unknown, lacks).astype(object),
+    )
+
+
+def roofline_law(rows: Rows, pair: Pair) -> Scaled:
+    """Return ``max(compute, memory)`` on the target over that on the host, at the published figures."""
+    own, others = bounds(rows.work, pair.host), bounds(rows.work, pair.target)
+    return _bounded(rows, own, others)
+
+
+def achieved_law(rows: Rows, pair: Pair) -> Scaled:
+    """Return the same ratio at the part of the figures that the best kernels reach (see `ceilings`)."""
+    return _bounded(rows, *_achieved(rows, pair))
+
+
+def affine(rows: Rows, pair: Pair) -> Scaled:
+    """Return ``t' = a_target + (t - a_host) r``, relative to t.
+
+    - a is the fixed time of a kernel on its device (`overhead`): it does not shrink with any rate. On AMD it holds the
+      dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
+    - r is the ratio of the achieved rooflines (`ceilings`), the arithmetic in whole tiles and waves (`bounds.stretch`).
+    - A kernel whose roofline is below `LAUNCH_FLOOR_US` on both devices waits for chains of dependent instructions: r
+      is the ratio of the boost clocks.
+    - Of kernels of unknown work r is the ratio of the achieved bandwidths.
+    """
+    own, others = _achieved(rows, pair)
+    law = _bounded(rows, own, others)
+    memory = bandwidth(rows, pair)
+    shares = memory_shares(pair.host, pair.target)
+    ratio, bound, why = law.factor.copy(), law.bound.copy(), law.why.copy()
+    with np.errstate(invalid="ignore"):
+        short = np.maximum(own.roofline_us, others.roofline_us) < LAUNCH_FLOOR_US
+    ratio[short], bound[short] = _clocks(pair), LATENCY
+    blind = np.isnan(ratio) & ~rows.known & (rows.direction == "")
+    ratio[blind] = memory.factor[blind] * shares[0] / shares[1]
+    fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
+    kept = np.minimum(fixed, rows.host_us)
+    began = np.where(fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there)
+    return Scaled((began + (rows.host_us - kept) * ratio) / rows.host_us, bound, why)
+
+
+def kept(rows: Rows, pair: Pair) -> Scaled:
+    """Return 1."""
+    return Scaled(np.ones(len(rows)), _filled("", rows), _filled("", rows))
+
+
+Law = Callable[[Rows, Pair], Scaled]
+LAWS: Mapping[str, Law] = {
+    "flops": flops,
+    "flops-uniform": flops_uniform,
+    "bandwidth": bandwidth,
+    "roofline": roofline_law,
+    "roofline-achieved": achieved_law,
+    "affine": affine,
+    "kept": kept,
+}
+"""The laws by the name that users give and tables show."""
+
+
+def _achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
+    """Return the times on both devices at what real kernels reach, the arithmetic in whole tiles and waves."""
+    memory = memory_shares(pair.host, pair.target)
+    matrix = reached(rows.work, pair.host, pair.target)
+    gpus = (pair.host, pair.target)
+    found = []
+    for gpu, share, part in zip(gpus, memory, matrix, strict=True):
+        found.append(bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share))
+    return found[0], found[1]
+
+
+def _bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
+    """Return the ratio of two rooflines."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = others.roofline_us / own.roofline_us
+    works = rows.known & np.isfinite(ratio)
+    bound = np.where(works, others.names, "").astype(object)
+    why = np.select([~rows.known, own.missing != ""], [rows.unknown, own.missing], others.missing)
+    return Scaled(np.where(works, ratio, np.nan), bound, why.astype(object))
+
+
+def _ratio(pair: Pair, figure: str) -> tuple[float, str]:
+    """Return a figure of the host over that of the target, or NaN and which of the two is not published."""
+    try:
+        return pair.host.require(figure) / pair.target.require(figure), ""
+    except NotPublishedError as error:
+        return np.nan, f"{error.figure} of {error.gpu} is not published"
+
+
+def _link_ratio(pair: Pair) -> tuple[float, str]:
+    """Return the rate of the host's PCIe over that of the target: a generation doubles it."""
+    try:
+        return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), ""
+    except NotPublishedError as error:
+        return np.nan, f"{error.figure} of {error.gpu} is not published"
+
+
+def _clocks(pair: Pair) -> float:
+    """Return the ratio of the boost clocks, 1 where one is not published."""
+    ratio, missing = _ratio(pair, "boost_mhz")
+    return 1.0 if missing else ratio
+
+
+def _filled(word: str, rows: Rows) -> NDArray[np.object_]:
+    return np.full(len(rows), word, dtype=object)

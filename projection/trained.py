@@ -1,0 +1,118 @@
+"""Durations that a trained model predicts, call by call, as factors of the activities of each call."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from ..errors import DataError
+from ..features.codes import codes_of
+from ..features.dispatches.annotate import Annotated
+from ..features.dispatches.summary import measurements
+from ..features.dispatches.table import empty_steps
+from ..features.dispatches.work import SAME_CALL
+from ..features.problems import problem_ids
+from ..features.recipe import FeatureRecipe
+from ..features.table import REFUSED, fill_text, judge
+from ..hardware import GPU
+
+LEVEL = 0.9
+"""Of the interval that the standard deviation is read from."""
+DURATION = "duration_us"
+
+
+class Trained(Protocol):
+    """A loaded run folder (`flopcast.predict.TrainedModel`)."""
+
+    @property
+    def recipe(self) -> FeatureRecipe:
+        """How rows become features; holds the devices and the metric."""
+
+    def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
+        """Return `predicted`, `lower`, `upper`, `extrapolated` and `reason` of each row, with its index."""
+
+
+def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Trained) -> pd.DataFrame:
+    """Return the factor of each activity: the predicted time of its call on the target over the measured one.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Dispatch table with classes and work.
+    host, target : GPU
+        The devices.
+    run : Trained
+        Trained for them, or for the target from shapes alone.
+
+    Returns
+    -------
+    DataFrame with a RangeIndex
+        `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a kernel or
+        dimensions outside the trained range, no positive prediction; `why`, in words, in these rows; `sigma`, the
+        standard deviation of ln(factor) that the interval of the prediction gives.
+
+    Raises
+    ------
+    DataError
+        The run was trained for other devices, or does not predict durations.
+    """
+    _check(run.recipe, host, target)
+    table = activities.reset_index(drop=True)
+    table = table.assign(source=table.index.astype("str"))  # names the rows, whatever file they come from
+    calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
+    if calls.empty:
+        return pd.DataFrame({"factor": np.zeros(0), "why": np.zeros(0, dtype=object), "sigma": np.zeros(0)})
+    return _of_calls(calls, run).reindex(_first_of_call(table)).reset_index(drop=True)
+
+
+def _check(recipe: FeatureRecipe, host: GPU, target: GPU) -> None:
+    own = recipe.host.name if recipe.host else host.name
+    if (own, recipe.target.name) != (host.name, target.name):
+        trained = f"from {recipe.host.name} to {recipe.target.name}" if recipe.host else f"for {recipe.target.name}"
+        raise DataError(f"the run was trained {trained}, not from {host.name} to {target.name}: give another run")
+    if recipe.metric != DURATION:
+        raise DataError(f"the run predicts {recipe.metric}, not {DURATION}: give another run")
+
+
+def _of_calls(calls: pd.DataFrame, run: Trained) -> pd.DataFrame:
+    """Return factor, why and sigma of each call, by the place of its first activity.
+
+    Repeats of one kernel on one problem are predicted once, from their median, and share the factor.
+    """
+    rows = fill_text(judge(calls))
+    why = rows[REFUSED].to_numpy(dtype=object)
+    usable = rows[why == ""].reset_index(drop=True)
+    found = pd.DataFrame({"factor": np.nan, "why": why, "sigma": np.nan})
+    if len(usable):
+        _, first, code = np.unique(problem_ids(usable, kernel=True), return_index=True, return_inverse=True)
+        median = usable.groupby(code)[DURATION].median().to_numpy()
+        once = usable.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
+        found.loc[why == "", :] = _ratios(run.predict(once, LEVEL), median).iloc[code].to_numpy()
+    found.index = pd.Index(calls["source"].astype("str"))
+    return found.astype({"factor": float, "sigma": float})
+
+
+def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
+    """Return factor, why and sigma of predictions; those outside the trained range do not count."""
+    factor = predicted["predicted"].to_numpy(dtype=float) / host_us
+    applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
+    why = np.where(applies, "", "outside the trained range: " + predicted["reason"].astype(str).to_numpy(dtype=object))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
+    sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
+    return pd.DataFrame(
+        {
+            "factor": np.where(applies, factor, np.nan),
+            "why": why.astype(object),
+            "sigma": np.where(applies & np.isfinite(sigma), sigma, np.nan),
+        }
+    )
+
+
+def _first_of_call(table: pd.DataFrame) -> pd.Series:
+    """Return for every activity the place of the first activity of its call, which names the call."""
+    code = codes_of([table[name] for name in (*SAME_CALL, "op")])
+    return table["source"].where(table["op_id"].isna(), table["source"].groupby(code).transform("first"))

@@ -1,0 +1,83 @@
+"""What `flopcast fidelity` says of several profilers' traces of one workload."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..projection.fidelity import Fidelity, TraceFidelity
+
+HEADS = (
+    "kernels", "kernels ms", "busy ms", "gaps ms", "total ms", "steps", "overhead", "CPU step", "matched", "ratio",
+)  # fmt: skip
+SHOWN = 10
+"""Kernels that are printed."""
+_NAME = 48  # columns for a kernel's name
+
+
+def show_fidelity(console: Console, found: Fidelity) -> None:
+    """Print the outcome, the traces, and the kernels on which they disagree."""
+    console.print(Text(found.statement, "bold"), highlight=False)
+    console.print(trace_table(found))
+    if len(found.kernels):
+        console.print(kernel_table(found))
+    for note in found.notes:
+        console.print(Text(f"note: {note}", "dim"), highlight=False)
+
+
+def trace_table(found: Fidelity) -> Table:
+    """Return one row per trace; the one to believe in bold.
+
+    Total is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
+    median of the matched kernels against those of the trace to believe.
+    """
+    table = Table(title="traces", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("trace")
+    heads = (
+        "kernels",
+        "kernels ms",
+        "busy ms",
+        "gaps ms",
+        "end to end ms",
+        "steps",
+        "overhead",
+        "CPU step",
+        "matched",
+        "ratio",
+    )
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for place, trace in enumerate(found.traces):
+        cells = [Text(cell) for cell in _cells(trace)]
+        table.add_row(Text(trace.times.label), *cells, style="bold" if place == found.believed else "")
+    return table
+
+
+def kernel_table(found: Fidelity) -> Table:
+    """Return the kernels whose duration differs most between the traces, by the time they take."""
+    table = Table(title="kernels", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in ("kernel", "trace"):
+        table.add_column(head)
+    for head in ("count", "ms", "ratio", "± MAD"):
+        table.add_column(head, justify="right", no_wrap=True)
+    others = found.kernels[found.kernels["label"] != found.best]
+    for row in others.head(SHOWN).itertuples():
+        name = str(row.kernel)
+        short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+        cells = (f"{row.count:,}", f"{row.time_us / 1e3:,.3f}", f"{row.ratio:.3f}", f"{row.spread:.3f}")
+        table.add_row(Text(short), Text(str(row.label)), *cells)
+    return table
+
+
+def _cells(trace: TraceFidelity) -> tuple[str, ...]:
+    times, agreement = trace.times, trace.agreement
+    return (
+        f"{times.kernels:,}",
+        *(f"{value / 1e3:,.3f}" for value in (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)),
+        "–" if times.steps is None else f"{times.steps}",
+        *("–" if value is None else f"{value:+.1f} %" for value in (trace.overhead, trace.cpu_overhead)),
+        "–" if agreement is None else f"{100 * agreement.matched_share:.1f} %",
+        "–" if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",
+    )

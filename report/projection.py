@@ -1,0 +1,167 @@
+"""What `flopcast project` says of a trace on another GPU: tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..projection.result import Result, changes
+
+WAYS = {
+    "sum": "sum of activities and gaps",
+    "overlap": "sum, overlap counted once",
+    "replay": "replay of its dependencies",
+}
+BOUNDS = {"": "unknown"}
+SHOWN = 8
+"""Rows of the tornado and reasons for other laws that are printed."""
+
+
+def show_result(console: Console, result: Result) -> None:
+    """Print a projection: the outcome first, then what it is made of."""
+    console.print(Text(headline(result), "bold"), highlight=False)
+    console.print(Text(result.verdict), highlight=False)
+    for title, heads, rows in sections(result):
+        console.print(_table(title, heads, rows))
+    for line in remarks(result):
+        console.print(Text(f"note: {line}", "dim"), highlight=False)
+
+
+def headline(result: Result) -> str:
+    """Return the outcome in a sentence."""
+    unsure, projection = result.uncertainty, result.projection
+    return (
+        f"{result.label}: {milliseconds(projection.measured_us)} on {projection.host.name} → "
+        f"{milliseconds(unsure.nominal_us)} on {projection.target.name} "
+        f"[{milliseconds(unsure.lower_us)}, {milliseconds(unsure.upper_us)}], {100 * unsure.level:g} % interval, "
+        f"accuracy band {unsure.band}"
+    )
+
+
+def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Yield every table: its title, its heads and its rows in words; tables without rows are left out."""
+    host, target = result.projection.host.name, result.projection.target.name
+    tables = [
+        ("end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
+        (
+            "kernels by class",
+            ("class", "count", host, "FLOPS scaling", target, "ratio", "± 1 σ", "law", "bound"),
+            list(_classes(result.classes)),
+        ),
+        ("what sets the pace", ("share of the critical path", host, target), list(_path(result))),
+        ("measured gaps between activities", ("cause", "count", "time"), list(_gaps(result.gaps))),
+        ("what the interval is made of", ("source", "± 1 σ", "low", "high", "variance"), list(_tornado(result))),
+        ("steps", ("step", host, target), list(_steps(result.steps))),
+        ("other laws than asked for", ("because", "law", "count", "time"), list(_fallbacks(result.fallbacks))),
+        ("sweep", *_sweep(result.sweeps)),
+    ]
+    for title, heads, rows in tables:
+        if rows:
+            yield title, heads, rows
+
+
+def remarks(result: Result) -> list[str]:
+    """Return what a reader should know beside the tables."""
+    return [*changes(result), *result.notes, result.uncertainty.note]
+
+
+def milliseconds(time_us: float) -> str:
+    """Return a time in words, µs below one ms."""
+    if time_us < 1000:
+        return f"{time_us:.4g} µs"
+    return f"{time_us / 1000:,.4g} ms" if time_us < 1e7 else f"{time_us / 1000:,.0f} ms"
+
+
+def _totals(result: Result) -> Iterator[tuple[str, ...]]:
+    for row in result.totals.itertuples():
+        times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
+        yield WAYS[str(row.aggregation)], *times, f"{row.factor:.3f}"
+
+
+def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in table.itertuples():
+        times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
+        bound = BOUNDS.get(str(row.bound), str(row.bound))
+        yield str(row.op_class), f"{row.count:,}", *times, _ratio(row.factor), _spread(row.sigma), str(row.law), bound
+
+
+def _path(result: Result) -> Iterator[tuple[str, ...]]:
+    words = {
+        "activity": "activities of the GPU",
+        "cpu": "the CPU's work",
+        "launch": "launches under way",
+        "return": "waits of the CPU coming back",
+        "gap": "gaps of a busy queue",
+        "dependency": "one queue waiting for another",
+        "unexplained": "gaps the trace does not explain",
+    }
+    for kind, name in words.items():
+        if result.measured_path[kind] or result.path[kind]:
+            yield name, _percent(result.measured_path[kind]), _percent(result.path[kind])
+
+
+def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in table[table["count"] > 0].itertuples():
+        yield str(row.cause), f"{row.count:,}", milliseconds(row.gap_us)
+
+
+def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
+    for row in result.uncertainty.tornado.head(SHOWN).itertuples():
+        times = (milliseconds(value) for value in (row.low_us, row.high_us))
+        yield str(row.name), _spread(row.sigma), *times, _percent(row.share)
+
+
+def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in table.itertuples() if len(table) > 1 else ():
+        yield f"{row.step:.0f}", milliseconds(row.measured_us), milliseconds(row.projected_us)
+
+
+def _fallbacks(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in table.head(SHOWN).itertuples():
+        yield str(row.why), str(row.law), f"{row.count:,}", milliseconds(row.projected_us)
+
+
+def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    if frame is None:
+        return (), []
+    shares = [str(name) for name in frame.columns if str(name).startswith("share.")]
+    heads = ("figure", "value", "end to end", *(BOUNDS.get(name[6:], name[6:]) for name in shares))
+    rows = [
+        (
+            str(row["figure"]) + (" (as it is)" if row["current"] else ""),
+            f"{row['value']:,.6g}",
+            milliseconds(row["end_to_end_us"]),
+            *(_percent(row[name]) for name in shares),
+        )
+        for _, row in frame.iterrows()
+    ]
+    return heads, rows
+
+
+def _percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.1f} %"
+
+
+def _spread(sigma: float) -> str:
+    return "not measured" if np.isnan(sigma) else f"{100 * np.expm1(sigma):.0f} %"
+
+
+def _ratio(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table; columns of which every cell begins with a letter are set to the left."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for place, head in enumerate(heads):
+        words = all(row[place][:1].isalpha() for row in rows)
+        table.add_column(Text(head), justify="left" if words else "right", no_wrap=not words or place > 0)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

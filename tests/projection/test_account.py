@@ -1,0 +1,108 @@
+"""The tables that explain a projection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.hardware import find
+from flopcast.projection.account import (
+    class_table,
+    cpu_share,
+    fallback_table,
+    gap_summary,
+    outcome,
+    path_shares,
+    step_table,
+    total_table,
+    verdict,
+)
+from flopcast.projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
+from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
+
+HOST, TARGET = find("MI300X"), find("MI355X")
+
+
+def both(found: object, laws: Laws | None = None) -> tuple[Projection, Projection]:
+    projection = project_trace(found, HOST, TARGET, laws)  # type: ignore[arg-type]
+    return projection, project_trace(found, HOST, TARGET, PUBLISHED, graph=projection.graph)  # type: ignore[arg-type]
+
+
+def test_classes_add_up_to_all_activities() -> None:
+    projection, published = both(busy())
+    table = class_table(projection, published)
+    assert table["op_class"].tolist() == ["gemm", "elementwise"]
+    assert table["count"].tolist() == [10, 10]
+    for name in ("measured_us", "projected_us"):
+        assert table[name].sum() == pytest.approx(projection.activities[name].sum())
+    assert table["published_us"].sum() == pytest.approx(published.activities["projected_us"].sum())
+    assert table["factor"].to_numpy() == pytest.approx((table["projected_us"] / table["measured_us"]).to_numpy())
+
+
+def test_a_class_without_time_has_no_factor() -> None:
+    found = trace([gemm(0, 300), add(400, 0.0)])
+    table = class_table(*both(found))
+    assert np.isnan(table.set_index("op_class").loc["elementwise", "factor"])
+
+
+def test_totals_stand_beside_what_was_measured_in_the_same_way() -> None:
+    found = trace([gemm(0, 300), all_reduce(100, 400, stream=1, called=50), add(600, 20)])
+    projection, published = both(found)
+    table = total_table(projection, published).set_index("aggregation")
+    assert table.loc["sum", "measured_us"] == 300 + 400 + 20 + 100
+    assert table.loc["overlap", "measured_us"] == table.loc["replay", "measured_us"] == 620
+    assert table.loc["replay", "projected_us"] == projection.projected_us
+    assert table.loc["sum", "published_us"] == published.totals["sum"]
+
+
+def test_shares_of_the_path_add_up_and_name_the_pace() -> None:
+    full, _ = both(busy())
+    assert sum(path_shares(full.path).values()) == pytest.approx(1)
+    assert path_shares(full.measured_path)["activity"] == pytest.approx(1)
+    assert verdict(full).startswith("on MI355X the GPU sets the pace: the CPU's work and launches are 0 %")
+    empty, _ = both(idle())
+    assert cpu_share(empty.path) > 0.9
+    assert "stays launch-bound" in verdict(empty)
+
+
+def test_a_faster_gpu_may_become_launch_bound() -> None:
+    rows = [gemm(1000.0 + 310 * number, 300, called=900 + 250 * number) for number in range(40)]
+    projection, _ = both(trace(rows), Laws(compute="flops"))
+    assert "becomes launch-bound" in verdict(projection)
+
+
+def test_gaps_by_cause() -> None:
+    projection, _ = both(idle(11))
+    table = gap_summary(projection).set_index("cause")
+    assert table.loc["launch-bound"].tolist() == [10, 10 * 95.0]
+    assert table["count"].sum() == 10
+
+
+def test_steps_are_what_was_launched_in_them() -> None:
+    steps = pd.DataFrame({"step": [4, 5], "start_ns": [0, 1], "duration_ns": [1, 1]})
+    rows = [gemm(0, 300, step=4), gemm(300, 300, step=4, called=10), gemm(1000, 300, step=5), add(2000, 5)]
+    projection, _ = both(trace(rows, steps=steps))
+    table = step_table(projection)
+    assert table["step"].tolist() == [4, 5]
+    assert table["measured_us"].tolist() == [600, 300]
+    assert (table["projected_us"] < table["measured_us"]).all()
+    assert step_table(both(busy())[0]).empty
+
+
+def test_other_laws_are_listed_with_their_reason() -> None:
+    found = trace([gemm(0, 300), {"start": 400, "duration": 50, "name": "mystery_kernel"}])
+    table = fallback_table(both(found, Laws(compute="flops"))[0])
+    assert len(table) == 1
+    assert table.loc[0, "count"] == 1
+    assert table.loc[0, "why"]
+    assert fallback_table(both(busy(), Laws(compute="bandwidth"))[0]).empty
+
+
+def test_outcomes_for_sweeps() -> None:
+    projection, _ = both(busy())
+    found = outcome(projection)
+    assert found["end_to_end_us"] == projection.projected_us
+    assert sum(found["share"].values()) == pytest.approx(1)
+    assert set(found["time_us"]) == {"gemm", "elementwise"}
+    assert outcome(both(idle())[0])["share"]["launch"] > 0.9

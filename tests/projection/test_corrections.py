@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.table import clean
+from flopcast.projection.corrections import MAD_TO_SIGMA, corrections_of, learn_corrections
+from flopcast.tests.projection.oracles.activities import HOST, TARGET
+
+
+def measured(ratios: list[float], op: str = "gemm") -> pd.DataFrame:
+    """Return compute-bound products measured on both devices, `ratios` of the target's time to the law's 2 t."""
+    sizes = {
+        "m": 4096,
+        "n": 4096,
+        "k": np.arange(len(ratios)) + 4096,
+        "rows": 10**4,
+        "cols": np.arange(len(ratios)) + 1,
+    }
+    table = pd.DataFrame({"op": op, "dtype_a": "bf16", "source": "f:1", **sizes})
+    both = [
+        table.assign(device=gpu.name, duration_us=100.0 * factor)
+        for gpu, factor in ((HOST, np.ones(len(ratios))), (TARGET, 2 * np.array(ratios)))
+    ]
+    return clean(pd.concat(both, ignore_index=True)).frame
+
+
+def test_the_median_ratio_corrects_and_the_rest_is_spread() -> None:
+    found = learn_corrections(measured([1.1, 1.1, 1.1 * np.e, 1.1 / np.e, 99.0]), HOST, TARGET, "flops")["gemm"]
+    assert (found.factor, found.n) == (pytest.approx(1.1), 5)
+    assert found.sigma == pytest.approx(MAD_TO_SIGMA)
+    assert found.error == pytest.approx(np.hypot(np.log(1.1), MAD_TO_SIGMA))
+
+
+def test_classes_are_corrected_apart() -> None:
+    rows = pd.concat([measured([1.0, 1.5, 2.0]), measured([3.0, 3.0, 3.0], op="relu")], ignore_index=True)
+    found = learn_corrections(rows, HOST, TARGET, "roofline")
+    assert {name: round(correction.factor, 6) for name, correction in found.items()} == {
+        "elementwise": 1.5,
+        "gemm": 1.5,
+    }
+
+
+def test_two_pairs_have_no_spread() -> None:
+    found = corrections_of(np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array(["gemm", "gemm"], dtype=object))
+    assert (found["gemm"].n, np.isnan(found["gemm"].sigma)) == (2, True)
+
+
+def test_without_pairs_or_a_known_law_nothing_is_learnt() -> None:
+    with pytest.raises(DataError, match="no row was measured on Halfchip"):
+        learn_corrections(measured([1.0]).query("device == 'Roundchip'"), HOST, TARGET, "flops")
+    with pytest.raises(DataError, match="no law of computation is called 'flop'"):
+        learn_corrections(measured([1.0]), HOST, TARGET, "flop")

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.features.readers import TraceFailure, read_traces
+from flopcast.features.recipe import FeatureRecipe
+from flopcast.hardware import find
+from flopcast.projection.corrections import Correction
+from flopcast.projection.laws import COLUMNS, compute_factors
+from flopcast.projection.overhead import Overhead
+from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
+
+LARGE = (4096, 4096, 4096)
+PAIRS = ("Falconsai_nsfw_image_detection__1016002", "Qwen_Qwen1.5-0.5B-Chat__1016005",
+         "facebook_timesformer-base-finetuned-k400__1016002", "gaunernst_bert-small-uncased__1016001")  # fmt: skip
+
+
+class Twice:
+    """A run that predicts twice the measured time of every product of matrices, within a factor e either way."""
+
+    recipe = FeatureRecipe(
+        columns=(), roles={}, units={}, levels={}, constant={}, redundant={}, skipped={}, host=HOST, target=TARGET
+    )
+
+    def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
+        product = rows["op"].eq("gemm")
+        predicted = 2 * rows["duration_us"]
+        return pd.DataFrame(
+            {
+                "predicted": predicted,
+                "lower": predicted / np.e,
+                "upper": predicted * np.e,
+                "extrapolated": ~product,
+                "reason": np.where(product, "", "op was not in training"),
+            }
+        )
+
+
+def test_factors_are_aligned_with_the_activities() -> None:
+    table = activities(gemm(*LARGE), relu(1000, 1000), kernel()).set_index(pd.Index([7, 3, 5]))
+    found = compute_factors(table, HOST, TARGET, "flops")
+    assert tuple(found.columns) == COLUMNS
+    assert found.index.tolist() == [7, 3, 5]
+    assert found["factor"].tolist() == [2.0, 4.0, 4.0]
+    assert found.loc[7, ["law", "why", "bound"]].tolist() == ["flops", "", "compute"]
+    assert len(compute_factors(table.iloc[:0], HOST, TARGET)) == 0
+
+
+def test_the_error_of_the_law_used_is_told() -> None:
+    found = compute_factors(activities(gemm(*LARGE), relu(9, 9), kernel()), find("MI300X"), find("MI355X"), "flops")
+    assert found["sigma"].round(3).tolist()[:1] == [round(float(np.hypot(0.32, 0.15)), 3)]
+    assert found["law"].tolist() == ["flops", "bandwidth", "bandwidth"]
+    assert found["sigma"][1] == pytest.approx(np.hypot(0.10, 0.07))
+    assert np.isnan(found["sigma"][2])
+
+
+def test_corrections_multiply_the_classes_that_have_one() -> None:
+    table = activities(gemm(*LARGE), relu(9, 9), copy("DtoD"))
+    half = {"gemm": Correction(0.5, 0.1, 9), "memcpy": Correction(3.0, np.nan, 1)}
+    found = compute_factors(table, HOST, TARGET, "flops", corrections=half)
+    assert found["factor"].tolist() == [1.0, 4.0, 12.0]
+    assert found["law"].tolist() == ["flops+correction", "bandwidth", "bandwidth+correction"]
+    assert found["sigma"][0] == 0.1
+    kept = compute_factors(table, HOST, TARGET, "kept", corrections=half)
+    assert (kept["factor"].tolist(), set(kept["law"])) == ([1.0] * 3, {"kept"})
+
+
+def test_a_run_goes_before_the_law_where_it_applies() -> None:
+    table = activities(gemm(*LARGE, us=50), relu(9, 9), kernel())
+    found = compute_factors(table, HOST, TARGET, "affine", run=Twice(), corrections={"gemm": Correction(9.0, 0.1, 3)})
+    law = compute_factors(table, HOST, TARGET, "affine")
+    assert found["law"].tolist() == ["model", "affine", "affine"]
+    assert found["factor"].tolist() == [2.0, *law["factor"][1:]]
+    assert found["why"].tolist() == [
+        "", "outside the trained range: op was not in training",
+        "launch not recorded: its operator is not recorded: work unknown",
+    ]  # fmt: skip
+    assert found["sigma"][0] == pytest.approx(1 / 1.645, rel=1e-3)
+    assert found["bound"].tolist() == law["bound"].tolist()
+
+
+def test_stated_fixed_times_are_used() -> None:
+    none = {"AMD": Overhead(0, 0, inside=True), "NVIDIA": Overhead(0, 0, inside=False)}
+    assert compute_factors(activities(gemm(*LARGE)), HOST, TARGET, overhead=none)["factor"].tolist() == [2.0]
+
+
+def test_an_unknown_law_is_refused() -> None:
+    with pytest.raises(DataError, match="no law of computation is called 'fast'"):
+        compute_factors(activities(gemm(8, 8, 8)), HOST, TARGET, "fast")
+
+
+def _kernels(folder: Path, name: str) -> pd.DataFrame:
+    _, trace = next(iter(read_traces([folder / f"{name}.json.gz"])))
+    assert not isinstance(trace, TraceFailure)
+    return trace.dispatches[trace.dispatches["linked"] & trace.dispatches["kind"].eq("kernel")]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_default_law_is_within_15_percent_on_every_pair_of_models(shared_data: Path, name: str) -> None:
+    folders = {
+        "MI300X": shared_data / "profiles" / "kineto" / "pairs_mi300",
+        "H100 SXM5": shared_data / "profiles" / "kineto" / "pairs_h100",
+    }
+    tables = {device: _kernels(folder, name) for device, folder in folders.items()}
+    for host, target in (("MI300X", "H100 SXM5"), ("H100 SXM5", "MI300X")):
+        found = compute_factors(tables[host], find(host), find(target))
+        projected = float((found["factor"] * tables[host]["duration_ns"]).sum())
+        assert abs(projected / float(tables[target]["duration_ns"].sum()) - 1) < 0.15
+        assert found["factor"].between(1e-3, 1e3).all()

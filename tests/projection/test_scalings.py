@@ -1,0 +1,126 @@
+"""Hand-solved factors of every law. The target has half the peak and clock, a quarter of the bandwidth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flopcast.hardware import GPU, find
+from flopcast.projection.activity_work import of_activities
+from flopcast.projection.overhead import Overhead
+from flopcast.projection.scalings import LAWS, NO_FLOPS, Pair, Scaled
+from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
+
+LARGE, THIN, TINY = (4096, 4096, 4096), (1, 4096, 4096), (64, 64, 64)
+"""Compute-bound, memory-bound, too small for either."""
+
+
+def scaled(law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET, **options: Any) -> Scaled:
+    pair = Pair.of(host, target, **options)
+    return LAWS[law](of_activities(activities(*rows), pair.fixed[0]), pair)
+
+
+def test_flops_go_by_the_peak_of_the_precision_and_unit_used() -> None:
+    tf32 = gemm(*LARGE, dtype="fp32", name="s1688gemm")
+    found = scaled("flops", gemm(*LARGE), gemm(*THIN), gemm(*LARGE, dtype="fp32"), tf32, softmax(1000, 1000))
+    assert found.factor.tolist() == [2.0, 2.0, 200 / 20, 400 / 20, 100 / 20]
+    assert set(found.bound) == {"compute"}
+
+
+def test_flops_say_nothing_of_what_has_none() -> None:
+    found = scaled("flops", relu(1000, 1000), kernel(), gemm(*LARGE, dtype="fp64"))
+    assert np.isnan(found.factor).all()
+    assert found.why[:2].tolist() == [NO_FLOPS, "its operator is not recorded: work unknown"]
+    assert "fp64_matrix" in found.why[2]
+
+
+def test_one_ratio_of_peaks_for_all_is_that_of_the_precision_that_takes_longest() -> None:
+    found = scaled("flops-uniform", gemm(*LARGE, us=10), gemm(*LARGE, dtype="fp32", us=11), relu(10, 10), kernel())
+    assert found.factor.tolist() == [10.0] * 4
+    assert scaled("flops-uniform", relu(10, 10)).factor.tolist() == [2.0]
+    bare = scaled("flops-uniform", relu(10, 10), target=replace(TARGET, peaks={}))
+    assert np.isnan(bare.factor).all()
+    assert "bf16_matrix" in bare.why[0]
+
+
+def test_bandwidth_is_that_of_memory_and_of_pcie_between_host_and_gpu() -> None:
+    found = scaled("bandwidth", gemm(*LARGE), kernel(), copy("HtoD"), copy("DtoH"), copy("DtoD"))
+    assert found.factor.tolist() == [4.0, 4.0, 2.0, 2.0, 4.0]
+    assert found.bound.tolist() == ["memory", "memory", "link", "link", "memory"]
+    bare = scaled("bandwidth", kernel(), copy("HtoD"), target=replace(TARGET, memory_bw_gbs=None, pcie_gen=None))
+    assert np.isnan(bare.factor).all()
+    assert [why.split(" ")[0] for why in bare.why] == ["memory_bw_gbs", "pcie_gen"]
+
+
+def test_the_roofline_goes_by_what_bounds_each_device() -> None:
+    # 2·1024³ FLOPs: 2.147 µs against 1.573 µs of memory on the host, 4.295 against 6.291 on the target
+    found = scaled("roofline", gemm(*LARGE), gemm(*THIN), gemm(1024, 1024, 1024), relu(1000, 1000))
+    assert found.factor.tolist() == pytest.approx([2.0, 4.0, 3 * 2 * 1024**2 / 1e6 / (2 * 1024**3 / 1e9), 4.0])
+    assert found.bound.tolist() == ["compute", "memory", "memory", "memory"]
+
+
+def test_achieved_ceilings_scale_the_roofline() -> None:
+    pairs = {"host": find("MI300X"), "target": find("H100 SXM5")}
+    found = scaled("roofline-achieved", relu(10**4, 10**4), gemm(8192, 8192, 8192), **pairs)
+    assert found.factor[0] == pytest.approx(4110 / 2900)
+    assert found.factor[1] == pytest.approx(668.4 / 794.5, rel=0.1)  # but for whole waves
+
+
+def test_the_fixed_time_does_not_shrink() -> None:
+    found = scaled("affine", gemm(*LARGE, us=102), gemm(*THIN, us=102))
+    assert found.factor.tolist() == pytest.approx([(1.6 + 100 * 2) / 102, (1.6 + 100 * 4) / 102])
+    assert found.bound.tolist() == ["compute", "memory"]
+
+
+def test_in_a_busy_queue_the_host_s_time_holds_the_dispatch_and_the_target_s_does_not() -> None:
+    rows = gemm(*LARGE, us=50, start_ns=1000), gemm(*LARGE, us=104.3, start_ns=51_000)
+    assert scaled("affine", *rows).factor[1] == pytest.approx((1.6 + 100 * 2) / 104.3)
+    back = scaled("affine", *rows, host=TARGET, target=HOST)
+    assert back.factor[1] == pytest.approx((4.3 + (104.3 - 1.6) / 2) / 104.3)
+
+
+def test_kernels_too_small_for_either_wait_for_the_clock() -> None:
+    found = scaled("affine", gemm(*TINY, us=12))
+    assert found.factor.tolist() == pytest.approx([(1.6 + 10 * 2) / 12])
+    assert found.bound.tolist() == ["latency"]
+    assert scaled("affine", gemm(*TINY, us=12), target=replace(TARGET, boost_mhz=None)).factor[0] == pytest.approx(
+        11.6 / 12
+    )
+
+
+def test_a_kernel_shorter_than_the_fixed_time_is_all_fixed_time() -> None:
+    assert scaled("affine", kernel(us=1)).factor.tolist() == pytest.approx([1.6 / 2.0])
+
+
+def test_of_unknown_work_everything_above_the_fixed_time_goes_by_bandwidth() -> None:
+    found = scaled("affine", kernel(us=102))
+    assert found.factor.tolist() == pytest.approx([(1.6 + 100 * 4) / 102])
+    assert found.why.tolist() == ["its operator is not recorded: work unknown"]
+    assert found.bound.tolist() == [""]
+
+
+def test_the_fixed_times_can_be_stated() -> None:
+    none = {"AMD": Overhead(0, 0, inside=True), "NVIDIA": Overhead(5, 0, inside=False)}
+    assert scaled("affine", gemm(*LARGE), overhead=none).factor.tolist() == pytest.approx([(5 + 200) / 100])
+
+
+def test_kept_is_one() -> None:
+    assert scaled("kept", gemm(*LARGE), kernel(), copy("HtoD")).factor.tolist() == [1.0] * 3
+
+
+@settings(max_examples=15)
+@given(
+    m=st.integers(1, 10**5),
+    n=st.integers(1, 10**4),
+    k=st.integers(1, 10**4),
+    us=st.floats(0.01, 1e5),
+    law=st.sampled_from([law for law in LAWS if law != "affine"]),
+)
+def test_there_and_back_is_where_it_began(m: int, n: int, k: int, us: float, law: str) -> None:
+    there, back = scaled(law, gemm(m, n, k, us=us)), scaled(law, gemm(m, n, k, us=us), host=TARGET, target=HOST)
+    assert there.factor[0] * back.factor[0] == pytest.approx(1.0)

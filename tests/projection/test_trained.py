@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.predict import TrainedModel
+from flopcast.projection.laws import compute_factors
+from flopcast.projection.trained import predicted_factors
+from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
+from flopcast.train import train, write
+
+
+def host_us(m: float, n: float, k: float) -> float:
+    return 2.0 + 2 * m * n * k / (0.5 * 1000 * 1e6)
+
+
+def measured(folder: Path) -> Path:
+    """Write products of matrices that take three times as long on the target."""
+    cells = [(2**i, n, k) for i in range(6, 13) for n in (512, 1024, 4096) for k in (1024, 2048)]
+    table = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16", layout="NN", kernel="k")
+    times = np.array([host_us(*cell) for cell in cells])
+    both = [table.assign(device=HOST.name, duration_us=times), table.assign(device=TARGET.name, duration_us=3 * times)]
+    pd.concat(both).to_csv(folder / "measured.csv", index=False)
+    return folder / "measured.csv"
+
+
+def toml(folder: Path, gpu: object, name: str) -> str:
+    peaks = "\n".join(f"{key} = {value}" for key, value in gpu.peaks.items())  # type: ignore[attr-defined]
+    figures = {key: getattr(gpu, key) for key in ("cus", "boost_mhz", "memory_bw_gbs", "pcie_gen")}
+    lines = [f'name = "{name}"', f'vendor = "{gpu.vendor}"', *(f"{k} = {v}" for k, v in figures.items())]  # type: ignore[attr-defined]
+    path = folder / f"{name}.toml"
+    path.write_text("\n".join([*lines, "[peak_tflops]", peaks, ""]), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
+    folder = tmp_path_factory.mktemp("run")
+    host, target = toml(folder, HOST, HOST.name), toml(folder, TARGET, TARGET.name)
+    write(train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1), folder / "run")
+    return TrainedModel.load(folder / "run")
+
+
+def test_the_ratio_of_a_call_is_put_on_all_its_activities(run: TrainedModel) -> None:
+    size, time = (2048, 1024, 2048), host_us(2048, 1024, 2048)
+    split = [gemm(*size, us=share * time, op_id=4, start_ns=start) for share, start in ((0.9, 10**9), (0.1, 2 * 10**9))]
+    table = activities(*split, gemm(*size, us=time), gemm(256, 512, 1024, us=host_us(256, 512, 1024)))
+    found = predicted_factors(table, HOST, TARGET, run)
+    assert found["why"].tolist() == [""] * 4
+    assert found["factor"].tolist() == pytest.approx([3.0] * 4, rel=0.1)
+    assert found["factor"][0] == found["factor"][1] == pytest.approx(found["factor"][2])
+    assert (found["sigma"] < 0.2).all()
+
+
+def test_what_the_model_does_not_know_has_a_reason_and_a_law(run: TrainedModel) -> None:
+    table = activities(gemm(10**5, 4096, 1024, us=900), relu(64, 64), kernel(), gemm(512, 512, 1024, us=0))
+    found = predicted_factors(table, HOST, TARGET, run)
+    assert found["factor"].isna().all()
+    assert "log2.m" in found["why"][0] or "beyond" in found["why"][0]
+    assert "op relu was not in training" in found["why"][1]
+    assert found["why"][2] == "launch not recorded"
+    assert found["why"][3] == "impossible time in the trace"
+    whole = compute_factors(table, HOST, TARGET, "roofline", run=run)
+    law = compute_factors(table, HOST, TARGET, "roofline")
+    assert whole["factor"].tolist() == law["factor"].tolist()
+    assert whole["law"].tolist() == law["law"].tolist()
+    assert all(why.startswith(part) for why, part in zip(whole["why"], found["why"], strict=True))
+
+
+def test_a_run_for_other_devices_is_refused(run: TrainedModel) -> None:
+    table = activities(gemm(64, 64, 64))
+    with pytest.raises(DataError, match="trained from Roundchip to Halfchip, not from Halfchip to Roundchip"):
+        predicted_factors(table, TARGET, HOST, run)
+    watts = replace(run, recipe=replace(run.recipe, metric="energy_j"))
+    with pytest.raises(DataError, match="predicts energy_j, not duration_us"):
+        predicted_factors(table, HOST, TARGET, watts)
+    alone = replace(run, recipe=replace(run.recipe, host=None))
+    with pytest.raises(DataError, match="trained for Halfchip, not from Halfchip to Roundchip"):
+        predicted_factors(table, TARGET, HOST, alone)
+
+
+def test_no_activities_have_no_factors(run: TrainedModel) -> None:
+    assert predicted_factors(activities(kernel()).iloc[:0], HOST, TARGET, run).empty

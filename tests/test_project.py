@@ -1,0 +1,166 @@
+"""`flopcast project`: from files to tables, JSON, a page and a projected trace."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from flopcast.cli import app
+from flopcast.errors import DataError
+from flopcast.project import FILES, parse_network, project
+
+GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+
+
+def write_trace(path: Path, kernels: int = 30, duration: float = 300.0, device: str = "AMD Instinct MI300X") -> Path:
+    """Write a PyTorch trace of products of matrices that keep the queue busy, then a wait of the CPU."""
+    events: list[dict[str, Any]] = []
+
+    def event(cat: str, name: str, start: float, dur: float, **args: Any) -> None:
+        tid = 1 if cat in ("cpu_op", "cuda_runtime", "user_annotation") else 0
+        events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 7 if tid else 2,
+                "tid": tid,
+                "ts": start,
+                "dur": dur,
+                "args": args,
+            }
+        )
+
+    event("user_annotation", "ProfilerStep#1", 0, 1000 + kernels * duration)
+    for number in range(kernels):
+        at = 10.0 * number
+        ids = {"External id": number + 1, "correlation": number + 1}
+        event("cpu_op", "aten::mm", at, 8, **GEMM, **{"External id": number + 1})
+        event("cuda_runtime", "hipExtModuleLaunchKernel", at + 1, 5, **ids)
+        event("kernel", "Cijk_Ailk_Bljk_BBS", 20 + duration * number, duration, device=2, stream=0, **ids)
+    end = 20 + duration * kernels
+    event("cuda_runtime", "hipDeviceSynchronize", 10.0 * kernels, end + 5 - 10.0 * kernels, correlation=10_000)
+    content = {"schemaVersion": 1, "deviceProperties": [{"id": 2, "name": device}], "traceEvents": events}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["project", *map(str, arguments)])
+
+
+def test_the_outcome_stands_first(tmp_path: Path) -> None:
+    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("t.json: 9 ms on MI300X → ")
+    words = " ".join(result.output.split())
+    for part in ("on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed"):
+        assert part in words
+
+
+def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
+    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000")
+    (found,) = json.loads(result.output)
+    assert (found["host"], found["target"], found["measured_us"]) == ("MI300X", "MI355X", 9000.0)
+    assert found["interval"]["lower_us"] < found["projected_us"] < found["interval"]["upper_us"]
+    assert [row["aggregation"] for row in found["totals"]] == ["sum", "overlap", "replay"]
+    assert [row["value"] for row in found["sweep"]] == [4000, 8000, 16000]
+    assert found["split"]["computation_us"] == 9000.0
+    assert sum(found["critical_path"]["projected"].values()) == pytest.approx(1)
+
+
+def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    source = write_trace(tmp_path / "t.json")
+    result = invoke(source, "--to", "MI355X", "--out", out, "--sweep", "peak_tflops.bf16_matrix=1000:3000:1000")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    found = json.loads((out / "project.json").read_text())
+    kernels = pd.read_parquet(out / "kernels.parquet")
+    assert len(kernels) == 30
+    assert kernels["projected_us"].sum() == pytest.approx(found["totals"][0]["projected_us"])
+    written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
+    slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
+    end = max(event["ts"] + event["dur"] for event in slices) - min(event["ts"] for event in slices)
+    assert end == pytest.approx(found["projected_us"], abs=0.1)
+    page = (out / "project.html").read_text()
+    assert "Plotly.newPlot" in page
+    assert "MI300X → MI355X" in page
+    again = invoke(source, "--to", "MI355X", "--out", out)
+    assert again.exit_code == 0
+    assert json.loads((out / "project.json").read_text())["sweep"] is None
+
+
+def test_the_users_own_gpu_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n')
+    source = write_trace(tmp_path / "t.json")
+    (own,) = project([source], str(tmp_path / "my.toml"))
+    (known,) = project([source], "MI355X")
+    assert own.projection.target.name == "MI375X"
+    assert own.projection.projected_us < known.projection.projected_us
+
+
+def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
+    (tmp_path / "bare.toml").write_text('name = "Bare"\nmemory_bw_gbs = 9000\n')
+    (found,) = project([write_trace(tmp_path / "t.json")], str(tmp_path / "bare.toml"))
+    assert found.projection.projected_us > 0
+    assert found.fallbacks["why"].str.contains("not published").all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--to", "MI355XX"), "unknown GPU 'MI355XX': did you mean MI355X"),
+        (("--to", "MI355X", "--compute-law", "magic"), "magic"),
+        (("--to", "MI355X", "--comm-law", "magic"), "magic"),
+        (("--to", "MI355X", "--gaps", "gone"), "no way 'gone' to treat gaps"),
+        (("--to", "MI355X", "--sweep", "memory=1,2"), "no GPU has a figure memory"),
+        (("--to", "MI355X", "--uncertainty", "gem=0.1"), "gem"),
+        (("--to", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
+        (("--to", "MI355X", "--cpu-speed", "0"), "speed of the CPU must be above 0"),
+        (("--to", "MI355X", "--model", "nowhere"), "nowhere"),
+    ],
+)
+def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = CliRunner().invoke(app, ["project", str(write_trace(tmp_path / "t.json")), *arguments])
+    assert result.exit_code == 2
+    assert says in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
+    result = invoke(tmp_path / "t.csv", "--to", "MI355X")
+    assert result.exit_code == 2
+    assert "no trace among" in result.output
+    write_trace(tmp_path / "empty.json", kernels=0)
+    assert "no activity of a GPU" in invoke(tmp_path / "empty.json", "--to", "MI355X").output
+
+
+def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        write_trace(tmp_path / name)
+    result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--to", "MI355X", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--out takes one trace at a time" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
+    source = write_trace(tmp_path / "t.json", device="Unheard-of")
+    assert invoke(source, "--to", "MI355X").exit_code == 2
+    result = invoke(source, "--to", "MI355X", "--from", "MI300X")
+    assert result.exit_code == 0
+    assert "it is taken for MI300X" in " ".join(result.output.split())
+
+
+def test_networks() -> None:
+    assert parse_network(None, 4).ranks_per_node == 4
+    with pytest.raises(DataError, match="HOST:TARGET"):
+        parse_network("50", 8)
