@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, cast
@@ -13,15 +14,23 @@ import typer
 from flopcast.errors import DataError
 from flopcast.features.dispatches.calls import call_table, empty_calls
 from flopcast.features.readers import Options, TraceFailure, read_traces
-from flopcast.hardware import find
+from flopcast.hardware import GPU, find
 from flopcast.models.json_text import dumps
-from flopcast.options import JsonOption, SeedOption, SetOption, parse_defaults, run_command
+from flopcast.options import (
+    JsonOption,
+    SeedOption,
+    SetOption,
+    load_measurements,
+    parse_defaults,
+    run_command,
+)
 from flopcast.output import check_output, whole_folder
 from flopcast.predict import TrainedModel
 from flopcast.projection.chrome import write_chrome
 from flopcast.projection.communication.bandwidth import NODE_RANKS, Network
 from flopcast.projection.communication.laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.communication.laws import CommunicationLaw
+from flopcast.projection.corrections import learn_corrections
 from flopcast.projection.laws import DEFAULT_LAW
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.scalings import LAWS
@@ -42,6 +51,7 @@ def project(
     laws: Laws | None = None,
     stated: str = "",
     sweeps: Sequence[str] = (),
+    correct: Sequence[Path] = (),
     options: Options | None = None,
     level: float = 0.9,
     samples: int = 256,
@@ -63,6 +73,8 @@ def project(
         Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
     sweeps : sequence of str
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
+    correct : sequence of path
+        Measurements of both GPUs, from which the law of computation is corrected class by class.
     options : Options, optional
         What the user states about the files.
     level, samples, seed
@@ -86,13 +98,28 @@ def project(
         found += 1
         try:
             own = known or find(host_of(trace))
+            chosen = corrected(laws or Laws(), correct, own, target)
             yield result_of(
-                label, trace, own, target, laws, stated=stated, sweeps=plans, level=level, samples=samples, seed=seed
+                label, trace, own, target, chosen, stated=stated, sweeps=plans, level=level, samples=samples, seed=seed
             )
         except DataError as error:
             raise error if error.source else DataError(str(error), source=label) from error
     if not found:
         raise DataError(f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are")
+
+
+def corrected(laws: Laws, paths: Sequence[Path], host: GPU, target: GPU) -> Laws:
+    """Return the laws with corrections learnt from measurements of both GPUs; as they are for no paths.
+
+    Raises
+    ------
+    DataError
+        The measurements hold no pair of the two GPUs.
+    """
+    if not paths:
+        return laws
+    measured = load_measurements(paths, devices=[host.name, target.name])
+    return replace(laws, corrections=learn_corrections(measured.frame, host, target, laws.compute))
 
 
 def write_result(result: Result, out: Path) -> None:
@@ -156,6 +183,9 @@ def command(
         Path | None,
         typer.Option(metavar="RUN", help="Run folder of train for these GPUs; goes before the law."),
     ] = None,
+    correct: Annotated[
+        list[Path] | None, typer.Option(metavar="DATA", help="Measurements of both GPUs that correct the law by class.")
+    ] = None,
     cpu_speed: Annotated[
         float | None, typer.Option(help="Speed of the target's CPU relative to the one measured, e.g. 1.1.")
     ] = None,
@@ -201,6 +231,7 @@ def command(
         laws=laws,
         stated=uncertainty,
         sweeps=sweep or (),
+        correct=correct or (),
         options=Options(defaults=parse_defaults(set_), calls=True),
         level=level,
         samples=samples,

@@ -139,7 +139,7 @@ def trace_rows(data: Path) -> Iterator[Cells]:
             factors = {law: compute_factors(own, *devices, law) for law in LAWS}
             learned = _learned(others, host, target)
             factors[f"{CHOICE}+correction"] = compute_factors(own, *devices, CHOICE, corrections=learned)
-            factors["trained"] = compute_factors(own, *devices, CHOICE, run=_trained(others, host, target))
+            factors["trained"] = compute_factors(own, *devices, CHOICE, run=trained_on(others, host, target))
             for law, table in factors.items():
                 found[law] = 100 * (float((table["factor"] * own["duration_ns"]).sum()) / 1e3 / after - 1)
             told = (factors["trained"]["law"] == MODEL).to_numpy()
@@ -150,7 +150,8 @@ def _learned(files: Sequence[Path], host: str, target: str) -> Mapping[str, Corr
     return learn_corrections(read(files).frame, find(host), find(target), CHOICE)
 
 
-def _trained(files: Sequence[Path], host: str, target: str) -> TrainedModel:
+def trained_on(files: Sequence[Path], host: str, target: str) -> TrainedModel:
+    """Return the model that a light suite selects on some traces."""
     run = train(files, host=host, target=target, models=MODELS, jobs=1)
     with TemporaryDirectory() as folder:
         write(run, Path(folder) / "run")

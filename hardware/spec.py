@@ -93,6 +93,11 @@ class GPU:
     sources: tuple[str, ...] = ()
     note: str = ""
 
+    @property
+    def measured_name(self) -> str:
+        """Name of the GPU whose measurements stand for this one: its own, or that of the one it is based on."""
+        return self.based_on or self.name
+
     def peak_key(self, dtype: str, unit: Unit | None = None) -> str:
         """Return which of `peaks` stands for `dtype` on `unit`: ``fp8_matrix``.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import UnknownGPUError
 from ..features.ops import Work
-from ..hardware import GPU, Ceiling, all_gpus, measured
+from ..hardware import GPU, Ceiling, all_gpus, find, measured
 
 MEMORY = "hbm_copy"
 """The measurement that stands for memory bandwidth: a copy that streams (BabelStream)."""
@@ -63,7 +63,7 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
 @cache
 def typical(metric: str) -> float | None:
     """Return the median share over all measurements of all GPUs; None where there is none."""
-    found = [share for gpu in all_gpus() for row in _rows(gpu, metric) if (share := row.share(gpu))]
+    found = [share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))]
     return float(np.median(found)) if found else None
 
 
@@ -79,17 +79,17 @@ def reached(work: Work, host: GPU, target: GPU) -> tuple[NDArray[np.float64], ND
 
 
 def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
-    """Return the shares of a device by method, the largest of each."""
+    """Return the shares of a device by method, the largest of each: its own, or of the one it is based on."""
     found: dict[str, float] = {}
-    for row in _rows(gpu, metric):
-        share = row.share(gpu)
+    for row in _rows(gpu.measured_name, metric):
+        share = row.share(find(row.gpu))
         if share and row.confidence != LOW:
             found[row.method] = max(share, found.get(row.method, 0.0))
     return found
 
 
-def _rows(gpu: GPU, metric: str) -> list[Ceiling]:
+def _rows(name: str, metric: str) -> list[Ceiling]:
     try:
-        return measured(gpu.name, metric)
-    except UnknownGPUError:  # the user's own
+        return measured(name, metric)
+    except UnknownGPUError:  # the user's own, based on none
         return []

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.benchmarks import projection_laws
+from flopcast.benchmarks import projection_laws, projection_traces
 from flopcast.benchmarks.projection_laws import CAMPAIGNS, LAWS, Campaign, across, entries, law_rows, main, shown
 from flopcast.projection.law_errors import ERRORS
 
@@ -79,3 +79,29 @@ def test_the_shipped_errors_are_those_of_the_data(shared_data: Path) -> None:
         row = found.loc[(error.law, error.op_class)]
         assert (row["bias"], row["spread"]) == pytest.approx((error.bias, error.spread), abs=0.006)
         assert row["n"] == error.n
+
+
+def test_traces_are_skipped_where_there_is_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert projection_traces.main(["--data", str(tmp_path / "nowhere")]) == 0
+    assert capsys.readouterr().out.startswith("skipped: the measured data")
+
+
+def test_errors_of_traces_are_summed_up_by_law() -> None:
+    rows = [
+        {"law": law, "sum": error, "overlap": -error, "replay": 1.0}
+        for law in ("flops", "affine")
+        for error in (10.0, -30.0)
+    ]
+    found = projection_traces.summary(pd.DataFrame(rows)).set_index("law")
+    assert found.index.tolist() == ["flops", "affine"]
+    assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [20.0, 30.0, 1.0]
+
+
+def test_a_projected_trace_is_judged_by_the_other_gpu(shared_data: Path) -> None:
+    (first, *_) = projection_traces.pairs(shared_data)
+    model, host, target, trace, there, others = first
+    assert (model, host, target) == ("Falconsai", "MI300X", "H100 SXM5")
+    assert there == pytest.approx(7559.844)
+    assert len(others) == 6
+    assert not any("Falconsai" in path.name for path in others)
+    assert len(trace.calls) > 0

@@ -113,6 +113,24 @@ def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
     assert found.fallbacks["why"].str.contains("not published").all()
 
 
+def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
+    rows = [
+        f"{device},gemm,bf16,{4096 + size},4096,4096,{time * (1 + size / 4096)}"
+        for size in range(0, 4096, 256)
+        for device, time in (("MI300X", 300), ("MI355X", 270))
+    ]
+    (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
+    source = write_trace(tmp_path / "t.json")
+    (plain,) = project([source], "MI355X")
+    (learnt,) = project([source], "MI355X", correct=[tmp_path / "pairs.csv"])
+    assert plain.projection.projected_us < 0.8 * 9000
+    assert learnt.projection.projected_us == pytest.approx(0.9 * 9000, rel=0.03)
+    assert learnt.classes["law"].tolist() == ["affine+correction"]
+    (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
+    with pytest.raises(DataError):
+        list(project([source], "MI355X", correct=[tmp_path / "one.csv"]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

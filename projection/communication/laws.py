@@ -195,7 +195,7 @@ def _between_nodes(projection: _Projection, ranks: float) -> _Answer:
 def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[float]) -> _Answer:
     """Return the ratio of the models; that of the one measured where the other was not, of bandwidths without any."""
     host, target, _, _, links = projection
-    of_host, of_target = (find_link(links, gpu.name, messages.collective) for gpu in (host, target))
+    of_host, of_target = (find_link(links, gpu.measured_name, messages.collective) for gpu in (host, target))
     used_host, used_target = of_host or of_target, of_target or of_host
     if used_host is None or used_target is None:
         names = " and ".join(dict.fromkeys((host.name, target.name)))

@@ -6,6 +6,7 @@ import pytest
 from flopcast.features.ops import Work
 from flopcast.hardware import find, measured
 from flopcast.projection.ceilings import matrix_shares, memory_shares, reached, shares, typical
+from flopcast.projection.sweep import swept
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 
 MI300X, MI355X, H100 = find("MI300X"), find("MI355X"), find("H100 SXM5")
@@ -38,6 +39,12 @@ def test_gpus_nobody_has_measured_have_the_usual_share() -> None:
     assert matrix_shares(HOST, TARGET, "int8") == (typical("gemm_bf16"),) * 2
     assert typical("gemm_int8") is None
     assert 0.6 < (typical("hbm_copy") or 0) < 0.95
+
+
+def test_a_gpu_based_on_another_reaches_the_shares_of_that_one() -> None:
+    faster = swept(H100, "memory_bw_gbs", 5000.0)
+    assert memory_shares(MI300X, faster) == memory_shares(MI300X, H100)
+    assert matrix_shares(faster, MI300X, "bf16") == matrix_shares(H100, MI300X, "bf16")
 
 
 def test_each_row_has_the_share_of_its_precision_and_vector_rows_the_whole_peak() -> None:

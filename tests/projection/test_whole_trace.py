@@ -10,6 +10,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.features.dispatches.annotate import Annotated
 from flopcast.hardware import find
+from flopcast.projection.sweep import own_value, swept
 from flopcast.projection.whole_trace import PUBLISHED, Laws, host_of, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 
@@ -73,6 +74,17 @@ def test_what_was_launched_before_the_trace_does_not_count_but_holds_up() -> Non
     assert projection.counted.tolist() == [False, True, True]
     assert projection.measured_us == 600
     assert projection.totals["sum"] == pytest.approx(2 * 300 * HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16"))
+
+
+@pytest.mark.parametrize("figure", ["memory_bw_gbs", "peak_tflops.bf16_matrix", "link_bw_gbs"])
+def test_a_figure_changed_a_little_changes_the_projection_a_little(figure: str) -> None:
+    found = trace([gemm(0, 300), add(300, 50, called=10), all_reduce(400, 500, called=20)])
+    for host, target in ((HOST, OTHER), (OTHER, HOST), (HOST, TARGET)):
+        value = own_value(target, figure)
+        assert value is not None
+        there = project_trace(found, host, target).projected_us
+        near = project_trace(found, host, swept(target, figure, value * (1 + 1e-6))).projected_us
+        assert near == pytest.approx(there, rel=1e-5)
 
 
 def test_the_host_is_what_the_trace_says() -> None:
