@@ -47,9 +47,7 @@ def test_the_table_holds_every_workload_on_both_devices_twice(table: pd.DataFram
 
 def test_every_measurement_followed_the_protocol(table: pd.DataFrame) -> None:
     assert (table["duration_us"] > 0).all()
-    few = table[table["repeats"] + table["outliers"] < 50]
-    assert set(few["stopped_by"]) <= {"time"}
-    assert len(few) < 0.01 * len(table)
+    assert (table["repeats"] + table["outliers"]).min() >= 50
     assert (table["spread_us"] < table["duration_us"]).all()
 
 
@@ -105,7 +103,7 @@ def test_the_bandwidth_is_the_best_copy_and_no_kernel_beats_a_peak(path: str, ta
     gemms = table[(table["op"] == "gemm") & (table["device"] == device.name)]
     achieved = (2 * gemms["m"] * gemms["n"] * gemms["k"] / gemms["duration_us"] / 1e6).groupby(gemms["dtype_a"]).max()
     for dtype, tflops in achieved.items():
-        assert 0.2 < tflops / device.peak_tflops(str(dtype)) < 1
+        assert 0.3 < tflops / device.peak_tflops(str(dtype)) < 1
 
 
 @pytest.mark.parametrize("path", [DEFAULT_HOST, DEFAULT_TARGET])
