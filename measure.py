@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 import typer
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, FlopcastError
 from flopcast.measuring.backend import Backend, import_torch
 from flopcast.measuring.bench import Bench
-from flopcast.measuring.environment import environment, monitor
+from flopcast.measuring.environment import environment, machine, monitor
 from flopcast.measuring.journal import Journal, journal_folder
 from flopcast.measuring.listed import UserFunction, read_shapes
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.session import DONE, INTERRUPTED, Plan, Progress, Session, failed_rows, unmeasured
+from flopcast.measuring.session import BUDGET, DONE, INTERRUPTED, LOST, Plan, Progress, Session, failed_rows, unmeasured
 from flopcast.measuring.suite import Row, operators, suite
 from flopcast.measuring.table import (
     check_table_path,
@@ -52,7 +52,9 @@ class Measured:
     failures : list of dict
         Rows that cannot be measured, in words (`row`), and why (`reason`).
     ended : str
-        ``done``, ``interrupted`` (Ctrl-C) or ``budget``.
+        ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``.
+    lost : str
+        The row that left the device useless, and what it raised.
     """
 
     table: pd.DataFrame
@@ -60,6 +62,7 @@ class Measured:
     differences: pd.Series
     failures: list[dict[str, str]]
     ended: str
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def measure(
     passes : int
         Times that everything is measured.
     cold : bool
-        Whether the cache is overwritten before each call.
+        Whether the cache is filled with other data before each call.
     budget : float, optional
         Seconds for the whole of it.
     seed : int
@@ -139,7 +142,9 @@ def measure(
         raise DataError("--resume continues the measurement of a file: name it with --out")
     if out is not None:
         check_table_path(out, resume=resume)
-    if kernels:
+    if kernels is not None:
+        if not kernels:
+            raise DataError("--kernel names no kernel: write e.g. --kernel gemm,conv, or leave it out")
         operators(kernels)
     torch = import_torch()
     backend = Backend(torch, device)
@@ -148,7 +153,7 @@ def measure(
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
         grid = _grid(shapes, suite_name, kernels, called, bench)
-        plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "")
+        plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend))
         journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
         session = Session(plan, bench, journal, monitor(backend))
         about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
@@ -191,8 +196,8 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], seconds: f
     if not session.visits:
         if session.ended == INTERRUPTED:
             raise KeyboardInterrupt
-        why = f": {failures[0]['row']}: {failures[0]['reason']}" if failures else " before it was stopped"
-        raise DataError(f"nothing was measured{why}")
+        first = session.lost or (f"{failures[0]['row']}: {failures[0]['reason']}" if failures else "")
+        raise DataError(f"nothing was measured{f': {first}' if first else ' before it was stopped'}")
     table = measurement_table(plan, session.visits)
     differences = pass_differences(table)
     quantiles = differences.quantile([0.5, 0.9]).round(3)
@@ -210,7 +215,7 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], seconds: f
         "refused": grid.refused,
         "notes": list(grid.notes),
     }
-    return Measured(table, provenance, differences, failures, session.ended)
+    return Measured(table, provenance, differences, failures, session.ended, session.lost)
 
 
 def command(
@@ -233,7 +238,7 @@ def command(
     ] = None,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Time for all of it, e.g. 20m or 90s.")] = None,
     cache: Annotated[
-        Literal["warm", "cold"], typer.Option(help="cold: overwrite the last-level cache before each call.")
+        Literal["warm", "cold"], typer.Option(help="cold: fill the last-level cache with other data before each call.")
     ] = "warm",
     interval: Annotated[float, typer.Option(help="Repeat until the median is known to ± this part of it.")] = 0.01,
     rounds: Annotated[int, typer.Option(min=1, help="Visits of a row in each pass, with fresh operands.")] = 3,
@@ -278,6 +283,8 @@ def command(
     if found.ended == INTERRUPTED:
         print(_resuming(found, out), file=sys.stderr)
         raise KeyboardInterrupt
+    if found.ended == LOST:
+        raise FlopcastError(f"the device does not answer any more after {found.lost}: {_resuming(found, out)}")
 
 
 def _show(found: Measured, out: Path) -> None:
@@ -287,17 +294,17 @@ def _show(found: Measured, out: Path) -> None:
         console.print(f"left out: {refused['source']}: {refused['reason']} ({refused['detail']})", markup=False)
     for note in found.provenance["notes"]:
         console.print(f"note: {note}", markup=False)
-    if found.ended not in (DONE, INTERRUPTED):
+    if found.ended not in (DONE, INTERRUPTED, LOST):
         console.print(_resuming(found, out), markup=False, highlight=False, soft_wrap=True)
     written = f"Wrote {out} ({len(found.table):,} rows) and {provenance_path(out)}"
     console.print(written, markup=False, highlight=False, soft_wrap=True)
 
 
 def _resuming(found: Measured, out: Path) -> str:
-    why = "the budget is spent" if found.ended != INTERRUPTED else "stopped"
+    why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(found.ended, "")
     left = found.provenance["unmeasured"]
     missing = f" ({left} of {found.provenance['workloads']} workloads have no time yet)" if left else ""
-    return f"{why}: what is measured is in {out}{missing}; the same command with --resume continues"
+    return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
 
 
 def _words(text: str | None) -> list[str] | None:

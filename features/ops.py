@@ -19,7 +19,10 @@ Formula = Callable[[pd.DataFrame], np.ndarray]
 
 RUN = "run"
 """Column that numbers the repeats of a problem where each is to be a row of its own."""
-COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out", RUN)
+CACHE, COLD = "cache", "cold"
+"""Column that says whether the cache held other data before each call (`COLD`); a call from memory is another problem
+than one from the cache. Whatever else stands there, and nothing, means a warm cache."""
+COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out", CACHE, RUN)
 """Columns that tell problems apart whatever the operator."""
 _AS_INT8 = ["int4", "uint4", "uint8"]
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from .codes import codes_of
 from .dispatches.table import COUNTER
-from .ops import RUN, each_op, op_of
+from .ops import CACHE, COLD, RUN, each_op, op_of
 from .table import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
 from .work.columns import as_numbers
 
@@ -136,6 +136,8 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
 
 def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
     """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
+    if name == CACHE:
+        return as_text(frame[name]).str.strip().str.lower().eq(COLD)
     words = name == "op" or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
     return as_text(frame[name]) if words else as_numbers(frame, name)
 

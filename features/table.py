@@ -11,6 +11,7 @@ op              operator, e.g. "gemm" (``features.ops``), followed by its dimens
 family          library family of the kernel ("a8w8_blockscale"), "" where there is none
 variant         what tells apart problems of equal dimensions ("bias", "silu"), "" where there is nothing
 kernel          name of the kernel or solver, "" where unknown
+cache           "cold" where the cache held other data before each call, another problem than with a warm one
 tuned           True where the kernel won a search: another run of the search may choose another kernel
 dtype_a/b/out   canonical number formats of the inputs and the output
 duration_us     time in microseconds: the median where there are repeats

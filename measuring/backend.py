@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,9 @@ TORCH_DTYPES = {
 }  # fmt: skip
 """PyTorch's name of each number format; FP8 depends on the device (`Operands.dtype`)."""
 _UNSPECIFIED_GPU_CACHE = 256 * 2**20
-"""Bytes overwritten on a GPU whose cache is unknown: as much as the largest last-level cache so far (MI300X)."""
+"""Bytes of the cache of a GPU where they are unknown: as many as the largest last-level cache so far has (MI300X)."""
+_FLUSHED = 2
+"""Times the last-level cache that is read to empty it of operands: replacement is not strictly by age."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Backend:
         self.torch, self.word = torch, word
         self.is_gpu = word != "cpu"
         self.index = _gpu_index(torch, word) if self.is_gpu else 0
+        self._precision: tuple[str, bool] | None = None
         if self.is_gpu:
             torch.cuda.set_device(self.index)
 
@@ -98,14 +102,60 @@ class Backend:
             raise DataError(f"--threads must be different numbers from 1 on, got {', '.join(map(str, counts))}")
         return [Device(f"{name or 'CPU'}-{count}T", count) for count in counts]
 
-    def use(self, device: Device, dtype: str) -> None:
-        """Compute with the device's threads; on a GPU multiply fp32 as fp32, and as TF32 only where a row says so."""
+    def use(self, device: Device) -> None:
+        """Compute with the device's threads."""
         if device.threads:
             self.torch.set_num_threads(device.threads)
+
+    def multiply_as(self, dtype: str) -> None:
+        """Multiply fp32 as TF32 where ``dtype`` is tf32, and as fp32 elsewhere; `restore` undoes it.
+
+        Raises
+        ------
+        DataError
+            The device has no TF32: what was measured would be fp32.
+        """
+        narrow = dtype == "tf32"
+        if narrow and not self.has_tf32():
+            raise DataError(f"{self.gpu_name if self.is_gpu else 'a CPU'} does not compute in tf32: measure fp32")
+        if not self.is_gpu:
+            return
+        cudnn = self.torch.backends.cudnn
+        if self._precision is None:
+            self._precision = self.torch.get_float32_matmul_precision(), cudnn.allow_tf32
+        self.torch.set_float32_matmul_precision("high" if narrow else "highest")
+        cudnn.allow_tf32 = narrow
+
+    def restore(self) -> None:
+        """Set PyTorch's precision of fp32 back to what it was before `multiply_as`."""
+        if self._precision is not None:
+            precision, allowed = self._precision
+            self.torch.set_float32_matmul_precision(precision)
+            self.torch.backends.cudnn.allow_tf32 = allowed
+            self._precision = None
+
+    def has_tf32(self) -> bool:
+        """Whether PyTorch multiplies in TF32 here.
+
+        NVIDIA: from compute capability 8.0 on. AMD: gfx942 alone, and only where the environment sets
+        ``HIPBLASLT_ALLOW_TF32=1`` (``allowTF32CuBLAS`` in PyTorch's ``aten/src/ATen/Context.cpp``).
+        """
+        if not self.is_gpu:
+            return False
+        gfx = str(getattr(self.torch.cuda.get_device_properties(self.index), "gcnArchName", ""))
+        if gfx.startswith("gfx"):
+            return gfx.startswith("gfx942") and os.environ.get("HIPBLASLT_ALLOW_TF32") == "1"
+        return bool(self.torch.cuda.get_device_capability(self.index) >= (8, 0))
+
+    def recover(self) -> None:
+        """Wait for what a failed call left, and give its memory back.
+
+        Raises whatever the device raises where it has failed for good: after an illegal access every further call of
+        the process ends in the same error.
+        """
         if self.is_gpu:
-            narrow = dtype == "tf32"
-            self.torch.set_float32_matmul_precision("high" if narrow else "highest")
-            self.torch.backends.cudnn.allow_tf32 = narrow
+            self.torch.cuda.synchronize()
+            self.torch.cuda.empty_cache()
 
     def timer(self, cold: bool) -> Timer:
         """Return the timer, with a cold cache if asked for."""
@@ -128,8 +178,11 @@ class Backend:
         return found or _UNSPECIFIED_GPU_CACHE
 
     def _flush(self) -> Call:
-        buffer = self.torch.zeros(self.cache_bytes() // 4, dtype=self.torch.int32, device=self.word)
-        return lambda: buffer.add_(1)
+        """Return what fills the last-level cache with other data by reading, so that nothing is left to write back."""
+        torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
+        buffer = torch.ones(count, dtype=torch.float32, device=self.word)  # written: unwritten pages share one of zeros
+        total = torch.zeros((), dtype=torch.float32, device=self.word)
+        return lambda: torch.sum(buffer, 0, out=total)
 
 
 class Operands:

@@ -18,7 +18,7 @@ class Bench:
     ----------
     backend : Backend
     cold : bool
-        Whether the cache is overwritten before each sample.
+        Whether the cache is filled with other data before each sample.
     function : UserFunction, optional
         In place of the suite's kernels.
     """
@@ -34,8 +34,18 @@ class Bench:
         return int(self.backend.torch.cuda.device_count()) if self.backend.is_gpu else 1
 
     def use(self, device: Device, row: Row) -> None:
-        """Make the device the one that the next calls run on, with the arithmetic that the row asks for."""
-        self.backend.use(device, word(row, "dtype_a"))
+        """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
+
+        A user's function sets its own.
+
+        Raises
+        ------
+        DataError
+            The device does not compute in that number format.
+        """
+        self.backend.use(device)
+        if self.function is None:
+            self.backend.multiply_as(word(row, "dtype_a"))
 
     def build(self, row: Row, seed: int) -> Call:
         """Return the call of a row, its operands drawn with ``seed``.
@@ -53,8 +63,13 @@ class Bench:
             return self._group.build(row, seed)
         return build(Operands(self.backend, seed), row)
 
+    def recover(self) -> None:
+        """Make the device ready for the next row after one that failed; see `Backend.recover`."""
+        self.backend.recover()
+
     def close(self) -> None:
-        """End the processes of collectives, if there are any."""
+        """End the processes of collectives, if there are any; give PyTorch its settings back."""
+        self.backend.restore()
         if self._group is not None:
             self._group.close()
             self._group = None

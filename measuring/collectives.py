@@ -10,8 +10,10 @@ from __future__ import annotations
 import datetime
 import json
 import multiprocessing
+import signal
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -78,8 +80,10 @@ class Group:
         return together
 
     def close(self) -> None:
-        """End the other processes."""
-        self._send(_QUIT)
+        """End the other processes; one that is gone already is no reason to fail."""
+        for pipe in self._pipes:
+            with suppress(OSError):
+                pipe.send_bytes(_QUIT)
         self.backend.torch.distributed.destroy_process_group()
         for process in self._processes:
             process.join(_PATIENCE_SECONDS)
@@ -122,7 +126,11 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
 
 
 def _follow(rank: int, ranks: int, address: str, gpu: bool, pipe: Connection) -> None:
-    """Do what the leader says until it says to quit, or is gone."""
+    """Do what the leader says until it says to quit, or is gone.
+
+    Ctrl-C goes to all processes of a terminal; it is for the leader, who then says to quit.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch = import_torch()
     backend = Backend(torch, f"cuda:{rank}" if gpu else "cpu")
     _join(torch, rank, ranks, address, gpu=gpu)

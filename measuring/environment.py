@@ -7,14 +7,17 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .backend import Backend, Device
-from .monitor import Monitor, Reading, cpu_reading, gpu_reader
+from .monitor import Monitor, Read, cpu_reading, gpu_reader
 from .processor import cache_sizes, cpu_model, governor
 from .timing import Timer
 
+_IDLE_SECONDS = 0.01
+"""Between two looks whether the tool that reads an idle GPU has ended."""
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
@@ -60,6 +63,12 @@ def environment(
     return found | (_gpu(backend) if backend.is_gpu else {})
 
 
+def machine(backend: Backend) -> dict[str, str]:
+    """Return what must stay the same for two measurements to be parts of one: processor, GPU, version of PyTorch."""
+    gpu = {"gpu": backend.gpu_name} if backend.is_gpu else {}
+    return {"cpu": cpu_model(), **gpu, "torch": str(backend.torch.__version__)}
+
+
 def monitor(backend: Backend) -> Monitor:
     """Return what reads clock, power and temperature of the device."""
     return Monitor(_gpu_reader(backend) if backend.is_gpu else cpu_reading)
@@ -78,13 +87,13 @@ def _gpu(backend: Backend) -> dict[str, Any]:
         "gpu": backend.gpu_name,
         "compute_units": int(properties.multi_processor_count),
         "memory_bytes": int(properties.total_memory),
-        "arch": str(getattr(properties, "gcnArchName", "") or f"sm_{major}{minor}"),
+        "arch": str(properties.gcnArchName) if vendor(torch) == "amd" else f"sm_{major}{minor}",
         "cuda": getattr(torch.version, "cuda", None),
         "rocm": getattr(torch.version, "hip", None),
         "driver": _driver(torch),
     }
     reader = _gpu_reader(backend)
-    return found | {"idle": reader() if reader else None}
+    return found | {"idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None}
 
 
 def _driver(torch: Any) -> str | None:
@@ -97,7 +106,7 @@ def _driver(torch: Any) -> str | None:
         return None
 
 
-def _gpu_reader(backend: Backend) -> Callable[[], Reading] | None:
+def _gpu_reader(backend: Backend) -> Read | None:
     identifier = smi_id(backend)
     return None if identifier is None else gpu_reader(vendor(backend.torch), identifier)
 

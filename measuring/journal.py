@@ -80,20 +80,27 @@ class Journal:
         plain = json.loads(json.dumps(plan))
         if changed := [name for name in plain if stored.get(name) != plain[name]]:
             raise DataError(
-                f"was begun with other {' and '.join(changed)}: repeat its options with --resume, or delete it",
+                f"was begun with other {' and '.join(changed)}: resume with the same options, machine and PyTorch, or "
+                "delete it",
                 source=where,
             )
 
     def _read(self) -> list[list[Entry]]:
-        """Return the steps; the last line may be cut short by whatever stopped the process, and is measured again."""
+        """Return the steps; the last line may be cut short by whatever stopped the process.
+
+        What is lost of it is measured again; where its end alone is missing, that is added, so that the next step
+        begins a line.
+        """
         path = self.folder / VISITS
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        steps = []
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines, steps = text.splitlines(), []
         for number, line in enumerate(lines, start=1):
             try:
                 steps.append(json.loads(line))
             except ValueError:
                 if number < len(lines):
                     raise DataError("is not a journal: delete the folder", source=f"{path}:{number}") from None
-                path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
+        if text and not (text.endswith("\n") and len(steps) == len(lines)):
+            with whole_file(path) as written:
+                written.write_text("".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8")
         return steps

@@ -20,7 +20,7 @@ from ..features.ops import op_of
 from ..features.readers.reading import read_rows
 from ..features.table import DTYPE_COLUMNS, REFUSED, REFUSED_DETAIL
 from .backend import Backend
-from .rows import word
+from .rows import in_one_line, word
 from .suite import Row, operators
 from .timing import Call
 
@@ -115,7 +115,7 @@ class UserFunction:
     Raises
     ------
     DataError
-        There is no such module or function.
+        There is no such module or function, importing it fails, or what it takes cannot be told.
     """
 
     def __init__(self, name: str) -> None:
@@ -123,7 +123,12 @@ class UserFunction:
         if not colon or not module or not attribute:
             raise DataError(f"--function must be module:function, got {name!r}: write e.g. --function mykernels:gemm")
         self.name, self._function = name, _imported(module, attribute)
-        self._parameters = inspect.signature(self._function).parameters
+        try:
+            self._parameters = inspect.signature(self._function).parameters
+        except ValueError as error:
+            raise DataError(
+                f"--function: {name} is built in and does not tell its parameters: name a function of yours calling it"
+            ) from error
 
     def row(self) -> Row:
         """Return the row of a call without dimensions; what it has to do is unknown."""
@@ -157,11 +162,14 @@ def _imported(module: str, attribute: str) -> Callable[..., Any]:
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does: the user's module lies in the current folder
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise DataError(f"--function: there is no module {error.name!r} (looked in {here} too)") from error
-    except AttributeError:
-        raise DataError(f"--function: module {module!r} has no {attribute!r}") from None
+    except (Exception, SystemExit) as error:  # a module may raise anything, and a script may end itself
+        raise DataError(f"--function: importing {module!r} fails: {in_one_line(error)}") from error
+    found = getattr(imported, attribute, None)
+    if found is None:
+        raise DataError(f"--function: module {module!r} has no {attribute!r}")
     if not callable(found):
         raise DataError(f"--function: {module}:{attribute} cannot be called")
     return found

@@ -1,7 +1,8 @@
 """Clock, power and temperature while kernels run: from nvidia-smi, amd-smi or rocm-smi, from the system for a CPU.
 
-A reading costs a process, so there is one every few seconds at most, taken between two rows. What a tool does not
-tell is missing.
+A reading costs a process, so there is one every few seconds at most, after a visit. Until the tool has answered the
+visit's call goes on, its times discarded: a GPU that is left alone is back at its idle power and clock before the tool
+has started. What a tool does not tell is missing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,10 @@ EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 
 Reading = dict[str, float]
-Run = Callable[[Sequence[str]], str]
+Busy = Callable[[], object]
+"""Keeps the device busy for a moment; called again and again while a reading is taken."""
+Read = Callable[[Busy], Reading]
+Run = Callable[[Sequence[str], Busy], str]
 
 
 @dataclass(frozen=True)
@@ -55,37 +60,37 @@ class Monitor:
     Parameters
     ----------
     read : callable or None
-        Returns a reading; None: nothing tells.
+        Takes a reading while it keeps the device busy; None: nothing tells.
     every_seconds : float
         Least time between two.
     """
 
     def __init__(
         self,
-        read: Callable[[], Reading] | None,
+        read: Read | None,
         every_seconds: float = EVERY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read, self._every, self._clock = read, every_seconds, clock
         self._next = -float("inf")
 
-    def reading(self) -> Reading:
-        """Return a new reading, {} before its time or where nothing tells."""
+    def reading(self, busy: Busy) -> Reading:
+        """Return a new reading under the load of `busy`, {} before its time or where nothing tells."""
         if self._read is None or self._clock() < self._next:
             return {}
-        found = self._read()
+        found = self._read(busy)
         self._next = self._clock() + self._every
         return found
 
 
-def cpu_reading() -> Reading:
-    """Return the CPU's clock, {} where the system does not tell."""
+def cpu_reading(busy: Busy) -> Reading:
+    """Return the CPU's clock, {} where the system does not tell; too quick a reading to need `busy`."""
     clock = clock_mhz()
     return {} if clock is None else {"clock_mhz": clock}
 
 
-def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Callable[[], Reading] | None:
-    """Return what reads a GPU with the first of its vendor's tools that is installed; None without one.
+def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
+    """Return what reads a GPU with the first of its vendor's tools that is installed and answers; None without one.
 
     Parameters
     ----------
@@ -95,29 +100,54 @@ def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Callable[[], Re
     run : callable, optional
         From a command to its output, in place of a process.
     """
-    tool = next((tool for tool in TOOLS[vendor] if run or shutil.which(tool.name)), None)
-    if tool is None:
-        return None
-    start = run or _output
+    tools = [tool for tool in TOOLS[vendor] if run or shutil.which(tool.name)]
+    start = run or output_of
 
-    def read() -> Reading:
+    def read(busy: Busy) -> Reading:
+        while tools:
+            try:
+                return tools[0].parse(start(tools[0].command(gpu), busy))
+            except (OSError, subprocess.SubprocessError, ValueError):
+                del tools[0]
+        return {}
+
+    return read if tools else None
+
+
+def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PATIENCE_SECONDS) -> str:
+    """Return what a program prints, keeping the device busy until it has ended.
+
+    Raises
+    ------
+    OSError, SubprocessError
+        It cannot be started, fails, or takes too long.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:  # a pipe is full when nobody reads it
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
+        started = time.monotonic()
         try:
-            return tool.parse(start(tool.command(gpu)))
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return {}
-
-    return read
-
-
-def _output(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=True)
-    return done.stdout
+            while process.poll() is None:
+                if time.monotonic() - started > patience_seconds:
+                    raise subprocess.TimeoutExpired(command, patience_seconds)
+                busy()
+        finally:
+            process.kill()  # does nothing to one that has ended
+            process.wait()
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        printed.seek(0)
+        return printed.read()
 
 
 def parse_nvidia(text: str) -> Reading:
-    """Read the line of ``clocks.sm, power.draw, temperature.gpu`` of nvidia-smi; cells may be ``[N/A]``."""
+    """Read nvidia-smi's line of clock, temperature and power, of several powers the first that is told.
+
+    ``power.draw.instant`` is that of the moment; ``power.draw`` is, on most GPUs since Ampere, the mean of a second.
+    Cells may be ``[N/A]``.
+    """
     cells = [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
-    return _numbers(dict(zip(STATE, cells, strict=False)))
+    powers = [cell for cell in cells[2:] if _number(cell) is not None]
+    return _numbers(dict(zip(_NVIDIA, [*cells[:2], *powers], strict=False)))
 
 
 def parse_amd(text: str) -> Reading:
@@ -150,15 +180,19 @@ _ROCM = {
     "power_w": r"Socket Graphics Package Power|Average Graphics Package Power",
     "temperature_c": r"Temperature \(Sensor junction\)",
 }
-_QUERY = "--query-gpu=clocks.sm,power.draw,temperature.gpu"
+_NVIDIA = ("clock_mhz", "temperature_c", "power_w")
+_QUERY, _LINES = "--query-gpu=clocks.sm,temperature.gpu,", ("--format=csv,noheader,nounits", "-i", "{gpu}")
 TOOLS = {
-    "nvidia": (Tool("nvidia-smi", (_QUERY, "--format=csv,noheader,nounits", "-i", "{gpu}"), parse_nvidia),),
+    "nvidia": (
+        Tool("nvidia-smi", (f"{_QUERY}power.draw.instant,power.draw", *_LINES), parse_nvidia),
+        Tool("nvidia-smi", (f"{_QUERY}power.draw", *_LINES), parse_nvidia),
+    ),
     "amd": (
         Tool("amd-smi", ("metric", "-g", "{gpu}", "--power", "--clock", "--temperature", "--json"), parse_amd),
         Tool("rocm-smi", ("-d", "{gpu}", "--showclocks", "--showpower", "--showtemp", "--json"), parse_rocm),
     ),
 }
-"""The tools of each vendor, the newer first (formats of CUDA 12, ROCm 5 to 7)."""
+"""The tools of each vendor, the newer first (formats of CUDA 12, before and since release 525; ROCm 5 to 7)."""
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,6 +101,8 @@ class Visit:
         Whether the warm-up ended because the times were stable, not because its time was over.
     ended : str
         `INTERVAL`, `TIME` or `REPEATS`.
+    late : int
+        Samples that may hold part of the time it takes to launch a call.
     """
 
     samples_us: FloatArray
@@ -108,13 +110,14 @@ class Visit:
     warmup_samples: int
     warm: bool
     ended: str
+    late: int = 0
 
 
 def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = time.perf_counter) -> Visit:
     """Warm up and sample a call.
 
-    The first call may compile, allocate or choose an algorithm, and never counts. Where it takes all the time that
-    warming up may, it is the whole of it.
+    The first call may compile, allocate or choose an algorithm, and never counts, nor does its time: the limits hold
+    from the second on. Where the second takes all the time that warming up may, it is the first sample.
 
     Parameters
     ----------
@@ -128,15 +131,17 @@ def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = 
     -------
     Visit
     """
-    started = clock()
-    patience = rule.seconds * WARMUP_SHARE
     timer.samples(call, 1)
-    calls, dropped, warm = 1, 1, False
-    if clock() - started < patience:
-        calls = calls_per_sample(timer, call)
-        dropped, warm = warm_up(timer, call, calls, patience, clock=clock)
+    started, patience = clock(), rule.seconds * WARMUP_SHARE
+    late, second = timer.late, timer.samples(call, 1)
+    if clock() - started >= patience:
+        samples, ended = _repeat(timer, call, 1, rule, clock, started, [second])
+        return Visit(samples, 1, 1, False, ended, timer.late - late)
+    calls = calls_per_sample(timer, call)
+    dropped, warm = warm_up(timer, call, calls, patience, clock=clock)
+    late = timer.late
     samples, ended = _repeat(timer, call, calls, rule, clock, started)
-    return Visit(samples, calls, dropped, warm, ended)
+    return Visit(samples, calls, dropped + 2, warm, ended, timer.late - late)
 
 
 def warm_up(
@@ -173,11 +178,17 @@ def half_width(samples: FloatArray, level: float) -> float:
 
 
 def _repeat(
-    timer: Timer, call: Call, calls: int, rule: Rule, clock: Callable[[], float], started: float
+    timer: Timer,
+    call: Call,
+    calls: int,
+    rule: Rule,
+    clock: Callable[[], float],
+    started: float,
+    first: Sequence[FloatArray] = (),
 ) -> tuple[FloatArray, str]:
-    """Sample until the rule says stop; return the samples and what ended them."""
-    parts: list[FloatArray] = []
-    begun, taken = clock(), 0
+    """Sample until the rule says stop, the `first` samples taken since `started`; return all and what ended them."""
+    parts, taken = list(first), sum(map(len, first))
+    begun = started if taken else clock()
     while True:
         enough = taken >= rule.least_of_visit
         limit = rule.seconds * (1.0 if enough else rule.patience)

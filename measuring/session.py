@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +15,14 @@ from .backend import Device
 from .journal import Entry, Journal
 from .monitor import Monitor
 from .protocol import Rule, visit
-from .rows import described
+from .rows import described, in_one_line
 from .suite import Row
 from .timing import Call, Timer
 
-DONE, INTERRUPTED, BUDGET = "done", "interrupted", "budget"
+DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
 """How a session ends."""
+_OUT_OF_MEMORY = re.compile("out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE)
+"""Words of PyTorch's allocators and of CUDA; memory that others use may be free the next time."""
 
 Progress = Callable[[int, int, str, float], None]
 Step = tuple[int, int, int]
@@ -35,6 +39,10 @@ class Workbench(Protocol):
 
     def use(self, device: Device, row: Row) -> None:
         """Make the device the one that the next calls run on."""
+        ...
+
+    def recover(self) -> None:
+        """Make the device ready for the next row after one that failed; raise if it is lost."""
         ...
 
 
@@ -54,9 +62,11 @@ class Plan:
     seed : int
         Of the operands, and of the order: drift in the course of hours shall not look like an effect of size.
     cold : bool
-        Whether the cache is overwritten before each call.
+        Whether the cache is filled with other data before each call.
     function : str
         The user's function, "" for the suite's kernels.
+    machine : mapping of str to str
+        Processor, GPU and version of PyTorch: times of two of them are not one measurement.
     """
 
     rows: list[Row]
@@ -66,6 +76,7 @@ class Plan:
     seed: int = 0
     cold: bool = False
     function: str = ""
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -77,6 +88,7 @@ class Plan:
             "seed": self.seed,
             "cache": "cold" if self.cold else "warm",
             "function": self.function,
+            **self.machine,
         }
 
     def steps(self) -> Iterator[Step]:
@@ -104,9 +116,12 @@ class Session:
     visits : list of dict
         One for each row, device, round and pass: ``samples_us`` (an array) and what `protocol.Visit` says.
     failures : dict of int to str
-        Rows that cannot be measured, and why.
+        Rows that cannot be measured, and why. The journal does not keep those that ran out of memory: when the
+        measurement is resumed, they are tried again.
     ended : str
-        `DONE`, `INTERRUPTED` or `BUDGET`.
+        `DONE`, `INTERRUPTED`, `BUDGET`, or `LOST`: a row left the device useless for the rest of the process.
+    lost : str
+        That row and what it raised; the journal does not keep it.
     """
 
     plan: Plan
@@ -116,6 +131,7 @@ class Session:
     visits: list[Entry] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     ended: str = DONE
+    lost: str = ""
 
     def __post_init__(self) -> None:
         if self.journal is not None:
@@ -144,7 +160,7 @@ class Session:
         started = clock()
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
         todo = [step for step in self.plan.steps() if step not in known]
-        skipped, self.ended = len(self.plan) - len(todo), DONE
+        skipped, self.ended, self.lost = len(self.plan) - len(todo), DONE, ""
         try:
             for done, step in enumerate(todo):
                 spent = clock() - started
@@ -156,6 +172,9 @@ class Session:
                     return
                 share = None if budget_seconds is None else (budget_seconds - spent) / (len(todo) - done)
                 self._visit(step, self._rule(share))
+                if self.lost:
+                    self.ended = LOST
+                    return
         except KeyboardInterrupt:
             self.ended = INTERRUPTED
 
@@ -167,33 +186,59 @@ class Session:
         return replace(self.plan.rule, seconds=seconds, least_seconds=min(self.plan.rule.least_seconds, seconds))
 
     def _visit(self, step: Step, rule: Rule) -> None:
-        campaign, turn, index = step
+        index = step[2]
         if index in self.failures:
             return
-        row = self.plan.rows[index]
-        entries = []
         try:
-            self.bench.use(self.plan.devices[0], row)
-            call = self.bench.build(row, self.plan.seed + index)
-            for device in self.plan.devices:
-                self.bench.use(device, row)
-                found = visit(self.bench.timer, call, rule)
-                entries.append(
-                    {
-                        "pass": campaign,
-                        "round": turn,
-                        "row": index,
-                        "device": device.name,
-                        "samples_us": [round(float(sample), 4) for sample in found.samples_us],
-                        "calls": found.calls,
-                        "warmup_samples": found.warmup_samples,
-                        "warm": found.warm,
-                        "ended": found.ended,
-                        **self.monitor.reading(),
-                    }
-                )
+            entries = self._measured(step, rule)
         except Exception as error:  # whatever a kernel or a user's function raises is this row's failure, not the run's
-            entries = [{"row": index, "error": _first_line(error)}]
+            reason = in_one_line(error)
+        else:
+            self._keep(entries)
+            return
+        self._failed(index, reason)  # here, as the exception held the operands in its frames
+
+    def _measured(self, step: Step, rule: Rule) -> list[Entry]:
+        """Visit a row on every device."""
+        campaign, turn, index = step
+        row, entries = self.plan.rows[index], []
+        self.bench.use(self.plan.devices[0], row)
+        call = self.bench.build(row, self.plan.seed + index)
+        for device in self.plan.devices:
+            self.bench.use(device, row)
+            found = visit(self.bench.timer, call, rule)
+            entries.append(
+                {
+                    "pass": campaign,
+                    "round": turn,
+                    "row": index,
+                    "device": device.name,
+                    "samples_us": [round(float(sample), 4) for sample in found.samples_us],
+                    "calls": found.calls,
+                    "warmup_samples": found.warmup_samples,
+                    "warm": found.warm,
+                    "ended": found.ended,
+                    "late": found.late,
+                    "clock_us": round(self.bench.timer.cost_us, 4),
+                    **self.monitor.reading(partial(self.bench.timer.samples, call, 1, found.calls)),
+                }
+            )
+        return entries
+
+    def _failed(self, index: int, reason: str) -> None:
+        """Note a row that failed, unless it took the device with it."""
+        try:
+            self.bench.recover()
+        except Exception:  # the first error says what happened; the device repeats it for whatever is asked of it
+            self.lost = f"{described(self.plan.rows[index])}: {reason}"
+            return
+        entries = [{"row": index, "error": reason}]
+        if _OUT_OF_MEMORY.search(reason):
+            self._remember(entries)
+        else:
+            self._keep(entries)
+
+    def _keep(self, entries: Sequence[Entry]) -> None:
         if self.journal is not None:
             self.journal.add(entries)
         self._remember(entries)
@@ -204,12 +249,6 @@ class Session:
                 self.failures[entry["row"]] = entry["error"]
             else:
                 self.visits.append({**entry, "samples_us": np.array(entry["samples_us"])})  # a quarter of a list's size
-
-
-def _first_line(error: Exception) -> str:
-    """Return what happened in one line; frameworks add pages to theirs."""
-    words = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
 
 
 def failed_rows(session: Session) -> list[dict[str, str]]:

@@ -5,15 +5,20 @@ Besides the columns of ``features.table`` each row has
 ===========================  ==========================================================================================
 column                       meaning
 ===========================  ==========================================================================================
-outliers                     samples removed, further than so many MAD from the median
-interval_low_us, ..._high_   interval of the median (order statistics, 95 %), microseconds
+duration_us                  median of the visits' medians, outliers left out (``visits``)
+outliers                     samples removed, further than so many MAD from the median of their visit
+interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
 rounds                       visits behind the row
 calls_per_sample             calls that one sample is the mean of
 warmed_up                    whether the times were stable after the warm-up of every visit
-cache                        ``warm``, or ``cold``: overwritten before each sample
-stopped_by                   ``interval``: the median is known as well as asked for; if not, what ended the row:
-                             ``time``, ``repeats``, ``unfinished`` (rounds are missing), or ``rounds differ``: each
-                             visit was steady, but not the same as the others
+cache                        ``warm``, or ``cold``: filled with other data before each sample
+clock_share                  part of a sample that the clock itself takes, more with a cold cache: there a sample is one
+                             call
+late_share                   part of the samples on a GPU that may hold some of the time it takes to launch a call: the
+                             host had not enqueued them in time
+stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as well as asked for;
+                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds differ``: each visit was
+                             steady, but not the same as the others
 clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are none
 temperature_c
 ===========================  ==========================================================================================
@@ -29,23 +34,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from .. import output
 from ..errors import DataError
-from ..features.cleaning.mad import mad_filter
-from ..features.cleaning.median import median_intervals
-from ..output import whole_file
+from ..output import check_table, whole_file
 from .journal import Entry
 from .monitor import STATE
-from .protocol import REPEATS, TIME
+from .protocol import INTERVAL, REPEATS, TIME
 from .session import Plan
+from .visits import row_statistics
 
-FORMATS = (".parquet", ".csv")
-METADATA = b"flopcast"
-"""Key of the Parquet file's metadata under which the provenance stands, as JSON."""
 MEASURED = (
     "duration_us", "spread_us", "repeats", "outliers", "interval_low_us", "interval_high_us", "rounds",
-    "calls_per_sample", "warmed_up", "cache", "stopped_by", "campaign", *STATE,
+    "calls_per_sample", "warmed_up", "clock_share", "late_share", "stopped_by", "campaign", *STATE,
 )  # fmt: skip
 """The columns that say how a row ran; the others say which one it was, and on which device."""
 
@@ -71,10 +72,13 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     frame["place"] = frame["device"].map(place)
     keys = ["pass", "row", "place"]
     order = frame.groupby(keys, sort=True).ngroup().to_numpy()
-    numbers = _statistics(visits, order, plan)
+    samples, rule = [entry["samples_us"] for entry in visits], plan.rule
+    numbers = row_statistics(samples, order, level=rule.level, threshold=rule.threshold)
     firsts = frame.groupby(order)[[*keys, "device"]].first()
     rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
     named = {"kernel": plan.function} if plan.function else {}
+    by_row = frame.groupby(order)
+    calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
     state = frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
     return pd.DataFrame(
         {
@@ -82,11 +86,13 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
             **{str(name): rows[name] for name in rows},
             **named,
             **{str(name): numbers[name].to_numpy() for name in numbers},
-            "rounds": frame.groupby(order)["round"].nunique().to_numpy(),
-            "calls_per_sample": frame.groupby(order)["calls"].median().to_numpy(),
-            "warmed_up": frame.groupby(order)["warm"].all().to_numpy(),
+            "rounds": by_row["round"].nunique().to_numpy(),
+            "calls_per_sample": calls.to_numpy(),
+            "warmed_up": by_row["warm"].all().to_numpy(),
             "cache": "cold" if plan.cold else "warm",
-            "stopped_by": _stopped_by(numbers, frame.groupby(order), plan),
+            "clock_share": _clock_share(by_row["clock_us"].median(), calls * numbers["duration_us"]),
+            "late_share": late.to_numpy().round(4),
+            "stopped_by": _stopped_by(numbers, by_row, plan),
             "campaign": [f"pass {number}" for number in firsts["pass"]],
             **{str(name): state[name].to_numpy() for name in state},
         }
@@ -94,26 +100,11 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
 
 
 def _head(entry: Entry) -> Entry:
-    return {name: value for name, value in entry.items() if name != "samples_us"}
+    return {**{name: value for name, value in entry.items() if name != "samples_us"}, "taken": len(entry["samples_us"])}
 
 
-def _statistics(visits: Sequence[Entry], order: np.ndarray, plan: Plan) -> pd.DataFrame:
-    """Return duration, spread, counts and interval of each row, outliers left out."""
-    samples = np.concatenate([np.asarray(entry["samples_us"], dtype=np.float64) for entry in visits])
-    groups = np.repeat(order, [len(entry["samples_us"]) for entry in visits])
-    kept = mad_filter(samples, plan.rule.threshold, groups=groups).kept
-    found = median_intervals(samples[kept], groups[kept], plan.rule.level)
-    counts = np.bincount(groups)
-    return pd.DataFrame(
-        {
-            "duration_us": found["median"].round(4),
-            "spread_us": found["mad"].round(4),
-            "repeats": found["n"],
-            "outliers": counts - found["n"].to_numpy(),
-            "interval_low_us": found["lower"].round(4),
-            "interval_high_us": found["upper"].round(4),
-        }
-    )
+def _clock_share(clock_us: pd.Series, sample_us: pd.Series) -> np.ndarray:
+    return (clock_us / sample_us.where(sample_us > 0)).to_numpy().round(4)
 
 
 def _stopped_by(numbers: pd.DataFrame, visits: Any, plan: Plan) -> np.ndarray:
@@ -121,8 +112,8 @@ def _stopped_by(numbers: pd.DataFrame, visits: Any, plan: Plan) -> np.ndarray:
     width = np.maximum(numbers["interval_high_us"] - middle, middle - numbers["interval_low_us"]) / middle
     ended = visits["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
     unfinished = visits["round"].nunique().to_numpy() < plan.rule.rounds
-    cases = [(width <= plan.rule.interval).to_numpy(), unfinished, ended.ne("").to_numpy()]
-    return np.select(cases, ["interval", "unfinished", ended.to_numpy(dtype=object)], default="rounds differ")
+    cases = [unfinished, (width <= plan.rule.interval).to_numpy(), ended.ne("").to_numpy()]
+    return np.select(cases, ["unfinished", INTERVAL, ended.to_numpy(dtype=object)], default="rounds differ")
 
 
 def pass_differences(table: pd.DataFrame) -> pd.Series:
@@ -143,12 +134,18 @@ def check_table_path(out: Path, *, resume: bool = False) -> None:
     Raises
     ------
     DataError
-        Its suffix is neither .parquet nor .csv, or it exists and nothing is resumed.
+        Its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that
+        of the measurement to resume.
     """
-    if out.suffix.lower() not in FORMATS:
-        raise DataError(f"--out must end in {' or '.join(FORMATS)}, got {str(out)!r}")
+    check_table(out)
     if out.exists() and not resume:
         raise DataError("exists: choose another file with --out, or delete it", source=str(out))
+    beside = provenance_path(out)
+    if beside.exists() and not out.exists():
+        raise DataError(
+            f"exists, and the provenance of {out.name} would replace it: choose another --out, or delete it",
+            source=str(beside),
+        )
 
 
 def provenance_path(out: Path) -> Path:
@@ -164,12 +161,6 @@ def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -
     DataError
         A file cannot be written.
     """
-    with whole_file(provenance_path(out)) as path:
+    output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
+    with whole_file(provenance_path(out)) as path:  # second: without a table it would count as another's
         path.write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")
-    with whole_file(out) as path:
-        if out.suffix.lower() == ".csv":
-            table.to_csv(path, index=False)
-            return
-        arrow = pa.Table.from_pandas(table, preserve_index=False)
-        metadata = {**(arrow.schema.metadata or {}), METADATA: json.dumps(provenance).encode()}
-        pq.write_table(arrow.replace_schema_metadata(metadata), path, compression="zstd")

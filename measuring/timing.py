@@ -2,7 +2,7 @@
 
 A timer gives blocks of samples in microseconds per call. One sample is a batch of calls timed together, long enough
 that the cost and the resolution of the clock do not show (`calls_per_sample`); with a cold cache it is one call, after
-the cache was overwritten.
+the cache was filled with other data.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ QUEUED = 512
 """Calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait."""
 MOST_HOLD_US = 20_000.0
 """The longest pause before a block."""
+EVENT_STEP_US = 0.5
+"""Resolution of timing events (CUDA runtime API, ``cudaEventElapsedTime``: around 0.5 microseconds)."""
+_MOST_STRETCH = 10.0
+"""A pause counts as so many times longer or shorter than asked for at most: one interruption is not the rule."""
 _READINGS = 200
 
 
@@ -36,14 +40,17 @@ class Timer(Protocol):
     cost_us : float
         What the clock adds to a sample, and the finest step it shows, whichever is larger; microseconds.
     cold : bool
-        Whether the cache is overwritten before each sample.
+        Whether the cache is filled with other data before each sample.
     most_calls : int
         Calls of one sample at most.
+    late : int
+        Samples so far that may hold part of the time it takes to launch a call (`EventTimer`).
     """
 
     cost_us: float
     cold: bool
     most_calls: int
+    late: int
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
@@ -56,14 +63,14 @@ class HostTimer:
     Parameters
     ----------
     flush : callable, optional
-        Overwrites the cache before each sample, outside the time taken.
+        Fills the cache with other data before each sample, outside the time taken.
     clock : callable
         Returns nanoseconds.
     """
 
     def __init__(self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._flush, self._clock, self.cold = flush, clock, flush is not None
-        self.most_calls = MOST_CALLS
+        self.most_calls, self.late = MOST_CALLS, 0
         self.cost_us = _clock_cost_ns(clock) / 1e3
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
@@ -84,20 +91,22 @@ class EventTimer:
     """Timing events in the queue of a GPU, in line with the work, read when a block of samples is done.
 
     The host only enqueues. So that the device never waits for it, each block begins with a pause on the device
-    (`hold`) as long as enqueuing took for the block before.
+    (`hold`) as long as enqueuing took for the block before. The pause counts the device's clock, which changes: events
+    around it tell how long it was, and the next is corrected. Where it was over before all was enqueued, the samples
+    of the block are counted as late.
 
     Parameters
     ----------
     event : callable
-        Returns a new timing event with ``record()`` and ``elapsed_time(later)`` in milliseconds
-        (``torch.cuda.Event``; HIP's under ROCm).
+        Returns a new timing event with ``record()``, ``query()`` (whether the device has reached it) and
+        ``elapsed_time(later)`` in milliseconds (``torch.cuda.Event``; HIP's under ROCm).
     synchronize : callable
         Waits for the device.
     hold : callable, optional
         Enqueues a pause of so many microseconds on the device; without it a kernel shorter than its launch is timed
         with part of the launch.
     flush : callable, optional
-        Enqueues work that overwrites the cache before each sample, outside the time taken.
+        Enqueues work that fills the cache with other data before each sample, outside the time taken.
     """
 
     def __init__(
@@ -109,10 +118,10 @@ class EventTimer:
         flush: Call | None = None,
     ) -> None:
         self._event, self._synchronize, self._hold, self._flush = event, synchronize, hold, flush
-        self.cold, self.most_calls = flush is not None, MOST_QUEUED_CALLS
-        self._enqueue_us = 50.0
-        self.cost_us = 0.0
-        self.cost_us = float(np.median(self.samples(lambda: None, 50)))
+        self.cold, self.most_calls, self.late = flush is not None, MOST_QUEUED_CALLS, 0
+        self._enqueue_us, self._stretch = 50.0, 1.0
+        self.cost_us = max(float(np.median(self.samples(lambda: None, 50))), EVENT_STEP_US)
+        self.late = 0
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
@@ -122,8 +131,7 @@ class EventTimer:
 
     def _block(self, call: Call, count: int, calls: int) -> FloatArray:
         pairs = [(self._event(), self._event()) for _ in range(count)]
-        if self._hold is not None:
-            self._hold(min(1.5 * self._enqueue_us * count * calls, MOST_HOLD_US))
+        held = self._pause(min(1.5 * self._enqueue_us * count * calls, MOST_HOLD_US))
         started = time.perf_counter_ns()
         for begin, end in pairs:
             if self._flush is not None:
@@ -133,8 +141,21 @@ class EventTimer:
                 call()
             end.record()
         self._enqueue_us = (time.perf_counter_ns() - started) / (1e3 * count * calls)
+        if pairs[0][0].query():
+            self.late += count
         self._synchronize()
+        self._stretch *= held()
         return np.array([begin.elapsed_time(end) for begin, end in pairs]) * (1e3 / calls)
+
+    def _pause(self, microseconds: float) -> Callable[[], float]:
+        """Hold the queue; return what tells, once the device is done, how much longer it was held than that."""
+        if self._hold is None:
+            return lambda: 1.0
+        begin, end = self._event(), self._event()
+        begin.record()
+        self._hold(microseconds / self._stretch)
+        end.record()
+        return lambda: float(np.clip(1e3 * begin.elapsed_time(end) / microseconds, 1 / _MOST_STRETCH, _MOST_STRETCH))
 
 
 def calls_per_sample(timer: Timer, call: Call) -> int:

@@ -16,6 +16,8 @@ from rich.text import Text
 from .progress import Report, clock, shown_progress
 
 _NAMED = 10  # failed rows that are listed
+_LATE, _CLOCK = 0.1, 0.02
+"""Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
 
 
 @contextmanager
@@ -55,8 +57,10 @@ def _lines(console: Console) -> Report:
 def show_measurements(
     console: Console, table: pd.DataFrame, failures: Sequence[Mapping[str, str]], differences: pd.Series
 ) -> None:
-    """Print the rows by operator and device, the rows that failed, and how far the passes agree."""
+    """Print the rows by operator and device, doubtful rows, those that failed, and how far the passes agree."""
     console.print(operator_table(table))
+    for remark in doubts(table):
+        console.print(Text(remark, style="yellow"), soft_wrap=True)
     for failed in failures[:_NAMED]:
         console.print(Text(f"not measured: {failed['row']}: {failed['reason']}", style="yellow"))
     if len(failures) > _NAMED:
@@ -89,6 +93,21 @@ def operator_table(table: pd.DataFrame) -> Table:
             f"{len(rows) - well - late}",
         )
     return shown
+
+
+def doubts(table: pd.DataFrame) -> list[str]:
+    """Return what the times of some rows may hold besides the kernel, in words."""
+    late, clock = (int(table[name].gt(limit).sum()) for name, limit in (("late_share", _LATE), ("clock_share", _CLOCK)))
+    said = []
+    if late:
+        said.append(
+            f"{late} of {len(table)} rows: the host launched too slowly for over {100 * _LATE:.0f} % of the samples, "
+            "which may hold part of it (late_share)"
+        )
+    if clock:
+        limit = f"{100 * _CLOCK:.0f} %"
+        said.append(f"{clock} of {len(table)} rows: the clock itself takes over {limit} of a sample (clock_share)")
+    return said
 
 
 def half_widths(table: pd.DataFrame) -> pd.Series:

@@ -138,6 +138,32 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
 
 
 @pytest.mark.usefixtures("torch", "quick")
+def test_a_lost_device_keeps_what_is_measured_and_ends_as_one_line(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Bench.build
+
+    def build(self: Bench, row: Any, seed: int) -> Any:
+        if row["op"] == "add":
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return honest(self, row, seed)
+
+    monkeypatch.setattr(Bench, "build", build)
+    monkeypatch.setattr(Bench, "recover", lambda self: (_ for _ in ()).throw(RuntimeError("still lost")))
+    out = tmp_path / "runs.csv"
+    code, text, error = run(shapes, "--device", "cpu", "--threads", 1, "--seed", 1, "-o", out)
+    assert code == 2
+    assert f"Wrote {out}" in text
+    last = error.splitlines()[-1]
+    assert last.startswith(
+        "error: the device does not answer any more after add bf16 rows=4 cols=16: RuntimeError: CUDA"
+    )
+    assert "--resume continues" in last
+    assert "add" not in set(pd.read_csv(out)["op"])
+    assert journal_folder(out).is_dir()
+
+
+@pytest.mark.usefixtures("torch", "quick")
 def test_ctrl_c_before_the_first_row_leaves_nothing(
     shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +230,9 @@ def test_a_function_of_the_user_with_and_without_a_list(
     ("arguments", "message"),
     [
         (("--kernel", "gem"), "unknown kernel 'gem'"),
+        (("--kernel", ""), "--kernel names no kernel"),
+        (("--kernel", " , "), "--kernel names no kernel"),
+        (("--function", "math:hypot"), "math:hypot is built in"),
         (("--threads", "many"), "--threads must be numbers"),
         (("--interval", "2"), "--interval must lie between 0 and 1"),
         (("--device", "gpu"), "--device must be cpu or cuda:0"),

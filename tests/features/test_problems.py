@@ -45,11 +45,17 @@ def test_summarised_repeats_add_up() -> None:
     "change",
     [
         {"device": "MI355X"}, {"dtype_a": "bf16"}, {"dtype_out": "fp32"}, {"family": "x"}, {"variant": "bias"},
-        {"kernel": "other"}, {"k": 65}, {"scale_block": "1x128"}, {"batch": 2},
+        {"kernel": "other"}, {"k": 65}, {"scale_block": "1x128"}, {"batch": 2}, {"cache": "cold"},
     ],
 )  # fmt: skip
 def test_rows_that_differ_in_problem_device_or_kernel_are_not_repeats(change: dict[str, Any]) -> None:
     assert len(merge_duplicates(clean(rows({}, change)).frame)) == 2
+
+
+def test_a_cache_is_warm_unless_it_is_said_to_be_cold() -> None:
+    states = [{"cache": "warm"}, {}, {"cache": "cold"}, {"cache": " Cold"}, {"cache": "warm"}]
+    merged = merge_duplicates(clean(rows(*states)).frame)
+    assert merged[["repeats", "cache"]].to_numpy().tolist() == [[3.0, "warm"], [2.0, "cold"]]
 
 
 def test_winners_of_a_search_are_repeats_whatever_kernel_won() -> None:

@@ -23,6 +23,9 @@ class FakeEvent:
     def record(self) -> None:
         self.at = self.cuda.now
 
+    def query(self) -> bool:
+        return False
+
     def elapsed_time(self, later: FakeEvent) -> float:
         return later.at - self.at
 
@@ -30,8 +33,15 @@ class FakeEvent:
 class FakeCuda:
     """Two GPUs that count sleep cycles at 2 GHz."""
 
-    def __init__(self, name: str = "AMD Instinct MI300X", l2: int = 4 * 2**20) -> None:
+    def __init__(
+        self,
+        name: str = "AMD Instinct MI300X",
+        l2: int = 4 * 2**20,
+        arch: str = "gfx942:sramecc+",
+        capability: tuple[int, int] = (9, 4),
+    ) -> None:
         self.now, self.name, self.l2, self.current, self.slept = 0.0, name, l2, -1, list[int]()
+        self.arch, self.capability, self.broken, self.emptied = arch, capability, False, 0
 
     def is_available(self) -> bool:
         return True
@@ -46,10 +56,18 @@ class FakeCuda:
         return self.name
 
     def get_device_properties(self, index: int) -> Any:
-        return SimpleNamespace(L2_cache_size=self.l2, gcnArchName="gfx942:sramecc+")
+        return SimpleNamespace(L2_cache_size=self.l2, gcnArchName=self.arch)
+
+    def get_device_capability(self, index: int) -> tuple[int, int]:
+        return self.capability
 
     def synchronize(self) -> None:
         self.now += 0.001
+        if self.broken:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def empty_cache(self) -> None:
+        self.emptied += 1
 
     def Event(self, enable_timing: bool) -> FakeEvent:  # noqa: N802 - PyTorch's name
         assert enable_timing
@@ -61,13 +79,16 @@ class FakeCuda:
 
 
 def gpu(**options: Any) -> Any:
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"precision": "medium"}
     return SimpleNamespace(
         cuda=FakeCuda(**options),
         backends=SimpleNamespace(cudnn=SimpleNamespace(allow_tf32=True)),
+        get_float32_matmul_precision=lambda: told["precision"],
         set_float32_matmul_precision=lambda word: told.update(precision=word),
-        zeros=lambda count, dtype, device: SimpleNamespace(add_=lambda one: told.update(flushed=count)),
-        int32="int32",
+        ones=lambda count, dtype, device: count,
+        zeros=lambda shape, dtype, device: "total",
+        sum=lambda buffer, dim, out: told.update(flushed=buffer),
+        float32="float32",
         told=told,
         __version__="9.9",
     )
@@ -119,15 +140,69 @@ def test_each_number_of_threads_is_a_device() -> None:
             found.devices(wrong)
 
 
+NVIDIA: dict[str, Any] = {"name": "NVIDIA H200", "arch": "NVIDIA H200", "capability": (9, 0)}
+
+
 @pytest.mark.parametrize(("dtype", "precision", "narrow"), [("fp32", "highest", False), ("tf32", "high", True)])
 def test_fp32_is_multiplied_as_tf32_only_where_a_row_says_so(dtype: str, precision: str, narrow: bool) -> None:
-    found = Backend(gpu())
-    found.use(Device("MI300X"), dtype)
+    found = Backend(gpu(**NVIDIA))
+    found.multiply_as(dtype)
     assert found.torch.told["precision"] == precision
     assert found.torch.backends.cudnn.allow_tf32 is narrow
 
 
-def test_the_cache_to_overwrite_is_the_last_level() -> None:
+def test_the_precision_is_restored_to_what_it_was_before_the_first_row() -> None:
+    found = Backend(gpu(**NVIDIA))
+    found.restore()
+    assert found.torch.told["precision"] == "medium"
+    for dtype in ("fp32", "tf32", "fp32"):
+        found.multiply_as(dtype)
+    found.restore()
+    assert found.torch.told["precision"] == "medium"
+    assert found.torch.backends.cudnn.allow_tf32 is True
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed", "has"),
+    [
+        (NVIDIA, "", True),
+        ({**NVIDIA, "capability": (7, 5)}, "", False),
+        ({}, "1", True),
+        ({}, "", False),
+        ({"arch": "gfx90a"}, "1", False),
+    ],
+)
+def test_tf32_is_refused_where_it_would_be_fp32(
+    options: dict[str, Any], allowed: str, has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", allowed)
+    found = Backend(gpu(**options))
+    assert found.has_tf32() is has
+    if has:
+        found.multiply_as("tf32")
+    else:
+        with pytest.raises(DataError, match=f"{found.gpu_name} does not compute in tf32"):
+            found.multiply_as("tf32")
+        assert found.torch.told["precision"] == "medium"
+
+
+def test_a_cpu_has_no_tf32() -> None:
+    with pytest.raises(DataError, match="a CPU does not compute in tf32: measure fp32"):
+        Backend(NO_GPU).multiply_as("tf32")
+    Backend(NO_GPU).multiply_as("fp32")
+
+
+def test_a_gpu_recovers_or_is_lost() -> None:
+    found = Backend(gpu())
+    found.recover()
+    assert found.torch.cuda.emptied == 1
+    found.torch.cuda.broken = True
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        found.recover()
+    Backend(NO_GPU).recover()
+
+
+def test_the_cache_to_fill_is_the_last_level() -> None:
     assert Backend(gpu()).cache_bytes() == 256 * 2**20  # MI300X: the Infinity Cache, not the 4 MiB of L2
     assert Backend(gpu(name="New GPU", l2=96 * 2**20)).cache_bytes() == 96 * 2**20
     assert Backend(gpu(name="New GPU", l2=0)).cache_bytes() == 256 * 2**20
@@ -141,7 +216,7 @@ def test_a_gpu_is_timed_by_events_and_its_pause_calibrated() -> None:
     cuda = found.torch.cuda
     cuda.slept.clear()
     timer.samples(lambda: None, 3)
-    assert found.torch.told["flushed"] == 256 * 2**20 // 4
+    assert found.torch.told["flushed"] * 4 == 2 * 256 * 2**20  # twice the cache, as fp32
     assert len(cuda.slept) == 1
     module._pause(cuda)(25.0)
     assert cuda.slept[-1] == pytest.approx(25.0 * 2000, rel=0.01)
@@ -155,7 +230,7 @@ def test_a_cpu_is_timed_by_its_clock(torch: Any) -> None:
     assert found.devices(()) == [Device(f"CPU-{torch.get_num_threads()}T", torch.get_num_threads())]
 
 
-def test_a_cold_cache_on_a_cpu_overwrites_its_last_level(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cold_cache_on_a_cpu_fills_its_last_level(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: 2**16)
     found = Backend(torch, "cpu")
     assert found.cache_bytes() == 2**16

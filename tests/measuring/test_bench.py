@@ -33,6 +33,26 @@ def test_a_function_of_the_user_takes_the_place_of_kernels(torch: Any) -> None:
     assert Bench(Backend(torch, "cpu"), function=function).build(ROW, 9)() == ("cpu", 9, "softmax")
 
 
+def test_tf32_is_refused_on_a_cpu_but_is_a_users_own_affair(torch: Any) -> None:
+    row, device = {"op": "gemm", "dtype_a": "tf32", "m": 2, "n": 2, "k": 2}, Device("CPU", 0)
+    with pytest.raises(DataError, match="does not compute in tf32"):
+        Bench(Backend(torch, "cpu")).use(device, row)
+    own: Any = SimpleNamespace(build=None)
+    Bench(Backend(torch, "cpu"), function=own).use(device, row)
+
+
+def test_the_precision_is_set_for_kernels_alone_and_given_back(monkeypatch: pytest.MonkeyPatch, torch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Backend, "multiply_as", lambda self, dtype: told.append(dtype))
+    monkeypatch.setattr(Backend, "restore", lambda self: told.append("restored"))
+    own: Any = SimpleNamespace(build=None)
+    for function in (None, own):
+        bench = Bench(Backend(torch, "cpu"), function=function)
+        bench.use(Device("CPU", 0), ROW)
+        bench.close()
+    assert told == ["fp32", "restored", "restored"]
+
+
 def test_collectives_need_several_gpus(torch: Any) -> None:
     bench = Bench(Backend(torch, "cpu"))
     assert bench.ranks == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +30,38 @@ def test_all_processes_make_the_calls_of_the_leader(torch: Any) -> None:
     finally:
         group.close()
     assert [process.exitcode for process in group._processes] == [0]
+
+
+@pytest.mark.long
+def test_followers_leave_ctrl_c_to_the_leader(torch: Any) -> None:
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch was built without torch.distributed")
+    group = Group(Backend(torch, "cpu"), 2)
+    (follower,) = group._processes
+    try:
+        with torch.inference_mode():
+            call = group.build({**ROW, "variant": "all_reduce"}, seed=3)
+            call()
+            os.kill(follower.pid, signal.SIGINT)
+            call()
+    finally:
+        group.close()
+    assert follower.exitcode == 0
+
+
+def test_a_follower_that_is_gone_does_not_keep_the_others_from_ending() -> None:
+    told: list[bytes] = []
+
+    def broken(message: bytes) -> None:
+        raise BrokenPipeError
+
+    group: Any = object.__new__(Group)
+    group._pipes = [SimpleNamespace(send_bytes=broken), SimpleNamespace(send_bytes=told.append)]
+    group._processes = [SimpleNamespace(join=lambda seconds: told.append(b"joined"))]
+    distributed = SimpleNamespace(destroy_process_group=lambda: told.append(b"destroyed"))
+    group.backend = SimpleNamespace(torch=SimpleNamespace(distributed=distributed))
+    group.close()
+    assert told == [b"quit", b"destroyed", b"joined"]
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

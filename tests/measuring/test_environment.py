@@ -11,16 +11,20 @@ import pytest
 
 from flopcast.measuring import environment as module
 from flopcast.measuring.backend import Backend, Device
-from flopcast.measuring.environment import environment, monitor, smi_id, vendor
+from flopcast.measuring.environment import environment, machine, monitor, smi_id, vendor
+from flopcast.measuring.processor import cpu_model
 
 TIMER: Any = SimpleNamespace(cost_us=0.04)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
+def nothing() -> None:
+    """Keep nothing busy."""
+
+
 def gpu(hip: str | None, uuid: str | None = None) -> Any:
     properties = SimpleNamespace(multi_processor_count=304, total_memory=192 * 2**30)
-    if hip:
-        properties.gcnArchName = "gfx942"
+    properties.gcnArchName = "gfx942" if hip else "Some GPU"  # PyTorch gives CUDA's GPUs their name there
     if uuid:
         properties.uuid = uuid
     cuda = SimpleNamespace(get_device_properties=lambda index: properties, get_device_capability=lambda index: (9, 0))
@@ -46,6 +50,11 @@ def test_a_cpu_in_json_types(torch: Any) -> None:
     assert "gpu" not in found
 
 
+def test_what_must_stay_the_same_when_a_measurement_is_resumed(torch: Any) -> None:
+    assert machine(Backend(torch, "cpu")) == {"cpu": cpu_model(), "torch": torch.__version__}
+    assert machine(gpu(None)) == {"cpu": cpu_model(), "gpu": "Some GPU", "torch": "9.9"}
+
+
 def test_the_date_is_today_unless_stated(torch: Any) -> None:
     days = time.strftime("%Y-%m-%d")
     found = environment(Backend(torch, "cpu"), [Device("CPU-1T", 1)], TIMER, seed=0)["date"]
@@ -56,7 +65,7 @@ def test_the_date_is_today_unless_stated(torch: Any) -> None:
 def test_a_gpu_with_its_driver_and_versions(
     hip: str | None, arch: str, maker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "gpu_reader", lambda whose, which: lambda: {"power_w": 90.0, "whose": whose})
+    monkeypatch.setattr(module, "gpu_reader", lambda whose, which: lambda busy: {"power_w": 90.0, "whose": whose})
     backend = gpu(hip, "1234")
     found = environment(backend, [Device("Some GPU")], TIMER, seed=0)
     assert vendor(backend.torch) == maker
@@ -65,7 +74,7 @@ def test_a_gpu_with_its_driver_and_versions(
     assert found["idle"] == {"power_w": 90.0, "whose": maker}
     assert found["clock"]["kind"] == "events"
     assert found["threads"] is None
-    assert monitor(backend).reading()["power_w"] == 90.0
+    assert monitor(backend).reading(nothing)["power_w"] == 90.0
 
 
 def test_how_the_tools_know_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,10 +84,10 @@ def test_how_the_tools_know_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert smi_id(gpu("6.4", "12-34")) == "1"
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "3,4")
     assert smi_id(gpu("6.4")) is None
-    assert monitor(gpu("6.4")).reading() == {}
+    assert monitor(gpu("6.4")).reading(nothing) == {}
     assert environment(gpu("6.4"), [Device("Some GPU")], TIMER, seed=0)["idle"] is None
 
 
 def test_a_cpu_is_watched_by_the_systems_clock(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_reading", lambda: {"clock_mhz": 2600.0})
-    assert monitor(Backend(torch, "cpu")).reading() == {"clock_mhz": 2600.0}
+    monkeypatch.setattr(module, "cpu_reading", lambda busy: {"clock_mhz": 2600.0})
+    assert monitor(Backend(torch, "cpu")).reading(nothing) == {"clock_mhz": 2600.0}

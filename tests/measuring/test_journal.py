@@ -37,6 +37,17 @@ def test_a_line_cut_short_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> 
     assert Journal(tmp_path / "j", MADE, resume=True).steps == [[{"row": 0}], [{"row": 1}]]
 
 
+def test_a_line_that_lacks_its_end_alone_is_kept_and_the_next_begins_a_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", MADE)
+    journal.add([{"row": 0}])
+    path = tmp_path / "j" / VISITS
+    path.write_text(path.read_text(encoding="utf-8").rstrip("\n"), encoding="utf-8")
+    again = Journal(tmp_path / "j", MADE, resume=True)
+    assert again.steps == [[{"row": 0}]]
+    again.add([{"row": 1}])
+    assert Journal(tmp_path / "j", MADE, resume=True).steps == [[{"row": 0}], [{"row": 1}]]
+
+
 def test_a_journal_is_not_overwritten_and_another_plan_not_continued(tmp_path: Path) -> None:
     Journal(tmp_path / "j", MADE)
     with pytest.raises(DataError, match="holds an unfinished measurement: --resume continues it"):

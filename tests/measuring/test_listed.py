@@ -144,8 +144,28 @@ def test_a_function_that_lacks_a_dimension_says_which(module: str) -> None:
         ("no_such_module_here:f", "there is no module 'no_such_module_here'"),
         ("MODULE:missing", "has no 'missing'"),
         ("MODULE:number", "cannot be called"),
+        ("math:hypot", "math:hypot is built in and does not tell its parameters"),
     ],
 )
 def test_functions_that_are_not_there(name: str, message: str, module: str) -> None:
     with pytest.raises(DataError, match=message):
         UserFunction(name.replace("MODULE", module))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('no GPU here\\nand pages of details')", "fails: RuntimeError: no GPU here$"),
+        ("import os\nos.nothing_like_that", "fails: AttributeError: module 'os' has no attribute 'nothing_like_that'$"),
+        ("def broken(:", "fails: SyntaxError: "),
+        ("raise SystemExit(3)", "fails: SystemExit: 3$"),
+        ("import no_such_module_there", "there is no module 'no_such_module_there'"),
+    ],
+)
+def test_modules_that_fail_when_imported(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fails_when_imported.py").write_text(source + "\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(DataError, match=message):
+        UserFunction("fails_when_imported:f")

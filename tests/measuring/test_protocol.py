@@ -43,10 +43,12 @@ class FakeTimer:
     def __init__(self, series: Iterable[float], clock: FakeClock | None = None, cost_us: float = 0.0) -> None:
         self._series: Iterator[float] = iter(series)
         self.clock, self.cost_us, self.cold, self.most_calls = clock or FakeClock(), cost_us, False, 4096
+        self.late, self.late_blocks = 0, 0
         self.asked: list[tuple[int, int]] = []
 
     def samples(self, call: Callable[[], Any], count: int, calls: int = 1) -> FloatArray:
         self.asked.append((count, calls))
+        self.late += self.late_blocks * count
         taken = np.array([next(self._series) for _ in range(count)])
         self.clock.now += float(taken.sum()) * calls / 1e6
         return taken
@@ -105,6 +107,30 @@ def test_one_call_longer_than_the_limit_is_one_sample_after_one_call_of_warming_
     found = visit(timer, nothing, RULE, clock=timer.clock)
     assert (found.ended, len(found.samples_us), found.warmup_samples, found.warm) == (TIME, 1, 1, False)
     assert [count for count, _ in timer.asked] == [1, 1]
+
+
+def test_a_first_call_that_compiles_takes_nothing_from_the_warm_up_or_the_samples() -> None:
+    timer = FakeTimer(itertools.chain([3e6], steady(100.0, 1e-3)), cost_us=10.0)
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert found.calls == 32  # 20 calls of 100 us are 200 times the clock's 10 us
+    assert found.warmup_samples >= 2 + 2 * WINDOW
+    assert found.warm
+    assert (found.ended, found.samples_us.max() < 110) == (INTERVAL, True)
+
+
+def test_a_call_longer_than_the_allowance_of_the_warm_up_still_has_its_least_repeats() -> None:
+    timer = FakeTimer(steady(0.3e6, 0.1))
+    found = visit(timer, nothing, Rule(rounds=1, least=6), clock=timer.clock)
+    assert (found.warmup_samples, found.calls) == (1, 1)
+    assert len(found.samples_us) >= 6
+
+
+@pytest.mark.parametrize(("late", "microseconds"), [(0, 100.0), (1, 100.0), (1, 0.3e6)])
+def test_late_samples_are_counted_but_not_those_of_the_warm_up(late: int, microseconds: float) -> None:
+    timer = FakeTimer(steady(microseconds, 1e-3))
+    timer.late_blocks = late
+    found = visit(timer, nothing, RULE, clock=timer.clock)
+    assert found.late == late * len(found.samples_us)
 
 
 def test_the_most_repeats_end_what_never_settles() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from flopcast.errors import DataError
 from flopcast.measuring.backend import Device
 from flopcast.measuring.journal import Journal
-from flopcast.measuring.monitor import Monitor
+from flopcast.measuring.monitor import Busy, Monitor
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.session import BUDGET, DONE, INTERRUPTED, Plan, Session, failed_rows, unmeasured
+from flopcast.measuring.session import BUDGET, DONE, INTERRUPTED, LOST, Plan, Session, failed_rows, unmeasured
 from flopcast.measuring.timing import FloatArray
 
 ROWS = [{"op": "softmax", "dtype_a": "fp32", "rows": size, "cols": 8} for size in (1, 2, 3, 4)]
@@ -24,11 +26,16 @@ QUICK = Rule(least=6, least_seconds=0.0, rounds=2)
 class FakeBench:
     """Kernels of 10 us per row of their matrix, half of it on two threads; every built row is noted."""
 
-    def __init__(self, fail: int = 0, stop: int = 0) -> None:
-        self.cost_us, self.cold, self.most_calls = 0.0, False, 1
+    def __init__(self, fail: int = 0, stop: int = 0, error: str = "no such layout", *, lost: bool = False) -> None:
+        self.cost_us, self.cold, self.most_calls, self.late = 0.0, False, 1, 0
         self.built: list[tuple[int, int]] = []
         self.fail, self.stop, self.threads, self.rows, self.now = fail, stop, 1, 0, 0.0
-        self.timer = self
+        self.timer, self.error, self.lost, self.recovered = self, error, lost, 0
+
+    def recover(self) -> None:
+        self.recovered += 1
+        if self.lost:
+            raise RuntimeError("an illegal memory access was encountered")
 
     def use(self, device: Device, row: dict[str, Any]) -> None:
         self.threads = device.threads
@@ -36,7 +43,7 @@ class FakeBench:
     def build(self, row: dict[str, Any], seed: int) -> Callable[[], None]:
         self.built.append((row["rows"], seed))
         if row["rows"] == self.fail:
-            raise RuntimeError("out of memory\nwith pages\nof details")
+            raise RuntimeError(f"{self.error}\nwith pages\nof details")
         if self.stop and len(self.built) == self.stop:
             raise KeyboardInterrupt
         self.rows = row["rows"]
@@ -87,7 +94,8 @@ def test_a_row_that_fails_is_told_once_and_not_tried_again() -> None:
     run = session(bench)
     run.run()
     assert [rows for rows, _ in bench.built].count(3) == 1
-    assert failed_rows(run) == [{"row": "softmax fp32 rows=3 cols=8", "reason": "RuntimeError: out of memory"}]
+    assert failed_rows(run) == [{"row": "softmax fp32 rows=3 cols=8", "reason": "RuntimeError: no such layout"}]
+    assert bench.recovered == 1
     assert {v["row"] for v in run.visits} == {0, 1, 3}
     assert unmeasured(run) == []
 
@@ -108,6 +116,43 @@ def test_ctrl_c_keeps_what_is_measured_and_a_new_session_goes_on(tmp_path: Path)
     key = [(v["pass"], v["round"], v["row"], v["device"]) for v in second.visits]
     assert len(set(key)) == len(key) == 2 * 2 * 3 * 2
     assert second.failures.keys() == {1}
+
+
+def journaled(tmp_path: Path, bench: FakeBench, *, resume: bool) -> Session:
+    plan = Plan(ROWS, DEVICES, QUICK, passes=2, seed=5).to_dict()
+    run = session(bench, journal=Journal(tmp_path / "j", plan, resume=resume))
+    run.run()
+    return run
+
+
+def test_what_ran_out_of_memory_is_tried_again_when_resumed_and_nothing_else_that_failed(tmp_path: Path) -> None:
+    first = journaled(tmp_path, FakeBench(fail=3, error="CUDA out of memory. Tried to allocate 2 GiB"), resume=False)
+    assert first.failures == {2: "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB"}
+    second = journaled(tmp_path, FakeBench(fail=3), resume=True)
+    assert second.failures == {2: "RuntimeError: no such layout"}
+    third = journaled(tmp_path, FakeBench(), resume=True)
+    assert third.failures == second.failures
+
+
+def test_a_row_that_takes_the_device_with_it_ends_the_run_and_is_not_the_journals(tmp_path: Path) -> None:
+    bench = FakeBench(fail=3, lost=True)
+    run = journaled(tmp_path, bench, resume=False)
+    assert (run.ended, run.failures) == (LOST, {})
+    assert run.lost == "softmax fp32 rows=3 cols=8: RuntimeError: no such layout"
+    assert [rows for rows, _ in bench.built].count(3) == 1
+    assert bench.built[-1][0] == 3
+    again = journaled(tmp_path, FakeBench(), resume=True)
+    assert (again.ended, again.lost) == (DONE, "")
+    assert len(again.visits) == 2 * 2 * len(ROWS) * len(DEVICES)
+
+
+def test_a_journal_of_another_machine_or_pytorch_is_not_continued(tmp_path: Path) -> None:
+    plan = Plan(ROWS, DEVICES, QUICK, machine={"cpu": "EPYC", "torch": "2.9"})
+    Journal(tmp_path / "j", plan.to_dict())
+    Journal(tmp_path / "j", plan.to_dict(), resume=True)
+    other = replace(plan, machine={"cpu": "Xeon", "torch": "2.10"})
+    with pytest.raises(DataError, match="begun with other cpu and torch: resume with the same options, machine"):
+        Journal(tmp_path / "j", other.to_dict(), resume=True)
 
 
 def test_a_budget_is_shared_out_and_its_end_leaves_the_rest() -> None:
@@ -137,9 +182,19 @@ def test_time_that_one_visit_leaves_is_for_the_others() -> None:
 
 def test_progress_and_readings_are_passed_on() -> None:
     told: list[tuple[int, int, str]] = []
-    run = session(FakeBench(), monitor=Monitor(lambda: {"power_w": 70.0}, every_seconds=0.0), passes=1)
+    bench, under_load = FakeBench(), list[float]()
+
+    def read(busy: Busy) -> dict[str, float]:
+        before = bench.now
+        busy()
+        under_load.append(bench.now - before)
+        return {"power_w": 70.0}
+
+    run = session(bench, monitor=Monitor(read, every_seconds=0.0), passes=1)
     run.run(progress=lambda done, total, label, eta: told.append((done, total, label)))
     assert [done for done, _, _ in told] == list(range(8))
     assert {total for _, total, _ in told} == {8}
+    assert {(v["late"], v["clock_us"]) for v in run.visits} == {(0, 0.0)}
     assert told[0][2].startswith("softmax fp32 rows=")
     assert {v["power_w"] for v in run.visits} == {70.0}
+    assert under_load == [1.0] * 8 * len(DEVICES)  # one more sample, that no visit has

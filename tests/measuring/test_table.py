@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from flopcast.measuring.protocol import Rule
 from flopcast.measuring.session import Plan
 from flopcast.measuring.table import (
     MEASURED,
-    METADATA,
     check_table_path,
     measurement_table,
     pass_differences,
     provenance_path,
     write_table,
 )
+from flopcast.output import METADATA
 
 ROWS: list[dict[str, Any]] = [
     {"op": "gemm", "dtype_a": "bf16", "m": 4, "n": 8, "k": 16},
@@ -37,15 +38,16 @@ def visit(
     row: int, samples: list[float], *, turn: int = 1, campaign: int = 1, device: str = "CPU-1T", **more: Any
 ) -> dict[str, Any]:
     found = {"pass": campaign, "round": turn, "row": row, "device": device, "samples_us": samples, "calls": 1}
-    return {**found, "warmup_samples": 5, "warm": True, "ended": "interval", **more}
+    return {**found, "warmup_samples": 5, "warm": True, "ended": "interval", "late": 0, "clock_us": 0.1, **more}
 
 
-def test_rounds_are_pooled_and_outliers_removed() -> None:
-    visits = [visit(0, [10.0, 11.0, 12.0]), visit(0, [13.0, 14.0, 15.0, 40.0], turn=2, calls=3, warm=False)]
+def test_a_row_is_the_median_of_its_visits_without_their_outliers() -> None:
+    visits = [visit(0, [10.0, 11.0, 12.0]), visit(0, [13.0, 14.0, 15.0, 14.0, 40.0], turn=2, calls=3, warm=False)]
     (row,) = measurement_table(PLAN, visits).to_dict("records")
-    # all seven: median 13, MAD 2; 40 is 13.5 MAD away. The six left: median 12.5, deviations 2.5 1.5 .5 .5 1.5 2.5
-    assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (12.5, 1.5, 6, 1)
-    assert (row["interval_low_us"], row["interval_high_us"]) == (10.0, 15.0)  # six values: the smallest, the largest
+    # second visit: median 14, MAD 1; 40 is 26 MAD away, 13 one. Left are 10 11 12 and 13 14 14 15, median 13
+    assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (12.5, 1.0, 7, 1)
+    # visits of 11 and 14: t(0.975, 1) = 12.706, ln 14/11 = 0.2412, half-width 12.706 x 0.1206 of the logarithm
+    assert (row["interval_low_us"], row["interval_high_us"]) == pytest.approx((2.682, 57.43), rel=1e-3)
     assert (row["rounds"], row["calls_per_sample"], row["warmed_up"]) == (2, 2.0, False)
     assert (row["device"], row["op"], row["m"], row["cache"], row["campaign"]) == (
         "CPU-1T",
@@ -64,9 +66,11 @@ STEADY = [100.0] * 20
     [
         ([visit(0, STEADY), visit(0, STEADY, turn=2, ended="time")], "interval"),
         ([visit(0, [100.0, 110.0] * 20)], "unfinished"),
+        ([visit(0, STEADY)], "unfinished"),
         ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2, ended="time")], "time"),
         ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2)], "repeats"),
         ([visit(0, [100.0] * 20), visit(0, [105.0] * 20, turn=2)], "rounds differ"),
+        ([visit(0, [90.0] * 20), visit(0, STEADY, turn=2), visit(0, [110.0] * 20, turn=3)], "rounds differ"),
         ([visit(0, [100.0]), visit(0, [100.0], turn=2, ended="time")], "time"),
     ],
 )
@@ -94,6 +98,15 @@ def test_readings_are_medians_and_missing_where_nothing_told() -> None:
     assert table["power_w"].tolist()[0] == 80.0
     assert np.isnan(table["power_w"].tolist()[1])
     assert "clock_mhz" not in table
+
+
+def test_the_share_of_the_clock_and_of_late_samples() -> None:
+    visits = [visit(0, STEADY, late=5, clock_us=0.4, calls=2), visit(0, STEADY, turn=2, clock_us=0.8, calls=4)]
+    (row,) = measurement_table(PLAN, visits).to_dict("records")
+    assert row["late_share"] == 5 / 40
+    assert row["clock_share"] == 0.6 / (3 * 100.0)  # medians of the visits
+    (row,) = measurement_table(PLAN, [visit(0, [0.0] * 9)]).to_dict("records")
+    assert np.isnan(row["clock_share"])
 
 
 def test_a_cold_plan_and_a_function_are_named() -> None:
@@ -141,7 +154,16 @@ def test_the_table_is_read_as_measurements_with_its_provenance_beside(suffix: st
     assert len(measured.frame) == 4  # the passes are repeats of one problem
     assert measured.frame["duration_us"].tolist() == [7.0, 7.0, 8.0, 8.0]
     assert measured.frame["repeats"].tolist() == [18.0] * 4
-    assert set(MEASURED) >= set(table) - {"device", *ROWS[0], *ROWS[1]}
+    assert set(MEASURED) >= set(table) - {"device", "cache", *ROWS[0], *ROWS[1]}
+
+
+def test_what_was_measured_cold_is_not_merged_with_what_was_measured_warm(tmp_path: Path) -> None:
+    paths = tmp_path / "warm.parquet", tmp_path / "cold.parquet"
+    for cold, path in zip((False, True), paths, strict=True):
+        plan = replace(PLAN, cold=cold)
+        write_table(measurement_table(plan, [visit(0, [7.0 + 3 * cold] * 9)]), {}, path)
+    measured = read(paths).frame
+    assert measured[["cache", "duration_us"]].to_numpy().tolist() == [["warm", 7.0], ["cold", 10.0]]
 
 
 @pytest.mark.parametrize(("name", "message"), [("runs.txt", "must end in .parquet or .csv"), ("there.csv", "exists")])
@@ -150,3 +172,12 @@ def test_places_that_cannot_be_written_are_refused(name: str, message: str, tmp_
     with pytest.raises(DataError, match=message):
         check_table_path(tmp_path / name)
     check_table_path(tmp_path / "there.csv", resume=True)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_json_that_is_not_the_tables_is_not_replaced(resume: bool, tmp_path: Path) -> None:
+    (tmp_path / "keep.json").touch()
+    with pytest.raises(DataError, match=r"keep\.json: exists, and the provenance of keep\.csv would replace it"):
+        check_table_path(tmp_path / "keep.csv", resume=resume)
+    (tmp_path / "keep.csv").touch()
+    check_table_path(tmp_path / "keep.csv", resume=True)

@@ -29,10 +29,14 @@ class Nanoseconds:
 
 
 class Queue:
-    """A GPU's queue: events note the device's time, which runs on while the host waits for nothing."""
+    """A GPU's queue: events note the device's time, which runs on while the host waits for nothing.
 
-    def __init__(self, empty_us: float = 2.0) -> None:
+    Its pauses are `stretch` times as long as asked for; it is `ahead` where it has done all before the host asks.
+    """
+
+    def __init__(self, empty_us: float = 2.0, stretch: float = 1.0, *, ahead: bool = False) -> None:
         self.now, self.empty_us, self.held, self.synchronized = 0.0, empty_us, list[float](), 0
+        self.stretch, self.ahead = stretch, ahead
 
     def event(self) -> Any:
         queue = self
@@ -45,6 +49,10 @@ class Queue:
                 self.at = queue.now
                 queue.now += queue.empty_us / 2
 
+            def query(self) -> bool:
+                assert self.at == self.at, "the event was not recorded"
+                return queue.ahead
+
             def elapsed_time(self, later: Any) -> float:
                 assert queue.synchronized
                 return float((later.at - self.at) / 1e3)
@@ -53,6 +61,10 @@ class Queue:
 
     def synchronize(self) -> None:
         self.synchronized += 1
+
+    def hold(self, microseconds: float) -> None:
+        self.held.append(microseconds)
+        self.now += self.stretch * microseconds
 
     def work(self, microseconds: float) -> Any:
         def call() -> None:
@@ -113,10 +125,41 @@ def test_events_time_the_device_and_their_own_cost_is_known() -> None:
 
 def test_the_queue_is_held_while_it_fills_and_never_for_long() -> None:
     queue = Queue()
-    timer = EventTimer(queue.event, queue.synchronize, hold=queue.held.append)
+    timer = EventTimer(queue.event, queue.synchronize, hold=queue.hold)
     timer.samples(queue.work(5.0), 1000, 100)
     assert len(queue.held) > 1000 * 100 // 512
     assert all(0 < held <= MOST_HOLD_US for held in queue.held)
+
+
+@pytest.mark.parametrize("stretch", [0.5, 1.0, 4.0])
+def test_a_pause_is_corrected_when_the_devices_clock_is_not_what_it_was(stretch: float) -> None:
+    queue = Queue(empty_us=0.0, stretch=stretch)
+    timer = EventTimer(queue.event, queue.synchronize, hold=queue.hold)
+    for _ in range(3):
+        timer.samples(queue.work(5.0), 10)
+        assert timer._stretch == pytest.approx(stretch)
+    asked = timer._enqueue_us * 1.5 * 10
+    timer.samples(queue.work(5.0), 10)
+    assert queue.held[-1] * stretch == pytest.approx(asked)
+
+
+def test_samples_are_late_when_the_pause_was_over_before_they_were_enqueued() -> None:
+    queue = Queue()
+    timer = EventTimer(queue.event, queue.synchronize, hold=queue.hold)
+    timer.samples(queue.work(5.0), 7)
+    assert timer.late == 0
+    queue.ahead = True
+    timer.samples(queue.work(5.0), 7)
+    timer.samples(queue.work(5.0), 400)
+    assert timer.late == 407
+    assert HostTimer(clock=Nanoseconds()).late == 0
+
+
+def test_events_that_show_no_time_between_them_still_have_their_resolution() -> None:
+    queue = Queue(empty_us=0.0)
+    timer = EventTimer(queue.event, queue.synchronize)
+    assert timer.cost_us == 0.5
+    assert calls_per_sample(timer, queue.work(1.0)) == 128
 
 
 def test_a_block_is_synchronized_once_and_the_flush_is_enqueued_before_each_sample() -> None:

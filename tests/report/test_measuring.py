@@ -12,6 +12,7 @@ from rich.console import Console
 
 from flopcast.report.measuring import (
     difference_line,
+    doubts,
     half_widths,
     measurements_json,
     show_measurements,
@@ -29,6 +30,8 @@ TABLE = pd.DataFrame(
         "interval_high_us": [102.0, 204.0, 1234.5],
         "repeats": [50, 45, 60],
         "outliers": [0, 5, 0],
+        "clock_share": [0.0, 0.005, np.nan],
+        "late_share": [0.0, 0.1, 0.0],
         "stopped_by": ["interval", "time", "rounds differ"],
     }
 )
@@ -74,6 +77,16 @@ def test_operators_failures_and_passes_are_shown() -> None:
     assert "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %" in text
 
 
+def test_rows_whose_times_hold_more_than_the_kernel_are_told() -> None:
+    assert doubts(TABLE) == []
+    found = doubts(TABLE.assign(clock_share=[0.03, 0.5, 0.0], late_share=[0.2, 0.0, 0.0]))
+    assert found[0].startswith("1 of 3 rows: the host launched too slowly for over 10 % of the samples")
+    assert found[1] == "2 of 3 rows: the clock itself takes over 2 % of a sample (clock_share)"
+    console = Console(width=140, record=True, file=io.StringIO())
+    show_measurements(console, TABLE.assign(late_share=1.0), [], pd.Series([], dtype=float))
+    assert "3 of 3 rows: the host launched too slowly" in console.export_text()
+
+
 def test_the_difference_in_words() -> None:
     assert difference_line(pd.Series([3.0])).startswith("From the first pass to the last a time changes by 3.0 %")
 
@@ -88,6 +101,7 @@ def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
         "interval_high_us": 1234.5,
         "repeats": 60,
         "outliers": 0,
+        "late_share": 0.0,
         "stopped_by": "rounds differ",
     }
     assert found["rows"][1]["causal"] is False

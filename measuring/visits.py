@@ -1,0 +1,95 @@
+"""The time of each row from its visits: outliers, the median, and how well it is known.
+
+Samples of one visit are alike: memory stays where it was allocated, clock and neighbours hardly change within a
+second. A visit is one draw of the machine's state, and how far visits lie apart says more about a time than how many
+samples each has. Outliers are therefore those of a visit, the time is the median of the visits' medians (each counts
+once, though a noisy visit takes more samples), and its interval is the wider of two:
+
+- of the median of all samples, from order statistics (`features.cleaning.median`);
+- of the mean of ``ln(median)`` over R visits, by Student's t with R - 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t
+
+from ..features.cleaning.mad import mad_filter
+from ..features.cleaning.median import median_intervals
+
+FloatArray = NDArray[np.float64]
+
+
+def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: float, threshold: float) -> pd.DataFrame:
+    """Return duration, spread, counts and interval of each row.
+
+    Parameters
+    ----------
+    samples_us : sequence of array-like of float
+        The samples of each visit, microseconds; none is empty.
+    rows : array-like of int of shape (n_visits,)
+        Number of each visit's row.
+    level : float
+        Coverage of the interval.
+    threshold : float
+        MAD from the visit's median beyond which a sample is an outlier.
+
+    Returns
+    -------
+    DataFrame, one row per number that occurs (the index)
+        `duration_us`; `spread_us`, the median absolute deviation of all samples of the row; `repeats` and `outliers`,
+        samples kept and removed; `interval_low_us`, `interval_high_us`, missing where a row has too few samples for
+        the level, or a visit's median is not positive.
+    """
+    numbers = np.asarray(rows, dtype=np.int64)
+    sizes = [np.size(samples) for samples in samples_us]
+    samples = np.concatenate([np.asarray(part, dtype=np.float64) for part in samples_us])
+    visits = np.repeat(np.arange(len(sizes)), sizes)
+    kept = mad_filter(samples, threshold, groups=visits).kept
+    samples, visits = samples[kept], visits[kept]
+    pooled = median_intervals(samples, numbers[visits], level)
+    medians = pd.Series(samples).groupby(visits).median()  # of all visits: the filter keeps the median's neighbours
+    between = visit_intervals(medians.to_numpy(), numbers, level)
+    duration = medians.groupby(numbers).median()
+    alone = between["n"].eq(1)
+    low = pooled["lower"].where(alone, np.minimum(pooled["lower"], between["lower"])).clip(upper=duration)
+    high = pooled["upper"].where(alone, np.maximum(pooled["upper"], between["upper"])).clip(lower=duration)
+    known = duration.gt(0) & low.notna() & high.notna()
+    return pd.DataFrame(
+        {
+            "duration_us": duration.round(4),
+            "spread_us": pooled["mad"].round(4),
+            "repeats": pooled["n"],
+            "outliers": pd.Series(sizes).groupby(numbers).sum() - pooled["n"],
+            "interval_low_us": low.where(known).round(4),
+            "interval_high_us": high.where(known).round(4),
+        }
+    )
+
+
+def visit_intervals(medians_us: FloatArray, rows: NDArray[np.int64], level: float) -> pd.DataFrame:
+    """Return the interval of each row's time from the medians of its visits alone.
+
+    Parameters
+    ----------
+    medians_us : ndarray of shape (n_visits,)
+    rows : ndarray of int of shape (n_visits,)
+    level : float
+
+    Returns
+    -------
+    DataFrame, one row per number that occurs (the index)
+        `n`, the visits; `lower` and `upper`, NaN where there is one visit only, or one whose median is not positive.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = pd.Series(np.log(medians_us)).groupby(rows)
+        found = logs.agg(["size", "mean", "std"])
+        count = found["size"].to_numpy()
+        quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
+        half = quantile * found["std"] / np.sqrt(count)
+        lower, upper = np.exp(found["mean"] - half), np.exp(found["mean"] + half)
+    return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=found.index)
