@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Annotated, Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import typer
 
@@ -31,13 +29,9 @@ from flopcast.options import (
     parse_where,
     run_command,
 )
-from flopcast.output import whole_file
+from flopcast.output import check_table, whole_table, write_table
 from flopcast.report.console import output
 from flopcast.report.ingest import show_losses, show_traces
-
-FORMATS = (".parquet", ".csv")
-METADATA = b"flopcast"
-"""Key of the Parquet file's metadata under which the findings stand, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,10 @@ class Ingested:
             "notes": list(self.notes),
             "unreadable": list(self.unreadable),
         }
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        return dumps(self.to_dict(), missing=True)
 
     def refuse_errors(self) -> None:
         """Raise for the first file that is unreadable or has a finding of severity error.
@@ -128,8 +126,7 @@ def ingest_measurements(
     if strict:
         result.refuse_errors()
     if out is not None:
-        with whole_file(out) as path:
-            _write(pa.Table.from_pandas(found.frame, preserve_index=False), path, out, result)
+        write_table(pa.Table.from_pandas(found.frame, preserve_index=False), out, result.to_json())
     return result
 
 
@@ -194,8 +191,8 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
-    if out is not None and out.suffix.lower() not in FORMATS:
-        raise DataError(f"--out must end in {' or '.join(FORMATS)}, got {str(out)!r}")
+    if out is not None:
+        check_table(out)
     options = Options(
         parse_units(unit), parse_defaults(set_), each=each, channels=channels, max_bytes=parse_size(max_size)
     )
@@ -206,7 +203,7 @@ def command(
     else:
         found = ingest_measurements(paths, out, where=parse_where(where), options=options, strict=strict, jobs=jobs)
     if as_json:
-        print(dumps(found.to_dict(), missing=True), end="")
+        print(found.to_json(), end="")
         return
     console = output()
     show_traces(console, found.traces)
@@ -226,8 +223,8 @@ def _arrow(table: pd.DataFrame) -> pa.Table:
 def _join(parts: Sequence[Path], out: Path, result: Ingested) -> None:
     """Write the parts as one file, one part in memory at a time; columns that a part lacks are empty there."""
     schemas = [pq.read_schema(part).remove_metadata() for part in parts]
-    schema = pa.unify_schemas(schemas, promote_options="permissive").with_metadata(_metadata(result))
-    with whole_file(out) as path, _writer(path, out, schema) as writer:
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    with whole_table(out, schema, result.to_json()) as writer:
         for table in _tables(parts, schema):
             writer.write_table(table)
 
@@ -242,22 +239,6 @@ def _tables(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
             for name in schema.names
         ]
         yield pa.Table.from_arrays(columns, schema=schema)
-
-
-def _writer(path: Path, out: Path, schema: pa.Schema) -> Any:
-    if out.suffix.lower() == ".csv":
-        return pyarrow.csv.CSVWriter(path, schema)
-    return pq.ParquetWriter(path, schema, compression="zstd")
-
-
-def _write(table: pa.Table, path: Path, out: Path, result: Ingested) -> None:
-    schema = table.schema.with_metadata({**(table.schema.metadata or {}), **_metadata(result)})
-    with _writer(path, out, schema) as writer:
-        writer.write_table(table.cast(schema))
-
-
-def _metadata(result: Ingested) -> dict[bytes, bytes]:
-    return {METADATA: json.dumps(json.loads(dumps(result.to_dict(), missing=True))).encode()}
 
 
 if __name__ == "__main__":

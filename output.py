@@ -1,16 +1,27 @@
-"""Results that appear whole or not at all: written beside their place, then renamed."""
+"""Results that appear whole or not at all: written beside their place, then renamed. Folders, files, and tables."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
 from .errors import DataError
+
+FORMATS: Final = (".parquet", ".csv")
+METADATA: Final = b"flopcast"
+"""Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 
 
 def check_output(out: Path, names: Iterable[str]) -> None:
@@ -58,6 +69,50 @@ def whole_file(out: Path) -> Iterator[Path]:
             path.unlink()
 
 
+def check_table(out: Path, option: str = "--out") -> None:
+    """Refuse ``out`` as the place of a table; call it before the work, not after.
+
+    Raises
+    ------
+    DataError
+        Its suffix is none of ``FORMATS``.
+    """
+    if out.suffix.lower() not in FORMATS:
+        raise DataError(f"{option} must end in {' or '.join(FORMATS)}, got {str(out)!r}")
+
+
+@contextmanager
+def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
+    """Give a writer of Arrow tables; ``out`` appears when the block ends well.
+
+    Parameters
+    ----------
+    out : Path
+        CSV, or else Parquet.
+    schema : pyarrow.Schema
+        Of the tables.
+    beside : str
+        JSON for the metadata of a Parquet file.
+
+    Raises
+    ------
+    DataError
+        If ``out`` cannot be written.
+    """
+    compact = json.dumps(json.loads(beside)).encode()
+    schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
+    with whole_file(out) as path:
+        csv = out.suffix.lower() == ".csv"
+        with pyarrow.csv.CSVWriter(path, schema) if csv else pq.ParquetWriter(path, schema, compression="zstd") as file:
+            yield _Cast(file, schema)
+
+
+def write_table(table: pa.Table, out: Path, beside: str) -> None:
+    """Write a table with its metadata, as `whole_table` does."""
+    with whole_table(out, table.schema, beside) as writer:
+        writer.write_table(table)
+
+
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
     """Give a fresh folder beside ``out`` to write into; it takes the place of ``out`` when the block ends well.
@@ -101,6 +156,17 @@ def _beside(folder: Path) -> Iterator[Path]:
     finally:
         if not (aside / "previous").exists():
             shutil.rmtree(aside, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """A writer whose tables need not have the metadata of the file."""
+
+    file: Any
+    schema: pa.Schema
+
+    def write_table(self, table: pa.Table) -> None:
+        self.file.write_table(table.cast(self.schema))
 
 
 def _swap(new: Path, folder: Path, previous: Path) -> None:

@@ -7,6 +7,7 @@ each step of the method is worth, on a simulated logger with known truth).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,6 @@ from flopcast.report.power import (
 from flopcast.report.power_page import power_html
 from flopcast.telemetry.ablation import ablation
 from flopcast.telemetry.clocks import Clocks
-from flopcast.telemetry.logs import INSTANT
 from flopcast.telemetry.measured import synchronise
 from flopcast.telemetry.profile import KernelPower, profile_kernel
 from flopcast.telemetry.protocol import LEAST_EXECUTIONS, plan
@@ -85,8 +85,6 @@ def power(
             f"its times are of another clock ({found.clock}) than the executions: give readings of both with --clocks",
             source=str(log),
         )
-    if window_us is None and found.power == INSTANT:
-        window_us = 0.0
     measured = synchronise(
         found.readings,
         check_executions(read_table(executions), str(executions)),
@@ -99,11 +97,13 @@ def power(
         )
         for name in names
     ]
-    return profiles, measured.clocks
+    return [replace(one, notes=(*one.notes, *found.notes)) for one in profiles], measured.clocks
 
 
-def parse_window(text: str) -> float:
+def parse_window(text: str, option: str = "--window") -> float:
     """Return the time that a logger averages over in microseconds; ``0``: its readings are instantaneous.
+
+    What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def parse_window(text: str) -> float:
     >>> parse_window("0"), parse_window("1.5ms")
     (0.0, 1500.0)
     """
-    return 0.0 if text.strip() == "0" else parse_time(text, "--window")
+    return 0.0 if text.strip() == "0" else parse_time(text, option)
 
 
 app = typer.Typer(
@@ -135,7 +135,7 @@ def plan_command(
     as_json: JsonOption = False,
 ) -> None:
     """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
-    chosen = plan(parse_time(kernel_time, "--kernel-time"), parse_time(interval, "--interval"))
+    chosen = plan(parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval"))
     if as_json:
         print(dumps(plan_json(chosen), missing=True), end="")
         return

@@ -19,7 +19,7 @@ from ..features.cleaning.report import REMOVED
 
 SHOWN = 20
 """Kernels in the table on the terminal, those that take most time; ``--json`` has all."""
-_WORDS = 34  # columns for a kernel's name
+_WORDS = 34  # columns for a kernel's name, which gives way on a narrow terminal
 
 
 def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
@@ -35,15 +35,15 @@ def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
 def spread_table(report: pd.DataFrame, level: float) -> Table:
     """Return the kernels that take most time, with their median and how well it is known."""
     numbers = ["n", "median us", f"{100 * level:g} % interval", "MAD us", "CV %", "removed"]
-    table = _table("spread of the repeats", ["kernel", "operator"], numbers)
-    table.add_column("remark", no_wrap=True)
-    table.columns[0].no_wrap, table.columns[0].overflow = True, "ellipsis"
+    table = _table("spread of the repeats", ["kernel", "class"], numbers)
+    table.add_column("remark")
+    table.padding, table.columns[1].no_wrap = (0, 1, 0, 0), True
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     rows = report.assign(lost=lost)[report["n"] > 0]
     for row in rows.head(SHOWN).to_dict("records"):
         table.add_row(
-            Text(_short(str(row["name"]))),
-            Text(str(row.get("op", ""))),
+            Text(_short(str(row["name"])), no_wrap=True, overflow="ellipsis"),
+            Text(str(row.get("op_class", ""))),
             f"{row['n']:,}",
             f"{row['median_us']:,.3f}",
             _interval(row["lower_us"], row["upper_us"]),
@@ -112,7 +112,7 @@ def verdicts(report: pd.DataFrame) -> list[str]:
     """Return in sentences how well the medians are known."""
     kept = report[report["n"] > 0]
     known = kept[kept["lower_us"].notna()]
-    lines = [f"{len(kept):,} kernels, {len(known):,} with repeats enough for an interval"]
+    lines = [f"{len(kept):,} kernel{'' if len(kept) == 1 else 's'}, {len(known):,} with repeats enough for an interval"]
     if len(known):
         width = (known["upper_us"] - known["lower_us"]) / (2 * known["median_us"])
         lines[0] += f": ±{100 * float(width.median()):.1f} % in the median, ±{100 * float(width.max()):.1f} % at most"

@@ -26,7 +26,8 @@ COLUMNS = ("kernel", "component", "class", "time us", "SSE W", "SSP W", "error %
 
 def plan_table(chosen: Plan) -> Table:
     """Return the recommended protocol, one line per setting."""
-    table = _table(f"How to measure a kernel of {chosen.kernel_us:g} us with a window of {chosen.interval_us:g} us")
+    logger = f"a window of {chosen.interval_us:g} us" if chosen.interval_us else "a logger of instantaneous power"
+    table = _table(f"How to measure a kernel of {chosen.kernel_us:g} us with {logger}")
     for column in ("setting", "value", ""):
         table.add_column(column)
     for setting, value, remark in plan_rows(chosen):

@@ -91,7 +91,9 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     ----------
     pairs : DataFrame
         Clock pairs (`telemetry.tables`). The counter was sampled at an unknown moment of the read, so a pair says
-        cpu_ns + delay_ns / 2 with a standard deviation of delay_ns / √12, and its weight is the inverse square.
+        cpu_ns + delay_ns / 2 with a standard deviation of delay_ns / √12, and its weight is the inverse square. Delays
+        below a tenth of the median count as that: they are the clock's steps more than fast reads, and one alone must
+        not decide.
 
     Raises
     ------
@@ -159,7 +161,8 @@ def _check_slope(slope: float) -> None:
 def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     """Return the weighted least-squares line through the pairs kept."""
     gpu, cpu, delay = _relative(pairs)
-    x, y, weight = gpu[kept], (cpu - gpu)[kept], 1 / np.maximum(delay[kept], 1.0) ** 2
+    shortest = max(float(np.median(delay[kept])) / 10, 1.0)
+    x, y, weight = gpu[kept], (cpu - gpu)[kept], 1 / np.maximum(delay[kept], shortest) ** 2
     weight /= weight.sum()
     middle, level = weight @ x, weight @ y
     gain = (weight @ ((x - middle) * (y - level))) / (weight @ (x - middle) ** 2) if kept.sum() > 1 else 0.0

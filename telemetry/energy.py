@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..evaluation.cluster_bootstrap import percentile_interval
-from .runs import fullest_bins
+from ..features.cleaning.binning import fullest_bins
 from .smoothing import DEGREE, design, level_prior
 
 
@@ -46,7 +46,8 @@ def kernel_energy(
         Of the execution-time bin.
     replicates, seed, level : int, int, float
         Whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest bin is a
-        guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`.
+        guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
+        golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.
 
     Notes
     -----
@@ -69,7 +70,11 @@ def kernel_energy(
     if runs < 2:
         return Energy(energy_j, np.nan, np.nan, mean_w)
     drawn = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
-    lower, upper = percentile_interval(estimate(drawn)[1], runs, level=level)
+    energies = estimate(drawn)[1]
+    told = energies[np.isfinite(energies)]
+    if 2 * len(told) < replicates:
+        return Energy(energy_j, np.nan, np.nan, mean_w)
+    lower, upper = percentile_interval(told, runs, level=level)
     return Energy(energy_j, float(lower), float(upper), mean_w)
 
 

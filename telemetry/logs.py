@@ -31,8 +31,9 @@ import pandas as pd
 
 from ..errors import DataError
 from ..features.readers.files import text
+from .lines import csv_cells, monitor_cells, whole_lines
+from .tables import TOTAL
 
-TOTAL: Final = "total"
 INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
@@ -61,13 +62,14 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "utilisation": ("utilization.gpu", "gfx_activity", "gfx_util", "gfx%", "gpu use", "utilisation"),
 }  # fmt: skip
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
+_GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+"""What tells GPUs apart in a log without their numbers; they are then numbered as they come."""
 _TIME: Final = ("timestamp", "time_ns", "gpu_ns")
 _ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
 _HEADER = re.compile(
     r"^(?P<name>.*?)\s*(?:\[(?P<square>[^\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))?$", re.IGNORECASE
 )
 _VALUE = re.compile(r"^(?P<number>[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
-_MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (
     "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
@@ -92,11 +94,13 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
     -------
     DataFrame
         One row per reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no time),
-        `gpu` (number), `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`,
-        `memory_clock_mhz`, `temperature_c`, `utilisation` that the log has, NaN where a reading lacks one. Readings
-        without power are left out. In `attrs`: `format`; `power`, "average", "instantaneous" or "not stated"; `clock`,
-        what `time_ns` is: "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it
-        were UTC), "gpu" (the GPU's counter), or "none"; `left_out`, readings without power.
+        `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come), `component` ("total"
+        but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation`
+        that the log has, NaN where a reading lacks one. Readings without power are left out. In `attrs`: `format`;
+        `power`, what its name says it is: "average", "instantaneous" or "not stated"; `clock`, what `time_ns` is:
+        "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the
+        GPU's counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON the last
+        document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out.
 
     Raises
     ------
@@ -105,36 +109,44 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
         no number, no reading with power, or readings of a GPU out of order.
     """
     source = str(path)
-    content = text(Path(path)).lstrip("\ufeff").strip()
+    content = text(Path(path)).lstrip("\ufeff \t\r\n")
     if not content:
         raise DataError("the log is empty", source=source)
-    name, rows = _rows(content, source)
+    name, rows, cut = _rows(content, source)
     if not rows:
         raise DataError(f"a log of {name} without a reading", source=source)
     table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, source)
+    table.attrs["cut"] = cut
     _check_order(table, source)
     return table
 
 
-def _rows(content: str, source: str) -> tuple[str, list[Row]]:
-    """Return the format and one mapping of lower-case names to cells for each reading."""
+def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
+    """Return the format, one mapping of lower-case names to cells for each reading, and how many are cut off."""
     if content[0] in "[{":
         return _json_rows(content, source)
-    lines = content.splitlines()
-    header = lines[0].lower()
+    header = content.splitlines()[0].lower()
     if re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power", header):
-        return "amd-smi monitor", _monitor_rows(lines, source)
+        lines, cut = whole_lines(content, monitor_cells)
+        return "amd-smi monitor", _monitor_rows(lines, source), cut
+    name = _csv_format(header)
+    if not name:
+        raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
+    lines, cut = whole_lines(content)
+    return name, _csv_rows(lines, source), cut
+
+
+def _csv_format(header: str) -> str:
+    """Return the format of a CSV log by its header, "" for none."""
     names = [name.strip() for name in header.split(",")]
     plain = [_split(name)[0] for name in names]
     if "power.draw" in header:
-        return "nvidia-smi CSV", _csv_rows(lines, source)
+        return "nvidia-smi CSV"
     if names[0] == "device" and any("power" in name for name in names):
-        return "rocm-smi CSV", _csv_rows(lines, source)
+        return "rocm-smi CSV"
     if "power_w" in plain and any(name in plain for name in ("gpu_ns", "time_ns")):
-        return "generic CSV", _csv_rows(lines, source)
-    if any("socket_power" in name for name in names):
-        return "amd-smi CSV", _csv_rows(lines, source)
-    raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
+        return "generic CSV"
+    return "amd-smi CSV" if any("socket_power" in name for name in names) else ""
 
 
 def _csv_rows(lines: Iterable[str], source: str) -> list[Row]:
@@ -143,7 +155,7 @@ def _csv_rows(lines: Iterable[str], source: str) -> list[Row]:
     names = [name.strip().lower() for name in first.split(",")]
     rows = []
     for number, line in enumerate(rest, 2):
-        cells = _cells(line)
+        cells = csv_cells(line)
         if not line.strip() or [cell.lower() for cell in cells] == names:
             continue
         if len(cells) != len(names):
@@ -152,29 +164,13 @@ def _csv_rows(lines: Iterable[str], source: str) -> list[Row]:
     return rows
 
 
-def _cells(line: str) -> list[str]:
-    """Return the cells of a line; commas within brackets, braces and quotes do not part them."""
-    cells, depth, quoted, start = [], 0, False, 0
-    for place, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif not quoted and letter in "[{":
-            depth += 1
-        elif not quoted and letter in "]}":
-            depth -= 1
-        elif letter == "," and not quoted and depth <= 0:
-            cells.append(line[start:place])
-            start = place + 1
-    return [cell.strip().strip('"') for cell in (*cells, line[start:])]
-
-
 def _monitor_rows(lines: Iterable[str], source: str) -> list[Row]:
     """Return the readings of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
     first, *rest = lines
     names = first.lower().split()
     rows = []
     for number, line in enumerate(rest, 2):
-        cells = _MONITOR.findall(line)
+        cells = monitor_cells(line)
         if not cells or line.lower().split() == names:
             continue
         if len(cells) != len(names):
@@ -183,24 +179,33 @@ def _monitor_rows(lines: Iterable[str], source: str) -> list[Row]:
     return rows
 
 
-def _json_rows(content: str, source: str) -> tuple[str, list[Row]]:
+def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
     """Return the readings of JSON: one document, or several below each other as a watching logger writes them."""
-    decoder, place, entries = json.JSONDecoder(), 0, []
+    decoder, place, cut = json.JSONDecoder(), 0, 0
+    entries: list[Any] = []
     while place < len(content):
         try:
             document, place = decoder.raw_decode(content, place)
         except json.JSONDecodeError as error:
+            if entries and _cut_off(content, place):
+                cut = 1
+                break
             raise DataError(f"is no JSON ({error.msg}, line {error.lineno})", source=source) from None
         place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
         entries.append(document)
     cards = [(name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()]
     cards = [(name, card) for name, card in cards if re.fullmatch(r"card\d+", name) and isinstance(card, dict)]
     if cards:
-        return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards]
+        return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards], cut
     rows = [_flat(gpu) for gpu in _gpus(entries)]
     if not any("socket_power" in name for row in rows for name in row):
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
-    return "amd-smi JSON", rows
+    return "amd-smi JSON", rows, cut
+
+
+def _cut_off(content: str, place: int) -> bool:
+    """Whether the last document, which starts there, breaks off: more brackets are opened than closed."""
+    return sum((letter in "[{") - (letter in "]}") for letter in content[place:]) > 0
 
 
 def _gpus(entries: Any) -> list[dict[str, Any]]:
@@ -249,10 +254,8 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], source: str) ->
         if key
     }
     time, clock = _times(rows, keys, source)
-    gpu = next((keys[key] for key in _GPU if key in keys), "")
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
-    numbers = [_gpu_number(row.get(gpu), source) for row in rows]
-    table = pd.DataFrame({"time_ns": time, "gpu": numbers, "component": component, **values})
+    table = pd.DataFrame({"time_ns": time, "gpu": _gpu_numbers(rows, keys, source), "component": component, **values})
     kept = table["power_w"].notna()
     found = table[kept].reset_index(drop=True)
     found["time_ns"] = found["time_ns"].astype("Int64" if clock == "none" else np.int64)
@@ -293,6 +296,15 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
         known = ", ".join(_SCALES[column])
         raise DataError(f"{name} is in {own!r}: it must be one of {known}", source=source)
     return float(match["number"]) * _SCALES[column][own]
+
+
+def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
+    """Return the number of each reading's GPU; where only names tell them apart, as they come."""
+    number, name = (next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME))
+    if name and not number:
+        places: dict[str, int] = {}
+        return [places.setdefault(str(row.get(name)), len(places)) for row in rows]
+    return [_gpu_number(row.get(number), source) for row in rows]
 
 
 def _gpu_number(cell: Any, source: str) -> int:

@@ -28,6 +28,8 @@ class Measured:
     executions : DataFrame
         As `telemetry.runs.group_runs` returns them.
     clocks : Clocks
+    step_ns : int
+        Of the log's time stamps: all are multiples of so many nanoseconds; of some loggers of milliseconds.
     """
 
     times_ns: np.ndarray
@@ -35,6 +37,7 @@ class Measured:
     power_w: pd.DataFrame
     executions: pd.DataFrame
     clocks: Clocks
+    step_ns: int
 
     @property
     def interval_us(self) -> float:
@@ -58,15 +61,15 @@ def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame
     Raises
     ------
     DataError
-        A table cannot be used, or the log, the executions and the pairs do not meet in time.
+        A table cannot be used, or no reading falls between the executions.
+
+    Notes
+    -----
+    Clock pairs may all lie before the log or after it: its times are extrapolated then, which `Measured` tells.
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
     clocks = one_clock(*ends) if pairs is None else fit_clocks(pairs)
-    if ends[1] < clocks.gpu_origin_ns or ends[0] > clocks.last_gpu_ns:
-        raise DataError(
-            "power log and clock pairs have no time in common: are both gpu_ns of the same clock, in nanoseconds?"
-        )
     return on_cpu_clock(checked, group_runs(check_executions(executions)), clocks)
 
 
@@ -94,6 +97,7 @@ def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) ->
     if times[-1] < first or times[0] > last:
         raise DataError(
             "no reading of the power log falls between the first execution and the last: are start_ns, end_ns and "
-            "cpu_ns of the same clock, in nanoseconds?"
+            "cpu_ns of one clock, the gpu_ns of log and clock pairs of another, all in nanoseconds?"
         )
-    return Measured(times, clocks.extrapolated(gpu_ns), power.reset_index(drop=True), executions, clocks)
+    step_ns = int(np.gcd.reduce(gpu_ns))  # of the stamps, not their differences, which a steady logger's are too
+    return Measured(times, clocks.extrapolated(gpu_ns), power.reset_index(drop=True), executions, clocks, step_ns)

@@ -8,6 +8,7 @@ error that the method's authors found to reach 80 %.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,8 +21,8 @@ from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import Energy, kernel_energy
 from .interest import covered_share, readings_of_interest
 from .measured import Measured
-from .protocol import LEAST_EXECUTIONS, Plan, executions_published, plan
-from .runs import GoldenRuns, golden_runs
+from .protocol import LEAST_EXECUTIONS, SHORTEST_US, Plan, executions_published, plan
+from .runs import RunChoice, golden_runs
 from .smoothing import PHASES, polynomial, spline
 from .throttling import Throttling, detect_throttling
 
@@ -29,6 +30,8 @@ LEAST_READINGS: Final = 6
 """A polynomial of degree 4 has five coefficients."""
 ALONE: Final = 0.99
 """Share of the window that the kernel must fill for it to count as measured alone."""
+LEAST_CELLS: Final = 10
+"""Time stamps must tell at least so many parts of the kernel's time apart."""
 LEAST_FILLED: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
 
@@ -98,7 +101,7 @@ class KernelPower:
         Share of the window that lies inside the run when that execution starts.
     alone, others : float
         Mean share of the windows of the SSP readings in which the kernel itself, and in which other kernels, ran.
-    runs : GoldenRuns
+    runs : RunChoice
     plan : Plan
         The protocol recommended for this kernel.
     components : dict of str to ComponentPower
@@ -115,7 +118,7 @@ class KernelPower:
     filled: float
     alone: float
     others: float
-    runs: GoldenRuns
+    runs: RunChoice
     plan: Plan
     components: dict[str, ComponentPower]
     notes: tuple[str, ...]
@@ -165,12 +168,14 @@ def profile_kernel(
     Raises
     ------
     DataError
-        The kernel or a component is unknown, or too few executions or readings are left.
+        The kernel or a component is unknown, the time stamps of the log are too coarse for the kernel, or too few
+        executions or readings are left.
     """
     name = _kernel(measured, kernel)
     chosen = _components(measured, components)
     own = measured.executions[measured.executions["kernel"].eq(name)]
     runs = golden_runs(own, execution, margin)
+    _check_stamps(measured, runs.kernel_us)
     window = measured.interval_us if window_us is None else window_us
     recommended = plan(runs.kernel_us, window)
     stitched = _stitch(measured, own, runs, window_us or 0.0, window, execution)
@@ -217,7 +222,7 @@ class _Stitched:
 
 
 def _stitch(
-    measured: Measured, own: pd.DataFrame, runs: GoldenRuns, removed_us: float, window_us: float, execution: int
+    measured: Measured, own: pd.DataFrame, runs: RunChoice, removed_us: float, window_us: float, execution: int
 ) -> _Stitched:
     """Find the readings of the kernel; ``removed_us`` is the window to deconvolve, 0 for none."""
     golden = own[own["run"].isin(runs.kept)]
@@ -272,6 +277,17 @@ def _component(
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
         deconvolved=None if equations is None else deconvolve(equations, power_w, seed=seed),
     )
+
+
+def _check_stamps(measured: Measured, kernel_us: float) -> None:
+    """Refuse time stamps so coarse that nobody knows when in the kernel's time a reading fell."""
+    step_us = measured.step_ns / 1e3
+    if step_us > kernel_us / LEAST_CELLS:
+        raise DataError(
+            f"time stamps of the power log are multiples of {step_us:g} us, over 1/{LEAST_CELLS} of the kernel's "
+            f"{kernel_us:.4g} us: log finer ones, or time {math.ceil(LEAST_CELLS * step_us / kernel_us)} launches back "
+            "to back as one execution"
+        )
 
 
 def _kernel(measured: Measured, kernel: str | None) -> str:
@@ -344,7 +360,8 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
     notes = []
     if not result.window_stated:
         notes.append(
-            f"the logger's window is not stated: the time between readings, {result.window_us:g} us, is taken for it"
+            f"the logger's window is not stated: the time between readings, {result.window_us:g} us, is taken for it; "
+            "state it with --window, 0 only of a logger known to be instantaneous"
         )
     if result.filled < 1:
         notes.append(
@@ -355,6 +372,9 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
         notes.append(f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture")
     elif result.filled == 1 and result.alone < ALONE:
         notes.append(f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power and energy are read too low")
+    if result.runs.margin_assumed:
+        taken = f"{100 * result.runs.margin:g} % taken"
+        notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} us: {taken}")
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
         notes.append(f"{len(steady)} readings of interest, {wanted} are recommended")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import DataError
+from ..features.cleaning.binning import MARGINS, margin_of
 
 LEAST_EXECUTIONS: Final = 4
 """The fourth execution is the first that is steady: earlier ones warm up clocks and caches."""
-SHORTEST_US: Final = 25.0
+SHORTEST_US: Final = MARGINS[0][0]
 """Where the published table begins."""
 
 
@@ -26,22 +27,26 @@ class Row:
         How often to run.
     log_every_us : float
         Readings of interest to gather: one for each such part of the kernel's time.
-    margin : float
-        Of the execution-time bin: 0.05 is ±5 %.
     """
 
     from_us: float
     to_us: float
     runs: int
     log_every_us: float
-    margin: float
+
+    @property
+    def margin(self) -> float:
+        """Of the execution-time bin: 0.05 is ±5 %."""
+        margin = margin_of(self.from_us)
+        assert margin is not None
+        return margin
 
 
 TABLE: Final = (
-    Row(SHORTEST_US, 50, 400, 5, 0.05),
-    Row(50, 200, 200, 10, 0.05),
-    Row(200, 1000, 200, 10, 0.02),
-    Row(1000, math.inf, 200, 10, 0.02),
+    Row(SHORTEST_US, 50, 400, 5),
+    Row(50, 200, 200, 10),
+    Row(200, 1000, 200, 10),
+    Row(1000, math.inf, 200, 10),
 )
 """Singhania, Aga and Ibrahim, ISPASS 2025, table of profiling guidance."""
 
@@ -149,11 +154,6 @@ def plan(kernel_us: float, interval_us: float) -> Plan:
 def executions_published(kernel_us: float, interval_us: float) -> int:
     """Return max(⌈interval / kernel time⌉, 4)."""
     return max(_ceil(interval_us / kernel_us), LEAST_EXECUTIONS)
-
-
-def margin_of(kernel_us: float) -> float:
-    """Return the published margin of the execution-time bin; below the table that of its first row."""
-    return next((row.margin for row in TABLE if row.from_us <= kernel_us < row.to_us), TABLE[0].margin)
 
 
 def _ceil(ratio: float) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .protocol import LEAST_EXECUTIONS, margin_of
+from ..features.cleaning import binning
+from .protocol import LEAST_EXECUTIONS
 
 CLEAR_RATIO: Final = 3.0
 """Pauses between runs are told from gaps within them if they are so many times longer."""
@@ -20,7 +21,7 @@ OTHER_TIME, TOO_FEW = "execution time outside the bin", "fewer executions than t
 
 
 @dataclass(frozen=True)
-class GoldenRuns:
+class RunChoice:
     """The runs that are used, and those that are not.
 
     Attributes
@@ -32,12 +33,15 @@ class GoldenRuns:
         The fullest bin of execution times.
     margin : float
         Half its width, relative to its middle.
+    margin_assumed : bool
+        Whether that is the margin of the shortest kernels published, because none is for one as short as this.
     """
 
     table: pd.DataFrame
     low_us: float
     high_us: float
     margin: float
+    margin_assumed: bool
 
     @property
     def kept(self) -> np.ndarray:
@@ -93,7 +97,7 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
     return rows
 
 
-def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> GoldenRuns:
+def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> RunChoice:
     """Return the runs whose execution time lies in the fullest bin.
 
     Parameters
@@ -103,7 +107,8 @@ def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, mar
     execution : int
         The first that counts: those before warm up.
     margin : float, optional
-        Of the bin: it holds times within ± this of its middle. By default the published one; ``inf`` keeps every run.
+        Of the bin: it holds times within ± this of its middle. By default the published one, below the published table
+        that of its first row; ``inf`` keeps every run.
 
     Raises
     ------
@@ -117,62 +122,12 @@ def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, mar
         raise DataError(
             f"no run has execution {execution} of the kernel, the runs have {most}: see `flopcast power plan`"
         )
-    margin = margin_of(float(steady.median())) if margin is None else margin
-    low, high = fullest_bin(steady.to_numpy(), margin)
+    assumed = margin is None and binning.margin_of(float(steady.median())) is None
+    golden = binning.golden_runs(steady.to_numpy(), binning.MARGINS[0][1] if assumed else margin)
     table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
-    table["golden"] = table["time_us"].between(low, high)
+    table["golden"] = table["run"].isin(steady.index[golden.kept])
     table["reason"] = np.select([table["golden"], table["time_us"].isna()], ["", TOO_FEW], OTHER_TIME)
-    return GoldenRuns(table, low, high, margin)
-
-
-def fullest_bin(times: np.ndarray, margin: float) -> tuple[float, float]:
-    """Return the bounds of the bin of ± ``margin`` that holds the most times; `fullest_bins` for one sample.
-
-    Examples
-    --------
-    >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 0.05)
-    >>> (float(low), round(high, 2))
-    (100.0, 110.53)
-    """
-    low, high = fullest_bins(times, np.ones((1, len(times))), margin)
-    return float(low[0]), float(high[0])
-
-
-def fullest_bins(times: np.ndarray, weights: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of the fullest bin of each sample.
-
-    Parameters
-    ----------
-    times : ndarray of shape (n,)
-        Execution times.
-    weights : ndarray of shape (b, n)
-        How often each occurs in each sample.
-    margin : float
-        A bin holds the times within ± this of its middle; from 1 on it holds all.
-
-    Returns
-    -------
-    low, high : ndarray of shape (b,)
-
-    Notes
-    -----
-    Bins may start at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest by no
-    more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as full, and
-    of those the middle one is taken: a run more or less then does not move it far.
-    """
-    if margin >= 1:
-        return np.zeros(len(weights)), np.full(len(weights), np.inf)
-    order = np.argsort(times, kind="stable")
-    low = times[order]
-    high = low * (1 + margin) / (1 - margin)
-    reached = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
-    count = reached[:, np.searchsorted(low, high, side="right")] - reached[:, :-1]
-    most = count.max(axis=1, keepdims=True)
-    # no more than half below, so that a few runs spread out are not all as full as each other
-    full = count >= most - np.minimum(np.sqrt(2 * most), most / 2)
-    middle = (low[full.argmax(axis=1)] + low[len(low) - 1 - full[:, ::-1].argmax(axis=1)]) / 2
-    best = np.where(full, np.abs(low - middle[:, None]), np.inf).argmin(axis=1)
-    return low[best], high[best]
+    return RunChoice(table, golden.lower, golden.upper, golden.margin, assumed)
 
 
 def _check_given_runs(given: pd.Series) -> None:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from ..errors import DataError
 from ..features.readers.base import LINE
 from ..features.readers.files import head, parse_csv, text
-from .logs import EITHER, read_power_log
+from .lines import whole_lines
+from .logs import read_power_log
 from .tables import check_power_log
 
 GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
@@ -29,13 +30,13 @@ class PowerLog:
         As `telemetry.tables.check_power_log` returns them; ``gpu_ns`` is the log's own clock.
     clock : str
         What that clock is: "gpu", "epoch" (the CPU's) or "local time".
-    power : str
-        "instantaneous", "average" or "not stated".
+    notes : tuple of str
+        What of the file is left out.
     """
 
     readings: pd.DataFrame
     clock: str
-    power: str
+    notes: tuple[str, ...]
 
 
 def read_log(path: Path, gpu: int | None = None) -> PowerLog:
@@ -46,30 +47,65 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     path : Path
         The file.
     gpu : int, optional
-        Which GPU's readings count; may be left out where the log has one only.
+        Which GPU's readings count; may be left out where the log has one only. A table of this package's own form says
+        which in a column ``gpu``.
 
     Raises
     ------
     DataError
-        The file cannot be read, has no times, or is of several GPUs of which none was chosen.
+        The file cannot be read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
     beginning = head(path)
     header = beginning.split(b"\n", 1)[0].lower()
     if beginning.startswith(b"PAR1") or (b"power_w" in header and b"time_ns" not in header):
-        return PowerLog(check_power_log(read_table(path), str(path)), GPU_CLOCK, EITHER)
+        return _own(path, gpu)
     found = read_power_log(path)
-    clock, power = str(found.attrs["clock"]), str(found.attrs["power"])
+    clock = str(found.attrs["clock"])
     if clock == NO_CLOCK:
         raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
-    gpus = found["gpu"].unique().tolist()
-    if gpu is None and len(gpus) > 1:
-        raise DataError(f"the log is of GPUs {', '.join(map(str, gpus))}: choose one with --gpu", source=str(path))
-    if gpu is not None and gpu not in gpus:
-        raise DataError(f"no reading of GPU {gpu}: the log is of {', '.join(map(str, gpus))}", source=str(path))
-    chosen = found if gpu is None else found[found["gpu"] == gpu]
-    return PowerLog(check_power_log(chosen.rename(columns={"time_ns": "gpu_ns"}), str(path)), clock, power)
+    chosen = _of_gpu(found, found["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
+    missing = found.attrs["left_out"]
+    notes = [f"readings of the log without power, left out: {missing}"] if missing else []
+    return PowerLog(check_power_log(chosen, str(path)), clock, (*notes, *_cut(found.attrs["cut"])))
+
+
+def _own(path: Path, gpu: int | None) -> PowerLog:
+    """Read a log with gpu_ns and power_w."""
+    cut = 0
+    if head(path).startswith(b"PAR1"):
+        rows = read_table(path)
+    else:
+        lines, cut = whole_lines(text(path))
+        rows = _csv("\n".join(lines), str(path))
+    column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
+    if column is None and gpu is not None:
+        raise DataError(
+            "the log does not say of which GPU it is: leave --gpu out, or give it a column gpu", source=str(path)
+        )
+    if column is not None:
+        numbers = pd.to_numeric(rows[column], errors="coerce")
+        if numbers.isna().any():
+            given = rows[column][numbers.isna()].iloc[0]
+            raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
+        rows = _of_gpu(rows, numbers, gpu, str(path))
+    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _cut(cut))
+
+
+def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
+    """Return the readings of the GPU that was chosen, or of the only one."""
+    known = numbers.unique().tolist()
+    named = ", ".join(f"{number:g}" for number in known)
+    if gpu is None and len(known) > 1:
+        raise DataError(f"the log is of GPUs {named}: choose one with --gpu", source=source)
+    if gpu is not None and gpu not in known:
+        raise DataError(f"no reading of GPU {gpu}: the log is of {named}", source=source)
+    return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
+
+
+def _cut(lines: int) -> tuple[str, ...]:
+    return ("the log breaks off in its last line, which is left out",) if lines else ()
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -87,7 +123,11 @@ def read_table(path: Path) -> pd.DataFrame:
             return pq.read_table(path).to_pandas()
         except pa.ArrowException as error:
             raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
-    csv = parse_csv(text(path))
+    return _csv(text(path), str(path))
+
+
+def _csv(content: str, source: str) -> pd.DataFrame:
+    csv = parse_csv(content)
     if csv.overlong:
-        raise DataError("has more fields than the header names", source=f"{path}:{csv.overlong[0][0]}")
+        raise DataError("has more fields than the header names", source=f"{source}:{csv.overlong[0][0]}")
     return pd.DataFrame({**{name: values for name, values in csv.columns.items() if name}, LINE: csv.lines})

@@ -17,7 +17,8 @@ from flopcast.errors import DataError
 from flopcast.features.dispatches.table import COLUMNS
 from flopcast.features.problems import merge_duplicates
 from flopcast.features.readers import Options, read
-from flopcast.ingest import METADATA, ingest_dispatches, ingest_measurements
+from flopcast.ingest import ingest_dispatches, ingest_measurements
+from flopcast.output import METADATA
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\nMI300X,gemm,fp16,4,2,3,0\n"

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.output import check_output, whole_file, whole_folder
+from flopcast.output import METADATA, check_output, check_table, whole_file, whole_folder, whole_table, write_table
 
 
 def write(out: Path, text: str = "new", name: str = "result.json") -> None:
@@ -80,3 +84,33 @@ def test_a_place_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         write(tmp_path / "file" / "run")
+
+
+def test_tables_are_written_with_their_metadata(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2]})
+    for name in ("t.parquet", "t.csv"):
+        write_table(table, tmp_path / name, '{"rows": 2}')
+    assert json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA]) == {"rows": 2}
+    assert (
+        pd.read_parquet(tmp_path / "t.parquet")["a"].tolist() == pd.read_csv(tmp_path / "t.csv")["a"].tolist() == [1, 2]
+    )
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_table_that_breaks_off_does_not_appear(tmp_path: Path, name: str) -> None:
+    table = pa.table({"a": [1]})
+
+    def half() -> None:
+        with whole_table(tmp_path / name, table.schema, "{}") as writer:
+            writer.write_table(table)
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError):
+        half()
+    assert names(tmp_path) == []
+
+
+def test_a_table_has_one_of_two_formats() -> None:
+    check_table(Path("t.CSV"))
+    with pytest.raises(DataError, match=r"--removed must end in \.parquet or \.csv, got 't\.xlsx'"):
+        check_table(Path("t.xlsx"), "--removed")

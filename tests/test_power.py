@@ -55,6 +55,16 @@ def test_the_protocol() -> None:
     assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
 
 
+def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:
+    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "0")
+    assert (code, error) == (0, "")
+    assert "a kernel of 120 us with a logger of instantaneous power" in text
+    assert json.loads(run("plan", "--kernel-time", "120us", "--interval", "0", "--json")[1])["executions"] == 4
+    code, _, error = run("plan", "--kernel-time", "120us", "--interval", "1")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "--interval must be a time such as 120us, 1.5ms or 2s, got '1'" in error
+
+
 def test_below_the_published_table() -> None:
     code, text, _ = run("plan", "--kernel-time", "10us")
     assert code == 0
@@ -110,18 +120,39 @@ def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(simulation: Simu
     assert "no pairs were given" in text
 
 
-def test_a_log_that_says_it_is_instantaneous_has_no_window(tmp_path: Path) -> None:
-    found = simulate(Scenario(kernel_us=600, window_us=0, runs=100, offset_us=0, drift_ppm=0))
+def current_power(found: Simulation, folder: Path) -> tuple[Path, Path]:
+    """Write the total as amd-smi calls it, and the executions."""
     total = found.log[found.log["component"].eq("total")]
     seconds = total["gpu_ns"].astype(str).str.replace(r"(\d{9})$", r".\1", regex=True)
-    log, executions = tmp_path / "amd-smi.csv", tmp_path / "executions.csv"
-    table = pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]})
-    table.to_csv(log, index=False)
+    log, executions = folder / "amd-smi.csv", folder / "executions.csv"
+    pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]}).to_csv(log, index=False)
     found.executions.to_csv(executions, index=False)
-    (kernel,), _ = power(log, executions, None)
+    return log, executions
+
+
+def test_only_the_user_can_say_that_a_log_is_instantaneous(tmp_path: Path) -> None:
+    found = simulate(Scenario(kernel_us=600, window_us=0, runs=100, offset_us=0, drift_ppm=0))
+    (kernel,), _ = power(*current_power(found, tmp_path), None, window_us=0)
     assert (kernel.window_us, kernel.isolation) == (0, "longer than the window")
     expected = found.truth.power_w((np.arange(100) + 0.5) / 100).mean()
     assert kernel.components["total"].ssp.mean_w == pytest.approx(expected, rel=0.02)
+
+
+def test_a_log_that_averages_what_it_calls_current_is_not_taken_for_instantaneous(tmp_path: Path) -> None:
+    found = simulate(Scenario(offset_us=0, drift_ppm=0))
+    (kernel,), _ = power(*current_power(found, tmp_path), None)
+    assert (kernel.window_stated, kernel.window_us) == (False, pytest.approx(1000, rel=0.01))
+    assert kernel.components["total"].energy.energy_j == pytest.approx(found.truth.energy_j(), rel=0.02)
+    assert "0 only of a logger known to be instantaneous" in kernel.notes[0]
+
+
+def test_a_log_that_breaks_off_is_told(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    cut = tmp_path / "log.csv"
+    total = simulation.log[simulation.log["component"].eq("total")]
+    cut.write_text(total.to_csv(index=False).rstrip()[:-20])
+    code, text, error = profile(tables, "--window", "1ms", log=cut)
+    assert (code, error) == (0, "")
+    assert "gemm: the log breaks off in its last line, which is left out" in text
 
 
 def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:

@@ -7,13 +7,16 @@ keeps the runs of the fullest bin of execution times, so that readings of severa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import DataError
 
-MARGINS = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
+FloatArray = NDArray[np.float64]
+
+MARGINS: Final = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
 """Time from which a margin holds, in microseconds, and the margin, as published."""
 
 
@@ -28,18 +31,13 @@ class GoldenRuns:
     lower, upper : float
         Edges of the bin, in the unit of the values; runs on an edge belong to it.
     margin : float
-        Width of the bin relative to its lower edge.
+        Half the width of the bin relative to its middle: 0.05 is ±5 %.
     """
 
     kept: NDArray[np.bool_]
     lower: float
     upper: float
     margin: float
-
-    @property
-    def share(self) -> float:
-        """Share of the runs that are golden, 0 to 1."""
-        return float(self.kept.mean())
 
 
 def margin_of(time_us: float) -> float | None:
@@ -55,18 +53,15 @@ def margin_of(time_us: float) -> float | None:
 
 
 def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenRuns:
-    """Return the runs of the fullest bin of execution times.
-
-    A bin is any window ``[t, t (1 + margin)]`` that begins at a measured time, not one of a fixed grid: no run is lost
-    because an edge happens to lie in the middle of the crowd. Of equally full bins the narrowest counts, then the
-    fastest.
+    """Return the runs of the fullest bin of execution times (see `fullest_bins`).
 
     Parameters
     ----------
     durations_us : array-like of float of shape (n,)
         Execution times of the runs in microseconds, positive.
     margin : float, optional
-        Relative width of a bin; the published one of the median time by default.
+        A bin holds the times within ± this of its middle; by default the published margin of the median time, ``inf``
+        keeps every run.
 
     Raises
     ------
@@ -84,12 +79,67 @@ def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenR
         raise DataError("execution-time binning needs positive times: leave out runs without one")
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
         raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} us: state one, e.g. 0.05")
-    if margin < 0:
-        raise DataError(f"the binning margin must not be negative, got {margin:g}: 0.05 is 5 %")
-    ordered = np.sort(times)
-    end = np.searchsorted(ordered, ordered * (1.0 + margin), side="right")
-    first = np.arange(len(ordered))
-    width = ordered[end - 1] - ordered
-    best = int(np.lexsort((first, width, first - end))[0])
-    lower, upper = float(ordered[best]), float(ordered[end[best] - 1])
+    if not margin >= 0:
+        raise DataError(f"the binning margin must not be negative, got {margin:g}: 0.05 is ±5 %")
+    lower, upper = fullest_bin(times, margin)
     return GoldenRuns((times >= lower) & (times <= upper), lower, upper, margin)
+
+
+def fullest_bin(times: FloatArray, margin: float) -> tuple[float, float]:
+    """Return the bounds of the bin of ± ``margin`` that holds the most times; `fullest_bins` for one sample.
+
+    Examples
+    --------
+    >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 0.05)
+    >>> (round(low, 2), round(high, 2))
+    (94.1, 104.0)
+    """
+    low, high = fullest_bins(times, np.ones((1, len(times))), margin)
+    return float(low[0]), float(high[0])
+
+
+def fullest_bins(times: FloatArray, weights: FloatArray, margin: float) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of the fullest bin of each sample.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n,)
+        Execution times.
+    weights : ndarray of shape (b, n)
+        How often each occurs in each sample.
+    margin : float
+        A bin holds the times within ± this of its middle; from 1 on it holds all.
+
+    Returns
+    -------
+    low, high : ndarray of shape (b,)
+
+    Notes
+    -----
+    Bins may start or end at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest
+    by no more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as
+    full, and of those the middle one is taken: a run more or less then does not move it far. Only bins are looked at
+    that the fullest (of several the one of the shortest times) slides to through bins as full: what lies beyond is
+    another way of running, however frequent.
+    """
+    if margin >= 1:
+        return np.zeros(len(weights)), np.full(len(weights), np.inf)
+    ordered, ratio = np.sort(times), (1 + margin) / (1 - margin)
+    low, high = np.concatenate([ordered / ratio, ordered]), np.concatenate([ordered, ordered * ratio])
+    order = np.argsort(low, kind="stable")
+    low, high = low[order], high[order]
+    reached = np.pad(np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1), ((0, 0), (1, 0)))
+    until, before = np.searchsorted(ordered, high, side="right"), np.searchsorted(ordered, low, side="left")
+    count = reached[:, until] - reached[:, before]
+    most, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
+    # no more than a quarter below, so that a few runs spread out are not all as full as each other
+    short = count < most - np.minimum(np.sqrt(2 * most), most / 4)
+    stretch = np.cumsum(np.concatenate([[False], low[1:] > high[:-1]]))  # no bin slides over a gap wider than itself
+    short |= stretch != stretch[fullest]
+    place = np.arange(len(low))
+    first = np.where(short & (place < fullest), place, -1).max(axis=1) + 1
+    last = np.where(short & (place > fullest), place, len(low)).min(axis=1) - 1
+    middle = (low[first] + low[last]) / 2
+    slid = (place >= first[:, None]) & (place <= last[:, None])
+    best = np.where(slid, np.abs(low - middle[:, None]), np.inf).argmin(axis=1)
+    return low[best], high[best]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ..dispatches.quality import LONGEST_NS
-from .binning import golden_runs, margin_of
+from .binning import MARGINS, golden_runs, margin_of
 from .mad import LEAST, THRESHOLD, mad_filter
 from .repeats import RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes
 from .report import spread_report
@@ -23,7 +23,7 @@ OUTLIER = "outlier"
 NOT_GOLDEN = "not in the fullest bin"
 OF_CALL = "rest of its call"
 _MUCH = 0.05  # share of the time from which outliers are worth a word
-_MANY = 0.1  # share of a kernel's repeats from which its outliers are a second way of running
+_MANY, _LEAST_MANY = 0.1, 3  # share of a kernel's repeats, and number, from which outliers are a second way of running
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,8 @@ def _warm_up(
             unsettled.append(repeats[own[0]])
     verdict.remove(cold, WARM_UP, f"MSER-{BATCH}")
     if unsettled:
-        verdict.notes.append(f"{len(set(unsettled))} kernels have not settled when the recording ends: record longer")
+        who = _kernels(len(set(unsettled)), "has", "have")
+        verdict.notes.append(f"{who} not settled when the recording ends: record longer")
     return np.unique(np.array(unsettled, dtype=np.int64))
 
 
@@ -203,10 +204,10 @@ def _outliers(
     detail[outlier] = [f"beyond {m:.3f} ± {d:.3f} us" for m, d in zip(median_us, limit_us, strict=True)]
     verdict.remove(outlier, OUTLIER, detail)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
-    if twofold := int((lost > _MANY * count[: len(lost)]).sum()):
+    if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
         verdict.notes.append(
-            f"{twofold} kernels lose over {100 * _MANY:.0f} % of their repeats as outliers: these are no accidents but "
-            "a second way of running, look at them before you believe the median"
+            f"{_kernels(twofold, 'loses', 'lose')} over {100 * _MANY:.0f} % of the repeats as outliers: these are no "
+            "accidents but a second way of running, look at them before you believe the median"
         )
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
@@ -228,7 +229,12 @@ def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _V
             other[own[~golden_runs(times).kept]] = True
     verdict.remove(other, NOT_GOLDEN)
     if short:
-        verdict.notes.append(f"{short} kernels of under 25 us keep all runs: no binning margin is published for them")
+        who = _kernels(short, "keeps", "keep")
+        verdict.notes.append(f"{who} all runs: no binning margin is published below {MARGINS[0][0]:g} us")
+
+
+def _kernels(count: int, one: str, several: str) -> str:
+    return f"1 kernel {one}" if count == 1 else f"{count:,} kernels {several}"
 
 
 def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 from ...errors import DataError
 from ..codes import codes_of
 from ..dispatches.table import KERNEL
-from .repeats import LAUNCH
+from ..dispatches.work import launch_product
 
 PLACE = ("rank", "device_number", "name", "occurrence")
 """Columns that make a place."""
@@ -41,7 +41,7 @@ def places_of(table: pd.DataFrame) -> pd.DataFrame:
     device = kernels["gpu"].fillna(-1).astype(np.int64).groupby(rank).rank(method="dense").astype(np.int64) - 1
     name = kernels["name"].astype(str)
     occurrence = name.groupby(codes_of([rank, device, name])).cumcount() + 1 if len(name) else name.astype(np.int64)
-    launch = {stem: _product(kernels, stem) for stem in ("grid", "block")}
+    launch = {stem: launch_product(kernels, stem) for stem in ("grid", "block")}
     return pd.DataFrame(
         {
             "rank": rank,
@@ -83,9 +83,3 @@ def _check_launches(every: pd.DataFrame) -> None:
             f"({same['source']}), {row[column]:g} in {row['run']} ({row['source']}): give runs of one program on the "
             "same input"
         )
-
-
-def _product(table: pd.DataFrame, stem: str) -> pd.Series:
-    """Return the product of the sides that are recorded, NaN where the first is not."""
-    sides = [table[name].astype("Float64").astype(float) for name in LAUNCH if name.startswith(stem)]
-    return sides[0] * sides[1].fillna(1.0) * sides[2].fillna(1.0)

@@ -58,8 +58,8 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
         UNKNOWN,
         _words(table, "name"),
         "",
-        workgroups=_product(table, "grid"),
-        threads=_product(table, "block"),
+        workgroups=launch_product(table, "grid"),
+        threads=launch_product(table, "block"),
     )
     for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
         variant = _words(table, "name") if what == MEMCPY else np.full(count, "", dtype=object)
@@ -178,7 +178,7 @@ def _floats(table: pd.DataFrame, name: str) -> np.ndarray:
     return table[name].to_numpy(dtype=float, na_value=np.nan)
 
 
-def _product(table: pd.DataFrame, name: str) -> np.ndarray:
+def launch_product(table: pd.DataFrame, name: str) -> np.ndarray:
     """Return the size of a grid or block; producers that write only the product have it in x, y and z missing."""
     x, y, z = (_floats(table, f"{name}_{axis}") for axis in "xyz")
     return x * np.where(np.isnan(y), 1.0, y) * np.where(np.isnan(z), 1.0, z)

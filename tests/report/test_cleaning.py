@@ -7,13 +7,22 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from rich.console import Console
 
 from flopcast.features.cleaning.coverage import merge_coverage
 from flopcast.features.cleaning.pipeline import Cleaned, clean
 from flopcast.features.dispatches.table import dispatch_table, empty_steps
 from flopcast.models.json_text import dumps
-from flopcast.report.cleaning import SHOWN, cleaned_json, coverage_json, show_cleaned, show_coverage, verdicts
+from flopcast.report.cleaning import (
+    SHOWN,
+    cleaned_json,
+    coverage_json,
+    show_cleaned,
+    show_coverage,
+    spread_table,
+    verdicts,
+)
 
 
 def kernels(names: list[str], duration_us: np.ndarray) -> pd.DataFrame:
@@ -49,9 +58,27 @@ def test_the_spread_and_the_losses_are_shown_and_long_lists_are_cut() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.parametrize(("width", "name"), [(80, "a n…"), (100, "a name that…"), (130, "than the co…")])
+def test_the_class_of_a_kernel_is_one_word_and_its_name_gives_way(width: int, name: str) -> None:
+    report = cleaned().report.assign(op_class="elementwise", op="batch_norm_inference")
+    console = Console(file=io.StringIO(), width=width)
+    console.print(spread_table(report, 0.95))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert text.count(" elementwise ") == SHOWN
+    assert "batch_norm" not in text
+    assert "9.978 … 10.036" in text
+    assert name[:-1] in text
+
+
 def test_verdicts_count_what_is_known() -> None:
     assert verdicts(cleaned().report)[0].startswith("22 kernels, 2 with repeats enough for an interval: ±")
     assert verdicts(cleaned().report)[1].startswith("1 of 2 kernels differ between the first and the second half")
+
+
+def test_one_kernel_is_one() -> None:
+    found = clean(kernels(["k"] * 5, np.ones(5)), empty_steps())
+    assert verdicts(found.report) == ["1 kernel, 0 with repeats enough for an interval"]
 
 
 def test_json_holds_all_kernels() -> None:

@@ -58,6 +58,14 @@ def test_a_slow_read_says_little_and_is_no_outlier() -> None:
     assert np.abs(clocks.to_cpu_ns(times) - fit_clocks(pairs()).to_cpu_ns(times)).max() < 200
 
 
+def test_a_read_of_no_time_is_not_believed_alone() -> None:
+    table, times = pairs(), pairs()["gpu_ns"].to_numpy()
+    table.loc[50, ["cpu_ns", "delay_ns"]] = [table["cpu_ns"][50] - 4000, 0]
+    clocks = fit_clocks(table)
+    assert clocks.outliers == ()
+    assert np.abs(clocks.to_cpu_ns(times) - fit_clocks(pairs()).to_cpu_ns(times)).max() < 2500
+
+
 def test_one_pair_gives_a_constant_offset() -> None:
     clocks = fit_clocks(pairs(1))
     assert (clocks.slope, clocks.drift_known, clocks.outliers) == (1.0, False, ())

@@ -49,6 +49,18 @@ def test_one_run_has_no_interval() -> None:
     assert np.isnan([found.lower_j, found.upper_j]).all()
 
 
+def test_replicates_without_a_reading_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    phase, power, times = np.linspace(0, 1, 6), 500 + rng.normal(0, 5, 6), 100 * np.exp(rng.normal(0, 0.01, 200))
+    run = np.array([3, 3, 9, 9, 20, 20])  # one replicate in twenty draws none of the three runs with readings
+    found = kernel_energy(run, phase, power, times, 0.05)
+    assert found.lower_j < found.energy_j < found.upper_j
+    two_ways = np.where(np.arange(200) < 101, 100.0, 200.0)  # of most replicates the golden runs have no reading
+    alone = kernel_energy(np.full(6, 3), phase, power, two_ways, 0.05)
+    assert alone.energy_j == pytest.approx(0.05, rel=0.02)
+    assert np.isnan([alone.lower_j, alone.upper_j]).all()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("runs", "margin"), [(200, 0.05), (200, 0.02), (50, 0.05)])
 def test_intervals_hold_as_often_as_they_say(runs: int, margin: float) -> None:

@@ -29,7 +29,8 @@ def log(folder: Path, content: str, **more: Any) -> pd.DataFrame:
 
 def test_nvidia_smi_has_units_in_cells_words_for_numbers_and_local_time(tmp_path: Path) -> None:
     found = log(tmp_path, NVIDIA)
-    assert found.attrs == {"format": "nvidia-smi CSV", "power": "not stated", "clock": "local time", "left_out": 1}
+    told = {"format": "nvidia-smi CSV", "power": "not stated", "clock": "local time", "left_out": 1, "cut": 0}
+    assert found.attrs == told
     assert found["time_ns"].tolist() == [1692915564_420_000_000, 1692915565_421_000_000]
     assert found["time_ns"].dtype == "int64"
     assert found[["gpu", "component", "power_w"]].to_numpy().tolist() == [[0, "total", 63.12], [0, "total", 310.5]]
@@ -128,11 +129,36 @@ def test_rocm_smi_has_text_and_one_of_two_keys_and_a_second_die_without_power(tm
     )
     found = log(tmp_path, csv)
     assert found[["gpu", "power_w", "temperature_c", "utilisation"]].to_numpy().tolist() == [[0, 190.0, 35.0, 0.5]]
-    assert found.attrs == {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1}
+    assert found.attrs == {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1, "cut": 0}
     key = "Current Socket Graphics Package Power (W)"
     found = log(tmp_path, json.dumps({"card3": {key: "612.0"}, "system": {"Driver version": "6.8"}}))
     assert (found["gpu"].tolist(), found["power_w"].tolist()) == ([3], [612.0])
     assert found.attrs["power"] == "instantaneous"
+
+
+@pytest.mark.parametrize("name", ["uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id"])
+def test_gpus_without_a_number_are_told_apart_by_name(tmp_path: Path, name: str) -> None:
+    readings = [(at, gpu, power) for at in (100, 200) for gpu, power in ((8, 9), (3, 5))]
+    content = f"timestamp, {name}, power.draw.instant [W]\n" + "".join(
+        f"2025/08/24 22:19:24.{at}, GPU-{gpu}77, {power} W\n" for at, gpu, power in readings
+    )
+    found = log(tmp_path, content)
+    assert found[["gpu", "power_w"]].to_numpy().tolist() == [[0, 9], [1, 5], [0, 9], [1, 5]]
+    numbered = content.replace("timestamp,", "index, timestamp,").replace("2025/", "4, 2025/")
+    assert log(tmp_path, numbered.replace("GPU-3", "GPU-8"))["gpu"].unique().tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("content", "power"),
+    [
+        ("timestamp, power.draw [W]\n1, 63.00 W\n2, 64.00 W\n3, 6", [63, 64]),
+        ("GPU  POWER\n  0  171 W\n  1  172 W\n  2", [171, 172]),
+        ('[{"gpu": 0, "socket_power": "5 W"}]\n[{"gpu": 0, "socket_power": "6 W"}]\n[{"gpu": 0, "soc', [5, 6]),
+    ],
+)
+def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path, content: str, power: list[float]) -> None:
+    found = log(tmp_path, content)
+    assert (found["power_w"].tolist(), found.attrs["cut"]) == (power, 1)
 
 
 def test_generic_csv_has_components(tmp_path: Path) -> None:
@@ -148,6 +174,7 @@ def test_generic_csv_has_components(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "no power log that is known: give nvidia-smi"),
         ('{"a": 1}', "no power log that is known"),
         ("[1, 2", "is no JSON"),
+        ('[{"gpu": 0, "socket_power": "5 W"}]\n]', "is no JSON"),
         ("gpu_ns,power_w\n", "a log of generic CSV without a reading"),
         ("gpu_ns,power_w\n1,N/A\n", "no power is recorded"),
         ("gpu_ns,power_w\n2,500\n1,500\n", "comes after a later one: sort the log by time"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from flopcast.errors import DataError
@@ -29,9 +30,30 @@ def test_without_pairs_the_log_is_on_that_clock(simulation: Simulation) -> None:
 def test_tables_that_do_not_meet(simulation: Simulation) -> None:
     log = simulation.log.assign(gpu_ns=simulation.log["gpu_ns"] // 1000)
     log["gpu_ns"] *= 10
-    with pytest.raises(DataError, match="power log and clock pairs have no time in common"):
+    with pytest.raises(DataError, match=re.escape("the gpu_ns of log and clock pairs of another, all in nanoseconds?")):
         synchronise(log, simulation.executions, simulation.pairs)
     rows = simulation.executions.copy()
     rows[["start_ns", "end_ns"]] -= 1_700_000_000_000_000_000 - 5
     with pytest.raises(DataError, match=re.escape("no reading of the power log falls between the first execution")):
         synchronise(simulation.log, rows, simulation.pairs)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_pairs_may_all_lie_before_the_log(simulation: Simulation, measured: Measured, count: int) -> None:
+    before = simulation.pairs.head(count).copy()
+    before[["gpu_ns", "cpu_ns"]] -= 1_000_000_000
+    found = synchronise(simulation.log, simulation.executions, before)
+    assert found.extrapolated.all()
+    assert np.abs(found.times_ns - measured.times_ns).max() < 200_000  # 50 ppm of 2 s, and the drift of few pairs
+
+
+def test_the_step_of_the_time_stamps_is_told(simulation: Simulation, measured: Measured) -> None:
+    assert measured.step_ns == 1
+    coarse = simulation.log.assign(gpu_ns=simulation.log["gpu_ns"] // 10_000 * 10_000)
+    assert synchronise(coarse, simulation.executions, simulation.pairs).step_ns == 10_000
+
+
+def test_stamps_that_are_apart_by_the_same_are_not_coarse(simulation: Simulation) -> None:
+    total = simulation.log[simulation.log["component"].eq("total")]
+    even = total.assign(gpu_ns=int(total["gpu_ns"].iloc[0]) + 1_000_000 * np.arange(len(total)))
+    assert synchronise(even, simulation.executions, simulation.pairs).step_ns < 10

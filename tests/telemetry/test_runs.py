@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.telemetry.runs import OTHER_TIME, TOO_FEW, fullest_bin, fullest_bins, golden_runs, group_runs
+from flopcast.telemetry.runs import OTHER_TIME, TOO_FEW, golden_runs, group_runs
 
 
 def executions(times_us: list[list[float]], *, gap_us: float = 1, pause_us: float = 5000) -> pd.DataFrame:
@@ -67,6 +66,7 @@ def test_golden_runs_are_counted_and_the_others_listed() -> None:
     assert found.removed == {OTHER_TIME: 1, TOO_FEW: 1}
     assert found.table.loc[6].to_dict() == {"run": 6, "time_us": 150.0, "golden": False, "reason": OTHER_TIME}
     assert (found.margin, found.kernel_us) == (0.05, 100)
+    assert not found.margin_assumed
     everything = golden_runs(rows, margin=math.inf)
     assert (len(everything.kept), everything.removed) == (8, {TOO_FEW: 1})
 
@@ -76,26 +76,8 @@ def test_no_run_reaches_the_execution_of_interest() -> None:
         golden_runs(group_runs(executions([[100] * 3] * 2)))
 
 
-def test_the_fullest_bin_is_as_full_as_any() -> None:
-    rng = np.random.default_rng(0)
-    for margin in (0.02, 0.05):
-        times = np.exp(rng.normal(0, 0.05, 100)) * np.where(rng.random(100) < 0.2, 1.5, 1)
-        low, high = fullest_bin(times, margin)
-        assert high / low == pytest.approx((1 + margin) / (1 - margin))
-        most = max(((times >= t) & (times <= t * high / low)).sum() for t in times)
-        assert ((times >= low) & (times <= high)).sum() >= most - math.sqrt(2 * most)
-
-
-def test_the_middle_of_equally_full_bins_is_taken() -> None:
-    times = np.linspace(90, 110, 101)
-    low, high = fullest_bin(times, 0.02)
-    assert (low + high) / 2 == pytest.approx(100, abs=1)
-
-
-def test_weights_are_repeats() -> None:
-    times = np.array([1.0, 1.01, 2.0, 2.01, 2.02])
-    weights = np.array([[1, 1, 1, 1, 1], [5, 5, 0, 0, 1], [0, 0, 3, 0, 0]])
-    low, _ = fullest_bins(times, weights, 0.05)
-    repeated = [fullest_bin(np.repeat(times, one), 0.05)[0] for one in weights]
-    assert low.tolist()[:2] == repeated[:2] == [2.0, 1.0]
-    assert low[2] <= 2.0 <= low[2] * 1.05 / 0.95
+def test_below_the_published_table_the_margin_of_its_first_row_is_taken_and_told() -> None:
+    rows = group_runs(executions([[10.0] * 4] * 5 + [[10.4] * 4] * 2 + [[12.0] * 4]))
+    found = golden_runs(rows)
+    assert (found.margin, found.margin_assumed, len(found.kept)) == (0.05, True, 7)
+    assert not golden_runs(rows, margin=0.01).margin_assumed

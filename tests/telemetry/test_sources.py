@@ -30,14 +30,14 @@ def test_csv_and_parquet_are_read_alike(simulation: Simulation, tmp_path: Path) 
     simulation.log.to_parquet(paths[2])
     for path in paths:
         found = read_log(path)
-        assert (found.clock, found.power) == ("gpu", "not stated")
+        assert (found.clock, found.notes) == ("gpu", ())
         assert found.readings["gpu_ns"].tolist() == simulation.log["gpu_ns"].tolist()
         assert found.readings["power_w"].to_numpy() == pytest.approx(simulation.log["power_w"].to_numpy())
 
 
 def test_a_log_of_a_tool_is_read(smi: Path) -> None:
     found = read_log(smi, 1)
-    assert (found.clock, found.power) == ("local time", "instantaneous")
+    assert (found.clock, found.notes) == ("local time", ())
     assert found.readings["power_w"].tolist() == [301.0] * 5
     assert np.diff(found.readings["gpu_ns"]).tolist() == [20_000_000] * 4
 
@@ -47,6 +47,38 @@ def test_a_gpu_must_be_chosen(smi: Path) -> None:
         read_log(smi)
     with pytest.raises(DataError, match="no reading of GPU 7: the log is of 0, 1"):
         read_log(smi, 7)
+
+
+def test_the_gpu_of_an_own_table_is_chosen_too(tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text(
+        "gpu_ns,GPU,power_w\n"
+        + "".join(f"{i * 1_000_000 + gpu},{gpu},{100 + 400 * gpu}\n" for i in range(5) for gpu in (0, 1))
+    )
+    assert read_log(path, 1).readings["power_w"].tolist() == [500.0] * 5
+    with pytest.raises(DataError, match=r"two\.csv: the log is of GPUs 0, 1: choose one with --gpu"):
+        read_log(path)
+    with pytest.raises(DataError, match="no reading of GPU 7: the log is of 0, 1"):
+        read_log(path, 7)
+    path.write_text(path.read_text().replace(",1,", ",here,"))
+    with pytest.raises(DataError, match="gpu must be the number of a GPU, got 'here'"):
+        read_log(path, 1)
+    path.write_text("gpu_ns,power_w\n0,500\n1000000,500\n")
+    with pytest.raises(DataError, match="the log does not say of which GPU it is: leave --gpu out"):
+        read_log(path, 0)
+
+
+def test_what_is_left_out_is_told(smi: Path, tmp_path: Path) -> None:
+    whole = smi.read_text().replace("301 W", "[N/A]", 2)
+    smi.write_text(whole[: whole.rindex(",") + 3])
+    found = read_log(smi, 1)
+    assert len(found.readings) == 2
+    assert found.notes == (
+        "readings of the log without power, left out: 2", "the log breaks off in its last line, which is left out",
+    )  # fmt: skip
+    own = tmp_path / "own.csv"
+    own.write_text("gpu_ns,power_w\n0,500\n1000000,500\n2000000,5")
+    assert (len(read_log(own).readings), len(read_log(own).notes)) == (2, 1)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

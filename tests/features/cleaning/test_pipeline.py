@@ -71,11 +71,11 @@ def test_steps_go_first_and_calls_stay_whole(kernels: Table) -> None:
 
 
 def test_the_fullest_bin_is_kept_on_demand_and_short_kernels_are_told(kernels: Table) -> None:
-    times = np.r_[np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 108.0), np.full(10, 5.0)]
+    times = np.r_[np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 118.0), np.full(10, 5.0)]
     table = kernels(times, name=["long"] * 90 + ["short"] * 10)
     found = clean(table, empty_steps(), CleanOptions(mad=None, golden=True, warm_up=False))
     assert found.removed_by_reason == {"not in the fullest bin": 30}
-    assert found.notes == ("1 kernels of under 25 us keep all runs: no binning margin is published for them",)
+    assert found.notes == ("1 kernel keeps all runs: no binning margin is published below 25 us",)
 
 
 def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
@@ -83,7 +83,7 @@ def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
     found = clean(kernels(times), empty_steps(), CleanOptions(mad=None))
     assert not found.removed_by_reason
     assert not found.report["settled"].any()
-    assert "1 kernels have not settled" in found.notes[0]
+    assert "1 kernel has not settled" in found.notes[0]
 
 
 def test_outliers_that_take_much_of_the_time_are_told(kernels: Table) -> None:
@@ -98,7 +98,15 @@ def test_a_second_way_of_running_is_told_from_accidents(kernels: Table) -> None:
     table = kernels(np.r_[two_ways, accident], name=["two"] * 100 + ["one"] * 100)
     found = clean(table, empty_steps(), CleanOptions(warm_up=False))
     assert found.removed["name"].value_counts().to_dict() == {"two": 20, "one": 1}
-    assert found.notes[0].startswith("1 kernels lose over 10 % of their repeats as outliers")
+    assert found.notes[0].startswith("1 kernel loses over 10 % of the repeats as outliers")
+
+
+@pytest.mark.parametrize(("slow", "told"), [(1, False), (2, False), (3, True)])
+def test_a_second_way_of_running_takes_three_repeats(kernels: Table, slow: int, told: bool) -> None:
+    times = [*np.linspace(9.9, 10.1, 9), *[30.0] * slow]
+    found = clean(kernels(times * 2, name=np.repeat(["a", "b"], len(times))), empty_steps())
+    assert found.removed_by_reason == {"outlier": 2 * slow}
+    assert any("2 kernels lose over 10 %" in note for note in found.notes) == told
 
 
 def test_nothing_to_clean_and_nothing_left_are_refused(kernels: Table) -> None:
@@ -108,31 +116,84 @@ def test_nothing_to_clean_and_nothing_left_are_refused(kernels: Table) -> None:
         clean(kernels([0.0, -1.0]), empty_steps())
 
 
+def test_a_series_that_doubles_is_flagged(kernels: Table) -> None:
+    [row] = clean(kernels(np.linspace(10.0, 20.0, 100)), empty_steps()).report.to_dict("records")
+    assert (row["drifts"], row["settled"]) == (1.0, False)
+
+
 REAL = {
-    "Kineto": (["kineto/other", "kineto/pairs_mi300", "kineto/pairs_h100"], 300),
-    "rocprofv3": (["rocprofv3/json", "rocprofv3/csv_real_rdna35"], 100),
+    "Kineto": (["kineto/other", "kineto/pairs_mi300", "kineto/pairs_h100"], 300, 150, 0.96),
+    "rocprofv3": (["rocprofv3/json", "rocprofv3/csv_real_rdna35"], 100, 100, 0.90),
 }
-"""Folders of profiles, and kernels with enough repeats that they hold at least."""
+"""Folders of profiles; kernels with enough repeats that they hold at least, in all and in a half of them; share of them
+that agrees in time order at least."""
 ENOUGH = 2 * LEAST_COMPARED
 """Repeats from which both halves have an interval of 95 %."""
 
 
+def agreement(durations_us: pd.Series, codes: pd.Series, tick_us: float) -> pd.Series:
+    """Return for each kernel with enough repeats whether their first and second half, in the order given, agree."""
+    return pd.Series(
+        {
+            code: difference_of_medians(*np.array_split(own.to_numpy(), 2), floor=tick_us).agrees
+            for code, own in durations_us.groupby(codes[durations_us.index])
+            if len(own) >= ENOUGH
+        },
+        dtype=bool,
+    )
+
+
+def judged(table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: float) -> pd.DataFrame:
+    """Clean a table; return for each kernel whether its halves agree, what its report says, and whether raw ones do."""
+    found = clean(table, steps)
+    own = codes[table.index].groupby(repeat_codes(table)).first()
+    report = found.report.set_axis(own.reindex(found.report.index).to_numpy())
+    raw = agreement(table.loc[table["duration_ns"] > 0, "duration_ns"] / 1e3, codes, tick_us)
+    agrees = agreement(found.dispatches["duration_ns"] / 1e3, codes, tick_us)
+    known = report.loc[agrees.index]
+    vouched = known["settled"] & known["drifts"].eq(0.0)
+    answers = pd.DataFrame({"agrees": agrees, "raw": raw, "drifts": known["drifts"].eq(1.0), "vouched": vouched})
+    return answers.dropna().astype(bool)
+
+
 @pytest.mark.parametrize("tool", REAL)
-def test_halves_of_real_repeats_agree_within_the_stated_interval(shared_data: Path, tool: str) -> None:
-    names, least = REAL[tool]
+def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path, tool: str) -> None:
+    """The cleaned median of a real kernel is as stable as its report says.
+
+    Each kernel's repeats are cut in time, first half against second: random halves of one sample agree whatever the
+    sample is. Asked is
+
+    1. that cleaning makes no more halves disagree than did without it, give or take one kernel in a hundred;
+    2. that the report flags every kernel whose halves disagree ("drifts");
+    3. that of the kernels the report vouches for, neither drifting nor unsettled, at least 95 % agree. A report that
+       judges the repeats it has seen would agree by construction, so it sees every second repeat only, and the halves
+       are those of the others.
+
+    When this was written 99.0 % (Kineto, 306 kernels) and 98.2 % (rocprofv3, 226) of the kernels vouched for agreed.
+    Of all kernels 96.2 % and 90.1 % did, raw 95.4 % and 90.7 %: a filter of outliers does not cure clocks that change.
+    """
+    names, least, least_apart, least_share = REAL[tool]
     folders = [shared_data / "profiles" / name for name in names]
     if missing := [folder for folder in folders if not folder.is_dir()]:
         pytest.skip(f"{missing[0]} is not on this machine")
-    rng = np.random.default_rng(0)
-    agreed = []
+    whole, told = [], []
     for _, trace in read_traces(folders):
-        if isinstance(trace, TraceFailure) or trace.dispatches.empty:
+        if isinstance(trace, TraceFailure) or len(trace.dispatches) < 2:
             continue
-        kept = clean(trace.dispatches, trace.steps).dispatches
-        tick_us = resolutions_ns(trace.dispatches).max() / 1e3
-        for _, own in (kept["duration_ns"] / 1e3).groupby(repeat_codes(kept)):
-            if len(own) >= ENOUGH:
-                halves = np.array_split(rng.permutation(own.to_numpy()), 2)
-                agreed.append(difference_of_medians(halves[0], halves[1], floor=tick_us).agrees)
-    assert len(agreed) >= least
-    assert np.mean(agreed) >= 0.95
+        table = trace.dispatches.sort_values("start_ns", kind="stable")
+        codes = pd.Series(repeat_codes(table), index=table.index)
+        tick_us = float(resolutions_ns(table).max()) / 1e3
+        whole.append(judged(table, trace.steps, codes, tick_us))
+        second = codes.groupby(codes).cumcount() % 2 == 1
+        if second.any():
+            one, other = (judged(table[rows], trace.steps, codes, tick_us) for rows in (~second, second))
+            told += [a.assign(vouched=b["vouched"]).dropna().astype(bool) for a, b in ((one, other), (other, one))]
+    every, apart = pd.concat(whole), pd.concat(told)
+    assert len(every) >= least
+    assert every["agrees"].mean() >= max(least_share, every["raw"].mean() - 0.01)
+    assert every.loc[~every["agrees"], "drifts"].all()
+    vouched = apart["vouched"]
+    assert vouched.sum() >= least_apart
+    assert apart.loc[vouched, "agrees"].mean() >= 0.95
+    assert vouched[apart["agrees"]].mean() > 0.85  # not by vouching for few
+    assert vouched[~apart["agrees"]].mean() < 0.5
