@@ -8,7 +8,7 @@ demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
 
 test: lint
-	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

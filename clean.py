@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import typer
 
 from flopcast.errors import DataError
@@ -25,7 +22,7 @@ from flopcast.features.cleaning.repeats import RUN, pool
 from flopcast.features.cleaning.steps import STABLE
 from flopcast.features.cleaning.steps import parse_rule as parse_steps
 from flopcast.features.dispatches import annotate
-from flopcast.features.dispatches.epochs import epochs, parse_rule
+from flopcast.features.dispatches.epochs import epochs, matching, parse_rule
 from flopcast.features.dispatches.summary import measurements
 from flopcast.features.problems import merge_duplicates
 from flopcast.features.readers import Options, TraceFailure, read_traces
@@ -34,7 +31,7 @@ from flopcast.features.table import Measurements, fill_text
 from flopcast.features.table import clean as usable
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, SetOption, parse_defaults, run_command
-from flopcast.output import whole_file
+from flopcast.output import check_table, write_table
 from flopcast.report.cleaning import (
     cleaned_json,
     counter_table,
@@ -45,10 +42,6 @@ from flopcast.report.cleaning import (
 )
 from flopcast.report.console import output
 from flopcast.report.ingest import show_losses
-
-FORMATS = (".parquet", ".csv")
-METADATA = b"flopcast"
-"""Key of the Parquet file's metadata under which stands what was cleaned, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +110,8 @@ def clean_traces(
         A trace that has every kernel of the program, or a text file with a kernel name per line: the runs must have
         them all between them.
     by : str, optional
-        A row for each epoch instead of each operator and shape (`dispatches.epochs.parse_rule`). Outliers and warm-up
-        stay in: an epoch without some of its kernels is none.
+        A row for each epoch instead of each operator and shape (`dispatches.epochs.parse_rule`); markers are the user's
+        annotations where one matches. Outliers and warm-up stay in: an epoch without some of its kernels is none.
     reading : Options, optional
         What the user states about the files.
     jobs : int
@@ -133,6 +126,7 @@ def clean_traces(
     rule = None if by is None else parse_rule(by)
     if rule is not None:
         options = CleanOptions(None, options.steps, False, False, options.level)
+        reading = replace(reading, ranges=rule.by == "marker")
     traces, unreadable = _read(paths, reading, jobs)
     tables = {label: trace.dispatches for label, trace in traces.items()}
     coverage = merge_coverage(tables, _full(cover, reading, jobs)) if join or cover is not None else None
@@ -141,17 +135,21 @@ def clean_traces(
     steps = pool([traces[label].steps for label in tables])
     cleaned = clean_dispatches(pool(list(tables.values())), steps, options)
     runs = cleaned.dispatches[RUN].to_numpy()
-    parts = []
+    parts, cuts = [], list[str]()
     for number, label in enumerate(tables):
         own = cleaned.dispatches[runs == number].drop(columns=RUN).reset_index(drop=True)
         if own.empty:
             continue
-        trace = annotate.Annotated(own, traces[label].steps, (), ())
-        campaign = campaign_of(Path(label))
-        parts.append(measurements(trace, campaign) if rule is None else epochs(own, rule, campaign))
+        campaign, ranges = campaign_of(Path(label)), traces[label].ranges
+        if rule is None:
+            parts.append(measurements(annotate.Annotated(own, traces[label].steps, (), ()), campaign))
+            continue
+        parts.append(epochs(own, rule, campaign, ranges=ranges))
+        if count := len(matching(ranges, rule)):
+            cuts.append(f"{label}: cut by the user's ranges that {rule.words} matches, {count} of {len(ranges)}")
     found = usable(pd.concat(parts, ignore_index=True))
     frame = fill_text(found.frame) if rule is not None else _merged(found.frame)
-    notes = [note for label in tables for note in traces[label].notes]
+    notes = [*cuts, *(note for label in tables for note in traces[label].notes)]
     notes += [] if joined is None else joined.notes
     table = Measurements(frame, found.rejected)
     once = tuple(dict.fromkeys(notes))
@@ -160,11 +158,16 @@ def clean_traces(
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Traces: files and folders, any formats.")],
-    mad: Annotated[float, typer.Option(help="MAD that repeats may lie from their median; 0: no filter.")] = THRESHOLD,
+    mad: Annotated[
+        float | None, typer.Option(help="MAD that repeats may lie from their median; 0: no filter.", show_default="7")
+    ] = None,
     steps: Annotated[
-        str, typer.Option(metavar="stable|all|A:B", help="Profiler's steps to keep; A:B: from number A to number B.")
+        str, typer.Option(metavar="stable|all|A:B", help="Profiler's steps to keep; A:B is from number A to B.")
     ] = STABLE,
-    warm_up: Annotated[bool, typer.Option("--warm-up/--no-warm-up", help="Leave out warm-up (MSER-5).")] = True,
+    warm_up: Annotated[
+        bool | None,
+        typer.Option("--warm-up/--no-warm-up", help="Leave out warm-up (MSER-5).", show_default="warm-up"),
+    ] = None,
     golden: Annotated[bool, typer.Option("--golden", help="Keep the fullest execution-time bin only.")] = False,
     join: Annotated[
         bool, typer.Option("--join", help="Traces of one program that profile different kernels or counters.")
@@ -186,12 +189,15 @@ def command(
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     for option, path in (("--out", out), ("--removed", removed)):
-        if path is not None and path.suffix.lower() not in FORMATS:
-            raise DataError(f"{option} must end in {' or '.join(FORMATS)}, got {str(path)!r}")
+        if path is not None:
+            check_table(path, option)
+    if by is not None:
+        _check_epoch_options({"--mad": mad or None, "--warm-up": warm_up or None, "--golden": golden or None})
+    mad = THRESHOLD if mad is None else mad
     if mad < 0 or not np.isfinite(mad):
-        raise DataError(f"--mad must be 0 or more, got {mad:g}: 7 is usual")
+        raise DataError(f"--mad must be 0 or more, got {mad:g}: {THRESHOLD:g} is usual")
     parse_steps(steps)
-    options = CleanOptions(mad or None, steps, warm_up, golden)
+    options = CleanOptions(mad or None, steps, warm_up is not False, golden)
     reading = Options({}, parse_defaults(set_))
     result = clean_traces(data, options, join=join, cover=cover, by=by, reading=reading, jobs=jobs)
     if out is not None:
@@ -202,6 +208,15 @@ def command(
         print(dumps(result.to_dict(), missing=True), end="")
         return
     _show(result, options, out)
+
+
+def _check_epoch_options(asked: Mapping[str, Any]) -> None:
+    """Refuse what would take kernels out of an epoch."""
+    if given := [option for option, value in asked.items() if value is not None]:
+        raise DataError(
+            f"{' and '.join(given)} would take kernels out of the epochs, which are no whole epochs then: leave "
+            f"{'it' if len(given) == 1 else 'them'} out with --epochs"
+        )
 
 
 def _show(result: CleanedRuns, options: CleanOptions, out: Path | None) -> None:
@@ -237,7 +252,10 @@ def _full(cover: Path | None, reading: Options, jobs: int) -> pd.DataFrame | Non
     if cover is None:
         return None
     if cover.suffix.lower() in (".txt", ".lst"):
-        lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
+        try:
+            lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
+        except UnicodeDecodeError:
+            raise DataError("is no UTF-8 text: write one kernel name per line", source=str(cover)) from None
         if not (names := [line for line in lines if line]):
             raise DataError("has no kernel name: write one per line, as often as the kernel runs", source=str(cover))
         return pd.DataFrame({"name": names})
@@ -258,13 +276,7 @@ def _merged(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _write(frame: pd.DataFrame, out: Path, result: CleanedRuns) -> None:
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    with whole_file(out) as path:
-        if out.suffix.lower() == ".csv":
-            pyarrow.csv.write_csv(table, path)
-            return
-        beside = json.dumps(json.loads(dumps(result.to_dict(), missing=True))).encode()
-        schema = table.schema.with_metadata({**(table.schema.metadata or {}), METADATA: beside})
-        pq.write_table(table.cast(schema), path, compression="zstd")
+    write_table(table, out, dumps(result.to_dict(), missing=True))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X."),
 ]
-MetricOption = Annotated[str, typer.Option(help="The measured column to scale, e.g. duration_us or energy_j.")]
+MetricOption = Annotated[str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...")]
 EachOption = Annotated[
     bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
 ]

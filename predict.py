@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -18,7 +17,8 @@ from flopcast.evaluation.domain import WIDENING, TrainedRange
 from flopcast.evaluation.intervals import LEVELS, ConformalIntervals
 from flopcast.features import roofline
 from flopcast.features.context import HOST
-from flopcast.features.ops import Work, work_of
+from flopcast.features.laws import own_laws, scaling_laws
+from flopcast.features.ops import work_of
 from flopcast.features.problems import slower_kernels
 from flopcast.features.readers import read_rows
 from flopcast.features.recipe import FeatureRecipe
@@ -169,24 +169,31 @@ class TrainedModel:
 
     def _baselines(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
-        host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
-        work = work_of(rows)
-        if host is None:
-            laws = pd.DataFrame({"roofline": roofline.where_published(work, partial(_roofline, gpu=target))[0]})
-            measure = self.saved.manifest["baselines"].get("reference", "roofline")
-            known = laws["roofline"].to_numpy()
-            reference = known if measure == "roofline" else roofline.size(measure, work, target)
+        if self.recipe.host is None:
+            measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+            reference, _ = roofline.where_published(work_of(rows), lambda kind: roofline.size(measure, kind, target))
         else:
-            reference = rows[metric].to_numpy(dtype=float)
-            laws = roofline.laws(work, reference, host, target)[0] if metric == "duration_us" else pd.DataFrame()
+            reference = rows[self.recipe.metric].to_numpy(dtype=float)
         line = self.baselines["affine"]
-        laws = laws.set_axis(rows.index) if len(laws.columns) else pd.DataFrame(index=rows.index)
-        return laws.assign(
+        return self._laws(rows)[0].assign(
             **{
                 "constant ratio": self.baselines["constant ratio"]["ratio"] * reference,
                 "affine": line["intercept"] + line["ratio"] * reference,
             }
         )
+
+    def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
+        """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
+        return self._laws(rows)[1]
+
+    def _laws(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+        """Return what the analytic laws predict, and what they lack (see `features.laws`)."""
+        host, target, metric, work = self.recipe.host, self.recipe.target, self.recipe.metric, work_of(rows)
+        if host is None:
+            laws, lacking = own_laws(metric, work, target)
+        else:
+            laws, lacking = scaling_laws(metric, work, rows[metric].to_numpy(dtype=float), host, target)
+        return laws.set_axis(rows.index), lacking
 
 
 def predict(
@@ -256,7 +263,9 @@ def _predict(
         "scheme": model.intervals.scheme,
         "other_devices": others,
     }
-    return Prediction(frame, report_of(frame, facts, [*notes, *_remarks(model.recipe, rows)]))
+    lacking = model.unpublished(rows[found["predicted"].notna()])
+    remarks = [*_remarks(model.recipe, rows), *(f"no {law} where {why}" for law, why in lacking.items())]
+    return Prediction(frame, report_of(frame, facts, [*notes, *remarks]))
 
 
 def write(prediction: Prediction, out: Path) -> None:
@@ -354,10 +363,6 @@ def _remarks(recipe: FeatureRecipe, rows: pd.DataFrame) -> Iterator[str]:
         others = int((rows["device"].ne("") & rows["device"].ne(recipe.target.name)).sum())
         if others:
             yield f"{others} rows name another device: their shapes are predicted for {recipe.target.name}"
-
-
-def _roofline(work: Work, gpu: Any) -> np.ndarray:
-    return roofline.roofline_us(work, gpu)
 
 
 def _joined(reasons: Sequence[str]) -> str:

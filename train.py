@@ -106,7 +106,7 @@ def train(
     group : sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
-        The measured column to predict.
+        The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the models, as time has.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     each : bool
@@ -200,7 +200,7 @@ def command(
     each: EachOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Cross-validate models of measured times next to FLOPS scaling, and save the best."""
+    """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best."""
     if out is not None:
         check_run_folder(out)
     with shown_progress("cross-validation", quiet=as_json) as progress:
@@ -254,6 +254,7 @@ def _metrics(dataset: Dataset, measured: Measurements, competition: Competition,
             "unpaired_target": report.get("target_only"),
             "slower_kernels": report.get("slower_kernels") or None,
             "without_metric": report.get("without_metric") or None,
+            "metric_not_positive": report.get("metric_not_positive") or None,
             "without_operator": report.get("without_operator") or None,
             "not_published": report["features"]["not_published"],
             "notes": notes,

@@ -12,7 +12,7 @@ from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
 from flopcast.evaluation.device_sizes import with_cu_law
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
-from flopcast.features.matrix import build_dataset
+from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
 from flopcast.models.json_text import dumps
 from flopcast.options import (
@@ -56,6 +56,8 @@ def validate(
 ) -> ValidationResult:
     """Judge FLOPS, bandwidth and roofline scaling from host to target, over all rows and per kernel class.
 
+    Of energy the same laws times the ratio of the TDPs are judged, of power that ratio alone.
+
     Parameters
     ----------
     data : sequence of path, optional
@@ -67,7 +69,7 @@ def validate(
     group : sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     margin : float, default=0.10
-        What counts as the same: t_target / t_law within [1 / (1 + margin), 1 + margin].
+        What counts as the same: target / law within [1 / (1 + margin), 1 + margin].
     metric : str, default="duration_us"
         The measured column that is scaled.
     units, defaults : mapping of str to str, optional
@@ -104,8 +106,14 @@ def validate(
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
     dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
-    rejected = measured.rejected_by_reason
+    rejected = measured.rejected_by_reason | _without_metric(dataset)
     return ValidationResult(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)
+
+
+def _without_metric(dataset: Dataset) -> dict[str, int]:
+    """Return how many rows were kept out because of the metric, by reason."""
+    reasons = {f"no {dataset.metric}": "without_metric", f"{dataset.metric} is not positive": "metric_not_positive"}
+    return {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
 
 
 def write_validation(result: ValidationResult, out: Path) -> None:
@@ -136,7 +144,7 @@ def command(
     unit: UnitOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Test whether times scale linearly from one device to another, per kernel class (op × dtype × bound)."""
+    """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
         check_output(out, FILES)
     result = validate(

@@ -12,7 +12,8 @@ import pandas as pd
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
 from ..features.ops import work_of
-from ..features.roofline import size
+from ..features.quantity import quantity
+from ..features.roofline import roofline_us, size, where_published
 from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
 from .crossval import Evaluation, Progress, SchemeResult, evaluate
@@ -202,6 +203,7 @@ def columnar(dataset: Dataset) -> Columnar:
     extra = dataset.unpaired
     known = dataset.X.columns if extra is None else extra.X.columns[extra.X.notna().all()]
     time = "host_us" if dataset.metric == "duration_us" else f"host_{dataset.metric}"
+    measured = quantity(dataset.metric)
     return Columnar(
         roles=dataset.recipe.roles,
         shape_columns=tuple(map(str, known)),
@@ -209,6 +211,8 @@ def columnar(dataset: Dataset) -> Columnar:
         host=dataset.host is not None and time in dataset.X,
         unpaired=extra is not None,
         host_time=time,
+        noun=measured.noun or dataset.metric,
+        grows=measured.grows,
     )
 
 
@@ -222,21 +226,24 @@ def law_table(dataset: Dataset) -> pd.DataFrame:
     """
     laws = dataset.laws.reset_index(drop=True)
     if dataset.host is not None:
-        measured = dataset.rows[f"host_{dataset.metric}"].to_numpy(np.float64)
-        return laws.assign(**{REFERENCE: measured})
+        return laws.assign(**{REFERENCE: dataset.host_values})
     return laws.assign(**{REFERENCE: size(reference_of(dataset), work_of(dataset.rows), dataset.target)})
 
 
 def reference_of(dataset: Dataset) -> str:
     """Return what the fitted baselines scale: ``host``, or a measure of `roofline.size`.
 
-    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown.
+    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
+    and ``constant`` for a metric that does not grow with the work.
     """
     if dataset.host is not None:
         return "host"
-    if "roofline" in dataset.laws and dataset.laws["roofline"].notna().all():
+    if not quantity(dataset.metric).grows:
+        return "constant"
+    work = work_of(dataset.rows)
+    if np.isfinite(where_published(work, lambda kind: roofline_us(kind, dataset.target))[0]).all():
         return "roofline"
-    return "memory" if np.isfinite(work_of(dataset.rows).bytes).all() else "work-items"
+    return "memory" if np.isfinite(work.bytes).all() else "work-items"
 
 
 def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:

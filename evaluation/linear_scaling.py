@@ -10,7 +10,9 @@ import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError
+from ..features.laws import SCALING
 from ..features.matrix import Dataset
+from ..features.quantity import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .efficiency import Efficiency, median_efficiency
 from .law_comparison import Explanation, compare_laws
@@ -27,7 +29,7 @@ HOST_DURATION = "host_duration_us"
 class LawFinding:
     """The evidence on one law in one class, and the verdict on it.
 
-    ``ratio`` is the median of t_law / t_host, NaN where the law needs a figure that is not published; ``evidence`` is
+    ``ratio`` is the median of law / host, NaN where the law needs a figure that is not published; ``evidence`` is
     None there, and where there are too few rows or groups.
     """
 
@@ -46,7 +48,7 @@ class ClassFinding:
     op, dtype, bound : str
         The class; each is ``"all"`` in the finding over all rows.
     rows, groups : int
-        Pairs of host and target times, and the groups they fall into.
+        Pairs of host and target values, and the groups they fall into.
     host_us : tuple of float
         Range of the host's times (µs), 5th to 95th percentile.
     efficiency : Efficiency
@@ -57,6 +59,8 @@ class ClassFinding:
         The laws, fitted ones included, by their error out of sample; empty where there are too few rows or groups.
     members : ndarray of int
         Row numbers of the class in the dataset.
+    metric : str
+        What scales.
     """
 
     op: str
@@ -69,6 +73,7 @@ class ClassFinding:
     laws: tuple[LawFinding, ...]
     explanations: tuple[Explanation, ...]
     members: np.ndarray = field(repr=False, compare=False)
+    metric: str = "duration_us"
 
     @property
     def name(self) -> str:
@@ -98,11 +103,11 @@ class ValidationResult:
     classes : tuple of ClassFinding
         The first is over all rows, the others by falling number of rows.
     margin : float
-        What counts as the same: deviations t_target / t_law within [1 / (1 + margin), 1 + margin].
+        What counts as the same: deviations target / law within [1 / (1 + margin), 1 + margin].
     folds, replicates, seed : int
         Grouped folds, bootstrap samples and the seed of both.
     rejected : dict of str to int
-        Rows kept out in reading, by reason.
+        Rows kept out, by reason: in reading, and for want of the metric.
     notes : tuple of str
         Remarks of the readers.
     """
@@ -125,10 +130,10 @@ def assess_scaling(
     Parameters
     ----------
     dataset : Dataset
-        Paired rows; ``rows`` has the columns op, dtype_a, bound and host_duration_us, ``laws`` a column of target times
-        per law, NaN where a figure it needs is not published.
+        Paired rows; ``rows`` has the columns op, dtype_a, bound, duration_us and host_duration_us and the metric as
+        host_*, ``laws`` a column of target values per law, NaN where a figure it needs is not published.
     margin : float, default=0.10
-        What counts as the same: deviations t_target / t_law within [1/1.10, 1.10].
+        What counts as the same: deviations target / law within [1/1.10, 1.10].
     folds : int, default=10
         Grouped folds for the laws that are fitted (constant ratio, affine).
     replicates, seed : int
@@ -146,7 +151,9 @@ def assess_scaling(
 
     Notes
     -----
-    The tests of the slopes are adjusted by Holm over the classes, law by law; that over all rows stands alone.
+    The tests of the slopes are adjusted by Holm over the classes, law by law; that over all rows stands alone. Of a
+    metric that does not grow with the work (power) a slope would say nothing about size: it is not tested, and the
+    verdict rests on median and scatter.
     """
     _check(dataset)
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
@@ -163,7 +170,8 @@ def _check(dataset: Dataset) -> None:
     if dataset.host is None:
         raise DataError("linear scaling is from one device to another: give --host and --target")
     if dataset.laws.shape[1] == 0:
-        raise DataError(f"no law says how {dataset.metric} scales from device to device: the laws speak of duration_us")
+        known = ", ".join(SCALING)
+        raise DataError(f"no law says how {dataset.metric} scales from device to device: the laws speak of {known}")
     if not np.isfinite(dataset.laws.to_numpy()).any():
         why = "; ".join(dataset.report.get("laws", {}).values())
         raise DataError(f"no law can be computed: {why or 'the figures they need are not published'}")
@@ -182,23 +190,26 @@ def _evidence(dataset: Dataset, members: np.ndarray, replicates: int, seed: int)
 
     A law is judged on the rows it has a prediction for (a peak may not be published for some precisions).
     """
-    laws = dataset.laws.to_numpy()[members]
+    laws, sized = dataset.laws.to_numpy()[members], quantity(dataset.metric).grows
     found: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
     patterns, pattern_of = np.unique(np.isfinite(laws), axis=1, return_inverse=True)
     for p, defined in enumerate(patterns.T):
         columns, rows = np.flatnonzero(pattern_of == p), members[defined]
         if len(rows):
             predicted = laws[np.ix_(defined, columns)]
-            evidence = _gathered(dataset.y[rows], predicted, dataset.groups[rows], replicates, seed)
+            evidence = _gathered(dataset.y[rows], predicted, dataset.groups[rows], replicates, seed, sized=sized)
             for j, column in enumerate(columns.tolist()):
                 found[column] = evidence[j]
     return found
 
 
 def _gathered(
-    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, replicates: int, seed: int
+    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, replicates: int, seed: int, *, sized: bool
 ) -> list[Evidence] | list[Verdict]:
-    """Return the evidence on each column of ``laws``, (n, laws) predictions in µs, from the same rows."""
+    """Return the evidence on each column of ``laws``, (n, laws) predictions, from the same rows.
+
+    There is a slope where the values are ``sized``: larger for more work.
+    """
     count, level = len(np.unique(groups)), 1 - 2 * ALPHA
     if few := too_few(len(target), count):
         return [few] * laws.shape[1]
@@ -209,7 +220,7 @@ def _gathered(
     scatter = np.expm1(np.quantile(np.abs(np.log(deviations / median)), MOST_ROWS, axis=0))
     found = []
     for j, law in enumerate(laws.T):
-        test = slope_test(law, target, groups)
+        test = slope_test(law, target, groups) if sized else None
         found.append(
             Evidence(
                 rows=len(target),
@@ -254,18 +265,22 @@ def _finding(
 ) -> ClassFinding:
     """Judge the laws of one class and compare them out of sample."""
     assert dataset.host is not None
-    rows, target = dataset.rows.iloc[members], dataset.y[members]
-    host, laws = rows[HOST_DURATION].to_numpy(dtype=float), dataset.laws.iloc[members]
-    low, high = np.quantile(host, [0.05, 0.95])
+    rows, target, host = dataset.rows.iloc[members], dataset.y[members], dataset.host_values[members]
+    host_us, target_us = (rows[name].to_numpy(dtype=float) for name in (HOST_DURATION, "duration_us"))
+    laws = dataset.laws.iloc[members]
+    low, high = np.quantile(host_us, [0.05, 0.95])
     return ClassFinding(
         *key,
         rows=len(members),
         groups=len(np.unique(dataset.groups[members])),
         host_us=(float(low), float(high)),
-        efficiency=median_efficiency(rows, host=dataset.host, host_us=host, target=dataset.target, target_us=target),
+        efficiency=median_efficiency(
+            rows, host=dataset.host, host_us=host_us, target=dataset.target, target_us=target_us
+        ),
         laws=tuple(_judged(str(name), laws[name], host, one, margin) for name, one in zip(laws, evidence, strict=True)),
-        explanations=_explained(laws, target, host, dataset.groups[members], **comparison),
+        explanations=_explained(laws, target, host, dataset.groups[members], dataset.metric, **comparison),
         members=members,
+        metric=dataset.metric,
     )
 
 
@@ -278,11 +293,11 @@ def _judged(name: str, law: pd.Series, host: np.ndarray, found: Evidence | Verdi
 
 
 def _explained(
-    laws: pd.DataFrame, target: np.ndarray, host: np.ndarray, groups: np.ndarray, **comparison: int
+    laws: pd.DataFrame, target: np.ndarray, host: np.ndarray, groups: np.ndarray, metric: str, **comparison: int
 ) -> tuple[Explanation, ...]:
     """Compare the laws that have predictions, on the rows where they all have one; empty where these are too few."""
     known = laws.dropna(axis=1, how="all")
     rows = known.notna().all(axis=1).to_numpy()
     if too_few(int(rows.sum()), len(np.unique(groups[rows]))):
         return ()
-    return compare_laws(target[rows], host[rows], known[rows], groups[rows], **comparison)
+    return compare_laws(target[rows], host[rows], known[rows], groups[rows], metric=metric, **comparison)

@@ -65,7 +65,8 @@ class Evidence:
         Median deviation with its cluster-bootstrap interval of level 1 - 2·ALPHA: the correction c.
     slope : Interval or None
         Slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a law with one ratio
-        (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary.
+        (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary,
+        and for what does not grow with the work.
     slope_p : float
         p-value of slope = 1; NaN without a slope.
     attenuated_slope : float

@@ -13,7 +13,8 @@ from ..errors import DataError
 from ..hardware import GPU
 from . import roofline
 from .catalogue import LAUNCHED
-from .context import Context
+from .context import HOST
+from .laws import own_laws, scaling_laws
 from .ops import Work, group_labels, work_of
 from .pairing import one_per_problem, pair, rows_of
 from .recipe import FeatureRecipe, learn_recipe
@@ -38,8 +39,8 @@ class Dataset:
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
         formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
     laws : DataFrame of n rows
-        Predictions in microseconds: the scaling laws; with one device ``roofline``; for other metrics no column. NaN
-        where a figure is not published.
+        What the analytic laws of the metric predict (`laws.SCALING`; with one device `laws.OF_ONE`), in its unit; no
+        column for a metric without laws. NaN where a figure is not published.
     unpaired : Dataset or None
         The target's rows that the host has not measured: NaN in the columns that need its measurement.
     host : GPU or None
@@ -68,6 +69,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def host_values(self) -> np.ndarray:
+        """The metric measured on the host, shape (n,); there must be one."""
+        return self.rows[HOST + self.metric].to_numpy(dtype=np.float64)
 
 
 def build_dataset(
@@ -100,7 +106,7 @@ def build_dataset(
     Raises
     ------
     DataError
-        A device has no rows, no problem is common, values of the metric are not positive, or a column is missing.
+        A device has no rows, or none with the metric; no problem is common; or a column is missing.
     """
     frame, unknown = _with_operators(frame)
     if host is None:
@@ -109,7 +115,8 @@ def build_dataset(
     pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
     recipe = learn_recipe(pairs.paired, host, target, metric)
-    work, laws, notes = _laws(pairs.paired, host, target, metric)
+    work = work_of(pairs.paired)
+    laws, notes = scaling_laws(metric, work, positive(pairs.paired, HOST + metric), host, target)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
     others, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
@@ -144,11 +151,7 @@ def _one_device(
     rows: pd.DataFrame, target: GPU, metric: str, group: Sequence[str] | None, report: dict[str, Any]
 ) -> Dataset:
     recipe, work = learn_recipe(rows, None, target, metric), work_of(rows)
-    laws, notes = pd.DataFrame(index=rows.index), dict[str, str]()
-    if metric == "duration_us":
-        times, missing = roofline.where_published(work, lambda w: roofline.roofline_us(w, target))
-        laws = pd.DataFrame({"roofline": times})
-        notes = {"roofline": "; ".join(missing)} if missing else {}
+    laws, notes = own_laws(metric, work, target)
     return Dataset(
         X=recipe.transform(rows),
         y=positive(rows, metric),
@@ -162,14 +165,6 @@ def _one_device(
         recipe=recipe,
         report={**report, "laws": notes, "features": _features(recipe)},
     )
-
-
-def _laws(rows: pd.DataFrame, host: GPU, target: GPU, metric: str) -> tuple[Work, pd.DataFrame, dict[str, str]]:
-    """Return the work, the laws' predictions and what they lack; the laws speak of time only."""
-    context = Context(rows, host, target)
-    if metric != "duration_us":
-        return context.work, pd.DataFrame(index=rows.index), {}
-    return context.work, *roofline.laws(context.work, context.host_us, host, target)
 
 
 def _unpaired(

@@ -13,6 +13,7 @@ from ..errors import DataError
 from .context import HOST, carried
 from .ops import complete
 from .problems import best_kernel, merge_duplicates, problem_ids
+from .work.columns import as_numbers
 
 TEXT = frozenset({"op", "family", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "scale_block"})
 """Identity columns that hold words; the others hold numbers."""
@@ -62,25 +63,44 @@ def one_per_problem(rows: pd.DataFrame, metric: str = "duration_us") -> tuple[pd
     rows : DataFrame
         Rows of one device.
     metric : str, default="duration_us"
-        Column to predict; rows without it are left out.
+        Column to predict; rows in which it is missing, or no positive number, are left out.
 
     Returns
     -------
     rows : DataFrame
     counts : dict
-        ``without_metric``, ``merged_repeats``, ``slower_kernels``: rows left out, by reason.
+        ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``: rows left out, by reason.
+
+    Raises
+    ------
+    DataError
+        No row is left.
     """
-    usable = rows[rows[metric].notna()] if metric in rows else rows.iloc[:0]
+    usable, counts = _with_metric(rows, metric)
     if usable.empty:
-        raise DataError(f"no row has a {metric}: choose another metric, or add that column to the data")
+        wrong = f" ({counts['metric_not_positive']} are not positive)" if counts["metric_not_positive"] else ""
+        device = str(rows["device"].iloc[0])
+        raise DataError(f"no row of {device} has a {metric}{wrong}: choose another metric, or add it to the data")
     whole = complete(usable)
     merged = merge_duplicates(whole)
     best = best_kernel(merged)
     return best, {
-        "without_metric": len(rows) - len(usable),
+        **counts,
         "merged_repeats": len(whole) - len(merged),
         "slower_kernels": len(merged) - len(best),
     }
+
+
+def _with_metric(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the rows in which the metric is a positive number, as a number, and how many others there are and why."""
+    if metric not in rows:
+        return rows.iloc[:0], {"without_metric": len(rows), "metric_not_positive": 0}
+    values = as_numbers(rows, metric)
+    missing = rows[metric].isna().to_numpy() | rows[metric].eq("").to_numpy(dtype=bool)
+    good = np.isfinite(values) & (values > 0)
+    wrong = int((~good & ~missing).sum())
+    counts = {"without_metric": int(missing.sum()), "metric_not_positive": wrong}
+    return rows.assign(**{metric: values})[good], counts
 
 
 def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration_us") -> Pairs:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
-import pandas as pd
 
 from ..errors import NotPublishedError
 from ..hardware import GPU
@@ -53,8 +51,9 @@ def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
 
     Parameters
     ----------
-    measure : {"roofline", "memory", "work-items"}
-        `roofline_us`; `memory_us`, which needs no peak; or ``batch m n``, for kernels known by their launch alone.
+    measure : {"roofline", "memory", "work-items", "constant"}
+        `roofline_us`; `memory_us`, which needs no peak; ``batch m n``, for kernels known by their launch alone; or 1,
+        for what does not grow with the work.
     work : Work
         The rows.
     gpu : GPU
@@ -62,6 +61,8 @@ def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
     """
     if measure == "work-items":
         return work.batch * work.m * work.n
+    if measure == "constant":
+        return np.ones(len(work))
     return {"roofline": roofline_us, "memory": memory_us}[measure](work, gpu)
 
 
@@ -97,38 +98,6 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
     limit = np.maximum(memory, compute)
     cases = [np.isnan(limit), limit < floor_us, memory >= compute]
     return np.select(cases, ["unknown", "launch", "memory"], "compute").astype(object)
-
-
-def laws(work: Work, host_us: np.ndarray, host: GPU, target: GPU) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what each scaling law predicts for the target.
-
-    - FLOPS scaling: ``t_host peak_host / peak_target``, by the precision the row computes at;
-    - bandwidth scaling: ``t_host bandwidth_host / bandwidth_target``;
-    - roofline scaling: ``t_host roofline_target / roofline_host``.
-
-    Parameters
-    ----------
-    work : Work
-        The rows.
-    host_us : ndarray of shape (n_rows,)
-        Time measured on the host.
-    host, target : GPU
-        The devices.
-
-    Returns
-    -------
-    frame : DataFrame
-        One column per law; NaN in rows whose law needs a figure that is not published.
-    notes : dict
-        For each law with such rows, which figures are missing.
-    """
-    columns, notes = {}, {}
-    for law, ratio in RATIOS.items():
-        ratios, missing = where_published(work, partial(ratio, host=host, target=target))
-        columns[law] = host_us * ratios
-        if missing:
-            notes[law] = "; ".join(missing)
-    return pd.DataFrame(columns, dtype=float), notes
 
 
 def flops_ratio(work: Work, host: GPU, target: GPU) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
@@ -72,6 +72,10 @@ class Columnar:
         Whether there are target rows without one.
     host_time : str
         The column with the metric measured on the host.
+    noun : str
+        What is predicted, in words.
+    grows : bool
+        Whether that grows with the work (power does not).
     """
 
     roles: Mapping[str, str]
@@ -80,6 +84,8 @@ class Columnar:
     host: bool
     unpaired: bool
     host_time: str = "host_us"
+    noun: str = "time"
+    grows: bool = True
 
     @property
     def additive(self) -> list[str]:
@@ -140,7 +146,8 @@ def suite(
     if unknown := [name for name in (*(names or ()), *without) if name not in known]:
         raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: choose from {', '.join(known)}")
     chosen = set(known if names is None else names) - set(without)
-    return [member for member in members if member.name in chosen]
+    kept = [member for member in members if member.name in chosen]
+    return [replace(member, space=member.space.replace("time", data.noun)) for member in kept]
 
 
 def _linear(seed: int) -> dict[str, Any]:
@@ -221,10 +228,14 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
 def _base(data: Columnar) -> AdditiveTime:
     """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator.
 
-    Of kernels whose work is unknown, work-items and rounds of workgroups stand for it.
+    Of kernels whose work is unknown, work-items and rounds of workgroups stand for it. What does not grow with the work
+    is a sum of shares that do not either: how well the tiles fill the target, and what the host measured.
     """
     others = (data.host_time,) if data.host else ("tiles.target_us", "one_tile.target_us")
     wanted = ("compute.target_us", "memory.target_us", *others)
+    if not data.grows:
+        filled = ("wave_efficiency.target", "best_tile_efficiency.target", "tile_efficiency")
+        wanted = (*filled, data.host_time) if data.host else filled
     known = [name for name in wanted if name in data.roles]
     launched = [name for name in ("work_items", "rounds.target") if name in data.roles]
     return AdditiveTime(known or launched, by="op=")

@@ -15,6 +15,7 @@ from ..evaluation.efficiency import Efficiency
 from ..evaluation.law_comparison import Explanation
 from ..evaluation.linear_scaling import ClassFinding, LawFinding, ValidationResult
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
+from ..features.quantity import Quantity, quantity
 
 SCHEMA = 1
 FIGURES = ("median [90 %]", "slope [95 %]", "scatter", "E_out")
@@ -79,7 +80,7 @@ def class_lines(finding: ClassFinding) -> Iterator[tuple[str, tuple[str, ...], s
         yield law.law, (*_figures(law.evidence), error), law.verdict.text, law.verdict.outcome
     for one in finding.explanations:
         if one.parameters:
-            yield one.law, ("", "", "", _error(one)), _parameters(one.parameters), None
+            yield one.law, ("", "", "", _error(one)), _parameters(one.parameters, quantity(finding.metric)), None
 
 
 def title(result: ValidationResult) -> str:
@@ -94,10 +95,17 @@ def title(result: ValidationResult) -> str:
 
 def legend(result: ValidationResult) -> str:
     """Return how to read the table."""
+    measured = quantity(result.dataset.metric)
+    target, law = f"{measured.symbol}_target", f"{measured.symbol}_law"
+    slope = (
+        f"slope: of log {target} on log {law}, cluster-robust; 1 = no dependence on size; tested at {ALPHA:.0%}, Holm "
+        "over classes. "
+    )
+    none = f"slope: not asked, {measured.noun} does not grow with the work and would say nothing about size. "
     return (
-        "median: of t_target / t_law, 1 = the law is right, with its cluster-bootstrap interval; 'holds' = that "
-        "interval lies within the margin. slope: of log t_target on log t_law, cluster-robust; 1 = no dependence on "
-        f"size; tested at {ALPHA:.0%}, Holm over classes. scatter: {MOST_ROWS:.0%} of the rows lie within this. E_out: "
+        f"median: of {target} / {law}, 1 = the law is right, with its cluster-bootstrap interval; 'holds' = that "
+        f"interval lies within the margin. {slope if measured.grows else none}"
+        f"scatter: {MOST_ROWS:.0%} of the rows lie within this. E_out: "
         "mean absolute percentage error out of sample, groups held out; * = not told apart from the best. "
         f"Too few data: fewer than {MIN_ROWS} rows or {MIN_GROUPS} groups. "
         "HE, BW: median share of the peak FLOPS and of the peak memory bandwidth, host→target."
@@ -129,7 +137,7 @@ def conclusion(finding: ClassFinding) -> str:
     if not finding.explanations:
         return f"{sentence}."
     best, *rest = finding.explanations
-    fit = f" ({_parameters(best.parameters)})" if best.parameters else ""
+    fit = f" ({_parameters(best.parameters, quantity(finding.metric))})" if best.parameters else ""
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
     if equals := [one.law for one in rest if one.as_good_as_best]:
         sentence += f", not told apart from {', '.join(equals)}"
@@ -241,7 +249,8 @@ def _percent(interval: Interval) -> str:
     return f"{interval.value:.1f} % [{interval.lower:.1f}, {interval.upper:.1f}]"
 
 
-def _parameters(parameters: dict[str, float]) -> str:
+def _parameters(parameters: dict[str, float], measured: Quantity) -> str:
+    host = f"{measured.symbol}_host"
     if "ratio" in parameters:
-        return f"{parameters['ratio']:.3g}·t_host"
-    return f"{parameters['a_us']:.3g} µs + {parameters['b']:.3g}·t_host"
+        return f"{parameters['ratio']:.3g}·{host}"
+    return f"{parameters[f'a_{measured.suffix}']:.3g} {measured.unit} + {parameters['b']:.3g}·{host}"

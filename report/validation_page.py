@@ -1,4 +1,4 @@
-"""The page `validate` writes, which needs no network: the summary, t_target / t_law against t_host, and the table."""
+"""The page `validate` writes, which needs no network: the summary, target / law against t_host, and the table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.colors import qualitative
 
 from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationResult
+from ..features.quantity import quantity
 from .validation import FIGURES, class_lines, conclusion, legend, summary, title
 
 _PAGE = """<!DOCTYPE html>
@@ -49,16 +50,16 @@ def validation_html(result: ValidationResult) -> str:
 
 
 def validation_figure(result: ValidationResult) -> go.Figure:
-    """Return t_target / t_law against t_host by class, with the margin and each class's median; one law at a time."""
-    laws = [str(name) for name in result.dataset.laws]
+    """Return target / law against t_host by class, with the margin and each class's median; one law at a time."""
+    laws, symbol = [str(name) for name in result.dataset.laws], quantity(result.dataset.metric).symbol
     traces = [(law, trace) for law in laws for trace in _traces(result, law)]
     figure = go.Figure([trace.update(visible=law == laws[0]) for law, trace in traces])
     low, high = 1 / (1 + result.margin), 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
     figure.add_hline(y=1, line_width=1, line_color="green")
     figure.update_xaxes(type="log", title="t_host (µs)")
-    figure.update_yaxes(type="log", title=_axis(laws[0]))
-    buttons = [_button(law, [law == owner for owner, _ in traces]) for law in laws]
+    figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
+    buttons = [_button(law, symbol, [law == owner for owner, _ in traces]) for law in laws]
     menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.1, "buttons": buttons}
     figure.update_layout(
         template="plotly_white", height=720, legend_title="class (diamond: median)", updatemenus=[menu]
@@ -95,12 +96,12 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
             )
 
 
-def _button(law: str, visible: list[bool]) -> dict[str, Any]:
-    return {"label": law, "method": "update", "args": [{"visible": visible}, {"yaxis.title.text": _axis(law)}]}
+def _button(law: str, symbol: str, visible: list[bool]) -> dict[str, Any]:
+    return {"label": law, "method": "update", "args": [{"visible": visible}, {"yaxis.title.text": _axis(symbol, law)}]}
 
 
-def _axis(law: str) -> str:
-    return f"t_target / t by {law}"
+def _axis(symbol: str, law: str) -> str:
+    return f"{symbol}_target / {symbol} by {law}"
 
 
 def _rows(finding: ClassFinding) -> Iterator[str]:

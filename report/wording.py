@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..features.quantity import quantity
+
 Row = Mapping[str, Any]
 """One line of a model table: a row of ``metrics.json``."""
 
@@ -16,8 +18,6 @@ HEADERS = ("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20", "feat."
 
 ANALYTIC = "FLOPS scaling"
 """The baseline that headlines compare with, where it exists."""
-
-_UNITS = {"us": "µs", "ms": "ms", "ns": "ns", "s": "s", "j": "J", "w": "W"}
 
 
 def number(value: float | None) -> str:
@@ -90,9 +90,7 @@ def title(data: Row) -> str:
 
 def metric(data: Row) -> str:
     """Return the axis label of the trained metric, e.g. ``time, µs`` for ``duration_us``."""
-    name, _, unit = str(data.get("metric") or "duration_us").rpartition("_")
-    quantity = {"duration": "time"}.get(name, name.replace("_", " "))
-    return f"{quantity}, {_UNITS.get(unit, unit)}" if quantity else unit
+    return quantity(str(data.get("metric") or "duration_us")).label
 
 
 def verdict(cv: Row) -> list[str]:
@@ -154,6 +152,7 @@ def counts(data: Row) -> list[tuple[str, str]]:
         ("target rows without a host", data.get("unpaired_target") if paired else None),
         ("rows of slower kernels left out", data.get("slower_kernels")),
         (f"rows without {data.get('metric')}", data.get("without_metric")),
+        (f"rows whose {data.get('metric')} is not a positive number", data.get("metric_not_positive")),
         ("rows of kernels without an operator left out", data.get("without_operator")),
         ("duplicates merged", data.get("duplicates_merged")),
     ]

@@ -13,11 +13,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from flopcast.clean import METADATA, clean_traces, command
+from flopcast.clean import clean_traces, command
 from flopcast.features.cleaning.pipeline import CleanOptions
 from flopcast.features.readers import read
 from flopcast.ingest import ingest_measurements
 from flopcast.options import run_command
+from flopcast.output import METADATA
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 app = typer.Typer()
@@ -153,6 +154,26 @@ def test_epochs_are_rows_with_their_outliers(tmp_path: Path) -> None:
     assert table["kernels"].tolist() == [20, 20, 20]
     assert table["flops"].tolist() == [20 * 2 * 16 * 64 * 32] * 3
     assert table["variant"].unique().tolist() == ["epoch kernels:20"]
+    assert run(path, "--epochs", "kernels:20", "--mad", "0", "--no-warm-up").exit_code == 0
+
+
+def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", repeats(60), steps=6)
+    content = json.loads(path.read_text())
+    kernels = [event for event in content["traceEvents"] if event["cat"] == "kernel"]
+    for number in (1, 2):  # 20 kernels each, and the 1 ns at both ends that the profiler adds
+        first, last = kernels[20 * number - 10], kernels[20 * number + 9]
+        at = {"ts": first["ts"] - 0.001, "dur": round(last["ts"] + last["dur"] - first["ts"] + 0.002, 3)}
+        mark = {"ph": "X", "cat": "gpu_user_annotation", "name": f"decode {number}", "pid": 0, "tid": 0}
+        content["traceEvents"].append({**mark, **at, "args": {"External id": 1000 + number}})
+    path.write_text(json.dumps(content))
+    result = run(path, "--steps", "all", "--epochs", "marker:^decode", "-o", tmp_path / "e.csv")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv(tmp_path / "e.csv")["kernels"].tolist() == [20, 20]
+    assert "cut by the user's ranges that marker:^decode matches, 2 of 8" in " ".join(result.output.split())
+    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:Step#[345]").table.frame) == 3
+    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:^Cijk").table.frame) == 1
+    assert "no range, no kernel and no operator" in run(path, "--epochs", "marker:never").stderr
 
 
 def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:
@@ -170,6 +191,8 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
         (["--mad", "-1"], "--mad must be 0 or more, got -1"),
         (["--steps", "some"], "--steps must be stable, all or A:B"),
         (["--steps", "1:2"], "no steps are recorded"),
+        (["--epochs", "step", "--mad", "3"], "--mad would take kernels out of the epochs"),
+        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up and --golden would take kernels out of the epochs"),
         (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
     ],
 )
@@ -187,6 +210,10 @@ def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
     result = run(tmp_path / "t.json", tmp_path / "bad.json")
     assert (result.exit_code, "unreadable: " in result.output) == (0, True)
     (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "word.txt").write_bytes(b"\xff\xfek\x00")
+    result = run(tmp_path / "t.json", "--cover", tmp_path / "word.txt")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "word.txt: is no UTF-8 text: write one kernel name per line" in result.stderr
     assert "has no kernel name" in run(tmp_path / "t.json", "--cover", tmp_path / "none.txt").stderr
     assert "holds 2 traces" in run(tmp_path / "t.json", "--cover", folder_of_two(tmp_path)).stderr
 

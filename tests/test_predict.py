@@ -277,7 +277,8 @@ def test_another_metric_must_be_there(tmp_path: Path) -> None:
     frame = predict(run, [queries]).frame
     assert frame["reason"].tolist() == ["", "no positive energy_j"]
     assert frame["predicted"][0] == pytest.approx(0.5, rel=0.1)
-    assert frame.columns[-3:].tolist() == ["reason", "constant ratio", "affine"]
+    laws = ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
+    assert frame.columns[-6:].tolist() == ["reason", *laws, "constant ratio", "affine"]
     np.testing.assert_allclose(frame["constant ratio"][0], 0.25)
     with pytest.raises(DataError, match="no row can be predicted; first: no positive energy_j"):
         predict(run, [csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")])

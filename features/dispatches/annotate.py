@@ -9,6 +9,7 @@ import pandas as pd
 from . import quality
 from .calls import empty_calls
 from .classes import classify
+from .ranges import empty_ranges
 from .table import Finding, Trace
 from .work import work_of_dispatches
 
@@ -33,6 +34,8 @@ class Annotated:
         Assumptions made by the reader.
     calls : DataFrame
         The CPU's calls of the runtime, where they were asked for.
+    ranges : DataFrame
+        The user's annotations, where they were asked for.
     """
 
     dispatches: pd.DataFrame
@@ -40,6 +43,7 @@ class Annotated:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     calls: pd.DataFrame = field(default_factory=empty_calls)
+    ranges: pd.DataFrame = field(default_factory=empty_ranges)
 
 
 def annotate(trace: Trace) -> Annotated:
@@ -58,4 +62,5 @@ def annotate(trace: Trace) -> Annotated:
     own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
     parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
     findings = quality.by_severity([*trace.findings, *own])
-    return Annotated(pd.concat(parts, axis=1), trace.steps, tuple(findings), tuple(trace.notes), trace.calls)
+    dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
+    return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ...errors import DataError
 from ..codes import codes_of
 from .overview import UNCLASSIFIED
+from .ranges import empty_ranges
 from .table import COUNTER, KERNEL, counters_of
 from .timeline import busy_ns, span_ns
-from .work import UNKNOWN
+from .work import UNKNOWN, launch_product
 
 IntArray = NDArray[np.int64]
 
@@ -43,7 +44,7 @@ class EpochRule:
     amount : float
         Kernels or FLOPs of an epoch.
     pattern : str
-        Expression searched in the names of kernels and of the operators around them.
+        Expression searched in the names of the user's ranges, or of kernels and of the operators around them.
     """
 
     by: Literal["step", "kernels", "flops", "marker"]
@@ -96,9 +97,9 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
     - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or FLOPs; an activity
       is never cut. The last epoch of each GPU, which has less work, belongs to none. Copies count with the kernels
       around them.
-    - marker: with `ranges`, the range that an activity starts in (the last that began, where they overlap); else a new
-      epoch at each activity whose name, or an operator around which, matches the pattern and the one before on the GPU
-      does not. What comes before the first marker belongs to none.
+    - marker: where the name of one of the `ranges` matches the pattern, the range that an activity starts in (the last
+      that began, where they overlap); else a new epoch at each activity whose name, or an operator around which,
+      matches and the one before on the GPU does not. What comes before the first marker belongs to none.
 
     Parameters
     ----------
@@ -106,8 +107,7 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         Dispatch table of one run, with `flops` where the rule counts them.
     rule : EpochRule
     ranges : DataFrame, optional
-        `name`, `start_ns`, `duration_ns` of annotations on the clock of the GPU; those whose name the pattern matches
-        count.
+        `name`, `start_ns`, `duration_ns` of annotations on the clock of the GPU (see `ranges`).
 
     Returns
     -------
@@ -124,8 +124,8 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         if len(numbers) and (numbers == OUTSIDE).all():
             raise DataError("--epochs step: no activity has a step: cut by kernels:N, flops:X or marker:REGEX")
         return numbers
-    if rule.by == "marker" and ranges is not None:
-        return _in_ranges(table, ranges, rule)
+    if rule.by == "marker" and len(chosen := matching(ranges, rule)):
+        return _in_ranges(table, chosen)
     numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
     gpu = codes_of([table["rank"], table["gpu"]]) if len(table) else np.zeros(0, dtype=np.int64)
     order = np.lexsort((table["start_ns"].to_numpy(), gpu))
@@ -133,8 +133,18 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         part = table.iloc[own]
         numbers[own] = _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
     if rule.by == "marker" and (numbers == OUTSIDE).all():
-        raise DataError(f"--epochs {rule.words}: no kernel and no operator has a name that it matches")
+        raise DataError(f"--epochs {rule.words}: no range, no kernel and no operator has a name that it matches")
     return numbers
+
+
+def matching(ranges: pd.DataFrame | None, rule: EpochRule) -> pd.DataFrame:
+    """Return the ranges whose name the pattern of a rule by markers matches, in the order of their start."""
+    if ranges is None or rule.by != "marker":
+        return empty_ranges()
+    expression = re.compile(rule.pattern)
+    names = ranges["name"].astype(str)
+    hit = names.map({name: expression.search(name) is not None for name in names.unique()})
+    return ranges[hit.to_numpy(dtype=bool)].sort_values("start_ns", kind="stable", ignore_index=True)
 
 
 def epochs(
@@ -190,16 +200,16 @@ def epochs(
     return pd.concat([named, sums], axis=1)
 
 
-def _in_ranges(table: pd.DataFrame, ranges: pd.DataFrame, rule: EpochRule) -> IntArray:
-    chosen = ranges[ranges["name"].astype(str).str.contains(rule.pattern, regex=True)]
-    if chosen.empty:
-        raise DataError(f"--epochs {rule.words}: no range has a name that it matches")
-    chosen = chosen.sort_values("start_ns", kind="stable")
-    starts = chosen["start_ns"].to_numpy(dtype=np.int64)
-    ends = starts + chosen["duration_ns"].to_numpy(dtype=np.int64)
-    at = table["start_ns"].to_numpy(dtype=np.int64)
-    last = np.searchsorted(starts, at, side="right") - 1
-    return np.where((last >= 0) & (at < ends[last]), last, OUTSIDE)
+def _in_ranges(table: pd.DataFrame, ranges: pd.DataFrame) -> IntArray:
+    """Return the number of the last range that had begun, and was not over, at the start of each activity."""
+    at_ns = table["start_ns"].to_numpy(dtype=np.int64)
+    order = np.argsort(at_ns, kind="stable")
+    starts = ranges["start_ns"].to_numpy(dtype=np.int64)
+    first, end = (np.searchsorted(at_ns[order], edge) for edge in (starts, starts + ranges["duration_ns"].to_numpy()))
+    numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
+    for number, (low, high) in enumerate(zip(first.tolist(), end.tolist(), strict=True)):
+        numbers[order[low:high]] = number
+    return numbers
 
 
 def _between_markers(part: pd.DataFrame, rule: EpochRule) -> IntArray:
@@ -229,7 +239,7 @@ def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return time, launches, FLOPs and bytes of each epoch."""
     rows = []
     for part in parts:
-        groups, threads = (_product(part, stem) for stem in ("grid", "block"))
+        groups, threads = (launch_product(part, stem) for stem in ("grid", "block"))
         launched = float(np.nansum(groups)) or np.nan
         (flops, flops_known), (moved, bytes_known) = (_sum(part, name) for name in ("flops", "bytes_moved"))
         kernels = int((part["kind"].astype(str) == KERNEL).sum())
@@ -271,8 +281,3 @@ def _shares(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     table = table.reindex(columns=sorted(map(str, table.columns)))
     found = {"dominant": table.idxmax(axis=1), "dominant_share": table.max(axis=1)}
     return pd.concat([table.add_prefix(f"{EPOCH}share."), pd.DataFrame(found)], axis=1)
-
-
-def _product(part: pd.DataFrame, stem: str) -> NDArray[np.float64]:
-    sides = [part[f"{stem}_{side}"].astype("Float64").astype(float) for side in "xyz"]
-    return np.asarray(sides[0] * sides[1].fillna(1.0) * sides[2].fillna(1.0), dtype=np.float64)

@@ -48,6 +48,7 @@ import numpy as np
 import pandas as pd
 
 from .calls import empty_calls
+from .ranges import empty_ranges
 
 Severity = Literal["info", "warning", "error"]
 
@@ -118,6 +119,8 @@ class Trace:
         Assumptions made.
     calls : DataFrame
         What the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for.
+    ranges : DataFrame
+        The user's annotations (`ranges`); empty where there are none or they were not asked for.
     """
 
     dispatches: pd.DataFrame
@@ -125,6 +128,7 @@ class Trace:
     findings: Sequence[Finding] = ()
     notes: Sequence[str] = ()
     calls: pd.DataFrame = field(default_factory=empty_calls)
+    ranges: pd.DataFrame = field(default_factory=empty_ranges)
 
 
 def empty_steps() -> pd.DataFrame:

@@ -37,7 +37,8 @@ class Options:
 
     `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
     has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
-    the CPU's calls of the runtime too. `max_bytes` limits the size of a file once decompressed.
+    the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
+    decompressed.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Options:
     each: bool = False
     channels: bool = False
     calls: bool = False
+    ranges: bool = False
     max_bytes: int = MAX_BYTES
 
 

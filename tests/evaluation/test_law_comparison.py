@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.evaluation.law_comparison import AFFINE, CONSTANT, Explanation, compare_laws
+from flopcast.evaluation.law_comparison import CONSTANT, Explanation, affine, compare_laws
 
+AFFINE = affine("duration_us")
 GROUPS = np.repeat(np.arange(12), 10)
 HOST = np.geomspace(2, 400, 120)[np.random.default_rng(1).permutation(120)]
 NOISE = np.exp(np.random.default_rng(2).normal(0, 0.02, 120))
@@ -29,6 +30,13 @@ def test_the_best_comes_first_and_its_equals_are_marked() -> None:
     assert list(found) == [AFFINE, CONSTANT, "half"]
     assert [one.as_good_as_best for one in found.values()] == [True, False, False]
     assert found[AFFINE].parameters == pytest.approx({"a_us": 5, "b": 0.3}, rel=0.02)
+
+
+def test_the_line_is_named_by_what_was_measured_and_its_unit() -> None:
+    laws = pd.DataFrame({"half": 0.5 * HOST})
+    found = compare_laws(5 + 0.3 * HOST, HOST, laws, GROUPS, metric="energy_j", replicates=20)
+    assert found[0].law == affine("energy_j") == "affine a + b·E_host"
+    assert found[0].parameters == pytest.approx({"a_j": 5, "b": 0.3}, rel=1e-3)
 
 
 def test_laws_that_err_alike_are_not_told_apart() -> None:

@@ -101,19 +101,30 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
     assert data.X["host_energy_j"].tolist() == pytest.approx((4 * data.y).tolist())
     assert data.recipe.units["host_energy_j"] == "j"
     assert "host_us" in data.X
-    assert data.laws.shape == (13, 0)
+    assert data.host_values.tolist() == data.X["host_energy_j"].tolist()
+    assert list(data.laws) == ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
+    assert data.laws.isna().all(axis=None)
+    assert data.report["laws"]["TDP x FLOPS scaling"] == "tdp_w (board power) of fast is not published"
     host_rows = table().query("device == 'slow'")
     new = data.recipe.transform(host_rows)
     assert new["host_energy_j"].tolist() == host_rows["energy_j"].tolist()
     alone = build_dataset(table(), host=None, target=TARGET, metric="energy_j")
-    assert alone.laws.shape == (16, 0)
+    assert list(alone.laws) == ["TDP x roofline"]
+    assert build_dataset(table().assign(x_mhz=1.0), host=HOST, target=TARGET, metric="x_mhz").laws.shape == (13, 0)
 
 
-def test_values_that_are_not_positive_are_an_error_with_their_place():
-    frame = table()
-    frame.loc[frame["source"] == "t.csv:3", "energy_j"] = 0.0
-    with pytest.raises(DataError, match=r"energy_j must be > 0: .*1 of 13 rows \(t.csv:3\)"):
-        build_dataset(frame, host=HOST, target=TARGET, metric="energy_j")
+def test_rows_without_the_metric_are_left_out_and_counted_by_reason():
+    frame = table().astype({"energy_j": object})
+    for source, value in (("t.csv:3", 0.0), ("t.csv:5", np.nan), ("t.csv:7", "N/A"), ("t.csv:9", -1.0)):
+        frame.loc[frame["source"] == source, "energy_j"] = value
+    data = build_dataset(frame, host=HOST, target=TARGET, metric="energy_j")
+    assert len(data) == 9
+    assert (data.report["without_metric"], data.report["metric_not_positive"]) == (1, 3)
+    assert (data.y > 0).all()
+    with pytest.raises(DataError, match="no row of slow has a power_w"):
+        build_dataset(frame, host=HOST, target=TARGET, metric="power_w")
+    with pytest.raises(DataError, match=r"no row of fast has a energy_j \(16 are not positive\)"):
+        build_dataset(table().assign(energy_j=-1.0), host=None, target=TARGET, metric="energy_j")
 
 
 def test_a_device_without_peaks_leaves_the_law_empty_and_says_why():

@@ -53,7 +53,7 @@ def test_stated_defaults_equal_absent_columns():
 @pytest.mark.parametrize(
     "difference",
     [{"dtype_a": "fp16"}, {"family": "other"}, {"variant": "bias"}, {"n": 65.0}, {"op": "batched_gemm", "batch": 1.0},
-     {"scale_block": "token"}, {"dtype_out": "fp32"}],
+     {"scale_block": "token"}, {"dtype_out": "fp32"}, {"cache": "cold"}],
 )  # fmt: skip
 def test_problems_that_differ_do_not_meet(difference: dict[str, object]):
     frame = table(
@@ -89,7 +89,7 @@ def test_the_metric_of_the_host_goes_along():
     pairs = pair(frame, "A", "B", metric="energy_j")
     assert pairs.paired["host_energy_j"].tolist() == [3.0]
     assert pairs.report["without_metric"] == 1
-    with pytest.raises(DataError, match="no row has a power_w"):
+    with pytest.raises(DataError, match="no row of A has a power_w: choose another metric, or add it to the data"):
         pair(frame, "A", "B", metric="power_w")
 
 
@@ -134,4 +134,4 @@ def test_one_per_problem_of_one_device():
     frame = table(*(HOST | {"m": 1.0, "kernel": k, "duration_us": t} for k, t in (("x", 3.0), ("y", 2.0))))
     best, counts = one_per_problem(frame)
     assert best["kernel"].tolist() == ["y"]
-    assert counts == {"without_metric": 0, "merged_repeats": 0, "slower_kernels": 1}
+    assert counts == {"without_metric": 0, "metric_not_positive": 0, "merged_repeats": 0, "slower_kernels": 1}

@@ -33,19 +33,6 @@ def test_times_are_in_microseconds():
     assert roofline.bandwidth_efficiency(work, measured, SLOW) == pytest.approx([6 / 40, 0.5])
 
 
-def test_laws_by_hand():
-    laws, notes = roofline.laws(work_of(MIXED), np.array([100.0, 30.0]), SLOW, FAST)
-    assert laws["FLOPS scaling"].tolist() == pytest.approx([25, 15])
-    assert laws["bandwidth scaling"].tolist() == pytest.approx([100 / 3, 10])
-    assert laws["roofline scaling"].tolist() == pytest.approx([100 * 5 / 20, 30 * 2 / 6])
-    assert notes == {}
-
-
-def test_laws_to_the_same_device_return_the_time():
-    laws, _ = roofline.laws(work_of(MIXED), np.array([7.0, 3.0]), SLOW, SLOW)
-    assert np.allclose(laws, [[7.0] * 3, [3.0] * 3])
-
-
 def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():
     with pytest.raises(NotPublishedError, match="of secret is not published: give it in a TOML file"):
         roofline.compute_us(work_of(rows()), NO_PEAK)
@@ -55,15 +42,12 @@ def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():
         roofline.compute_us(work_of(MIXED), vector_only)
 
 
-def test_a_law_without_its_figure_is_missing_not_zero_and_says_why():
-    vector_only = GPU(name="vector", peaks={"fp32_vector": 10.0}, memory_bw_gbs=1000.0)
-    laws, notes = roofline.laws(work_of(MIXED), np.array([100.0, 30.0]), vector_only, FAST)
-    assert np.isnan(laws["FLOPS scaling"][0])
-    assert laws["FLOPS scaling"][1] == pytest.approx(15)
-    assert laws["bandwidth scaling"].tolist() == pytest.approx([100 / 3, 10])
-    assert set(notes) == {"FLOPS scaling", "roofline scaling"}
-    assert "bf16_matrix" in notes["FLOPS scaling"]
-    assert "vector" in notes["FLOPS scaling"]
+def test_what_stands_for_the_size_of_a_row():
+    work = work_of(MIXED)
+    assert roofline.size("roofline", work, SLOW).tolist() == roofline.roofline_us(work, SLOW).tolist()
+    assert roofline.size("memory", work, NO_PEAK).tolist() == pytest.approx([6, 6])
+    assert roofline.size("work-items", work, NO_PEAK).tolist() == [1e6, 1e6]
+    assert roofline.size("constant", work, NO_PEAK).tolist() == [1, 1]
 
 
 def test_bound_classes():

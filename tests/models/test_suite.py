@@ -57,6 +57,19 @@ def test_names_choose_and_unknown_ones_are_listed() -> None:
         suite("all", _data())
 
 
+def test_what_does_not_grow_with_the_work_is_no_sum_of_times() -> None:
+    roles = ROLES | {"wave_efficiency.target": "shape", "host_power_w": "additive"}
+    for host, terms in ((True, ["wave_efficiency.target", "host_power_w"]), (False, ["wave_efficiency.target"])):
+        data = Columnar(
+            roles, ("log2.m",), 400, host=host, unpaired=False, host_time="host_power_w", noun="power", grows=False
+        )
+        found = {candidate.name: candidate for candidate in suite("default", data)}
+        assert found["Additive"].estimator.columns == terms
+        assert found["BoostedTrees"].space == "log power"
+        assert found["NNLS"].space == "relative error"
+        assert {candidate.space for candidate in suite("literature", data)} == {"measured power"}
+
+
 def test_linear_models_see_sums_only_and_baselines_one_column() -> None:
     terms = _data().additive
     assert "law.roofline_us" not in terms

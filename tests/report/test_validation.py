@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,13 @@ def test_the_summary_names_the_classes_of_each_outcome(result: ValidationResult)
     assert first == conclusion(result.classes[0])
     assert "bandwidth scaling: holds with a correction in softmax bf16 memory-bound" in laws
     assert last == "too few data: 1 of 2 classes, 1 row"
+
+
+def test_figures_of_energy_are_in_its_unit(result: ValidationResult) -> None:
+    fitted = (replace(result.classes[1].explanations[0], law="affine", parameters={"a_j": 0.5, "b": 2.0}),)
+    softmax = replace(result.classes[1], metric="energy_j", explanations=fitted)
+    assert "Out of sample affine (0.5 J + 2·E_host) errs least" in conclusion(softmax)
+    assert ("affine", "0.5 J + 2·E_host") in [(line[0], line[2]) for line in class_lines(softmax)]
 
 
 def test_title_and_legend_state_the_settings(result: ValidationResult) -> None:

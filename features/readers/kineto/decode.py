@@ -42,7 +42,7 @@ _BOM = b"\xef\xbb\xbf"
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
 _EXACT_US = 2.0**43
 _OPERATOR = msgspec.json.Decoder(OperatorArguments, strict=False)
-_GROUPS = (Group.GPU, Group.LAUNCH, Group.OPERATOR, Group.ANNOTATION)
+_GROUPS = (Group.GPU, Group.LAUNCH, Group.OPERATOR, Group.ANNOTATION, Group.GPU_ANNOTATION)
 _FARTHEST_NS = 2**62
 _FARTHEST_US = 2.0**52
 
@@ -91,8 +91,9 @@ class Document:
 
     Attributes
     ----------
-    gpu, launches, operators, annotations : Events
-        Activities of the GPU, calls of the runtime and driver, operators, and the user's ranges.
+    gpu, launches, operators, annotations, gpu_annotations : Events
+        Activities of the GPU, calls of the runtime and driver, operators, and the user's ranges as the CPU and as the
+        GPU went through them.
     threads : list of tuple
         Process and thread behind each number in `Events.threads`.
     devices : list of DeviceProperties
@@ -111,6 +112,7 @@ class Document:
     launches: Events
     operators: Events
     annotations: Events
+    gpu_annotations: Events
     threads: list[Thread]
     devices: list[DeviceProperties]
     rank: int
@@ -167,7 +169,9 @@ def decode(content: bytes | memoryview) -> Document:
         raise OverflowError("baseTimeNanoseconds is not a time")
     count = len(file.events)
     groups = np.fromiter(map(attrgetter("cat.group"), file.events), np.int64, count)
-    gpu, launches, operators, annotations = (_Group(file.events, np.flatnonzero(groups == group)) for group in _GROUPS)
+    gpu, launches, operators, annotations, on_gpu = (
+        _Group(file.events, np.flatnonzero(groups == group)) for group in _GROUPS
+    )
     file.events.clear()
     coarse, clipped = gpu.coarse(), gpu.clipped()
     threads: dict[Thread, int] = {}
@@ -176,6 +180,7 @@ def decode(content: bytes | memoryview) -> Document:
         launches=launches.columns(LaunchArguments, threads),
         operators=operators.columns(None, threads),
         annotations=annotations.columns(None, threads),
+        gpu_annotations=on_gpu.columns(None, threads),
         threads=list(threads),
         devices=file.devices,
         rank=file.distributed.rank,

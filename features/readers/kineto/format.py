@@ -28,6 +28,7 @@ class Group(IntEnum):
     LAUNCH = 2
     OPERATOR = 3
     ANNOTATION = 4
+    GPU_ANNOTATION = 5
 
 
 _GROUPS = {
@@ -38,6 +39,7 @@ _GROUPS = {
     "cuda_driver": Group.LAUNCH,
     "cpu_op": Group.OPERATOR,
     "user_annotation": Group.ANNOTATION,
+    "gpu_user_annotation": Group.GPU_ANNOTATION,
 }
 
 

@@ -18,6 +18,8 @@ say, and on ROCm 6.2 to 7.1. The traps that are taken care of:
 * `start_ns` counts from 1970 where the file says so (`baseTimeNanoseconds`, or times since 1970), else from the
   recording process's own zero.
 * ROCm writes no registers, and of local memory only what is asked for at the launch: both stay missing there.
+* "gpu_user_annotation" begins before its first activity and ends after its last, by 1 ns or, in early 2024, by 1 us and
+  500 ns; see `ranges`.
 * Some kernel names (Composable Kernel, AITER, cuDNN) are mangled, and are kept so: cutting off their template arguments
   would merge kernels that differ.
 """
@@ -32,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from ...dispatches.calls import call_table, empty_calls
+from ...dispatches.ranges import empty_ranges
 from ...dispatches.table import Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import view
@@ -41,6 +44,7 @@ from .device import Named, devices_of, is_rocm
 from .findings import findings_of
 from .format import MISSING
 from .link import Links, link, step_at, steps_of
+from .ranges import ranges_of
 
 _CATEGORIES = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime|cuda_driver|kernel|gpu_memcpy|gpu_memset|python_function'
@@ -95,7 +99,8 @@ def _trace(document: Document, label: str, options: Options) -> Trace:
         }
     )
     findings = findings_of(document, links, table, rocm, label)
-    return Trace(in_order(table), steps, findings, tuple(_notes(document, named)), calls)
+    ranges = ranges_of(document, links) if options.ranges else empty_ranges()
+    return Trace(in_order(table), steps, findings, tuple(_notes(document, named)), calls, ranges)
 
 
 def _calls(document: Document) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.epochs import OUTSIDE, EpochRule, epoch_numbers, epochs, parse_rule
+from flopcast.features.dispatches.epochs import OUTSIDE, EpochRule, epoch_numbers, epochs, matching, parse_rule
 from flopcast.features.dispatches.table import dispatch_table
 from flopcast.features.readers import read
 
@@ -55,7 +55,7 @@ def test_markers_are_names_of_kernels_or_of_the_operators_around_them() -> None:
     assert numbers(table, "marker:^emb") == [OUTSIDE, 0, 0, 0, 1, 1]
     inside = run(3, op_stack=["model;layer.0", "model;layer.1", "model;layer.1"])
     assert numbers(inside, "marker:layer.1") == [OUTSIDE, 0, 0]
-    with pytest.raises(DataError, match="marker:never: no kernel and no operator"):
+    with pytest.raises(DataError, match="marker:never: no range, no kernel and no operator"):
         numbers(table, "marker:never")
 
 
@@ -64,8 +64,19 @@ def test_ranges_hold_what_starts_in_them() -> None:
     ranges["duration_ns"] = [20_000, 15_001, 10**9]
     found = epoch_numbers(run(6), EpochRule("marker", pattern="code|fill"), ranges)
     assert found.tolist() == [OUTSIDE, 0, 0, 1, 1, OUTSIDE]
-    with pytest.raises(DataError, match="no range has a name"):
+    assert epoch_numbers(run(6), EpochRule("marker", pattern="."), ranges).tolist() == [0, 1, 1, 2, 2, 0]
+    with pytest.raises(DataError, match="no range, no kernel and no operator has a name"):
         epoch_numbers(run(6), EpochRule("marker", pattern="train"), ranges)
+
+
+def test_without_a_range_of_that_name_kernels_are_the_markers() -> None:
+    ranges = pd.DataFrame({"name": ["decode"], "start_ns": [0], "duration_ns": [10**9]})
+    table = run(4, name=["a", "embed", "b", "embed"])
+    assert epoch_numbers(table, parse_rule("marker:embed"), ranges).tolist() == [OUTSIDE, 0, 0, 1]
+    assert matching(ranges, parse_rule("marker:embed")).empty
+    assert matching(ranges, parse_rule("kernels:2")).empty
+    assert matching(None, parse_rule("marker:decode")).empty
+    assert matching(ranges, parse_rule("marker:^dec"))["name"].tolist() == ["decode"]
 
 
 def test_a_row_has_span_busy_time_work_counters_and_shares() -> None:

@@ -1,0 +1,198 @@
+"""Energy and power from end to end, on measurements made up from known laws: train, predict, validate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from flopcast import predict as predicting
+from flopcast import train as training
+from flopcast import validate as validating
+from flopcast.errors import DataError
+from flopcast.evaluation.verdicts import Outcome
+from flopcast.hardware import find
+from flopcast.options import run_command
+from flopcast.report import wording
+
+HOST, TARGET = find("MI300X"), find("MI355X")
+DEVICES = {"host": "MI300X", "target": "MI355X"}
+QUICK = ["Additive"]
+TDP_RATIO = TARGET.require("tdp_w") / HOST.require("tdp_w")
+FLOPS_RATIO = HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
+LAWS = {
+    "energy_j": ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"],
+    "power_w": ["TDP scaling"],
+}
+RATIO = {"energy_j": TDP_RATIO * FLOPS_RATIO, "power_w": TDP_RATIO}
+
+
+def measured(noise: float = 0.02) -> pd.DataFrame:
+    """Return compute-bound GEMMs of 12 weight shapes: time by FLOPS scaling, power a share of the TDP by its depth."""
+    rng = np.random.default_rng(0)
+    cells = [(m, n, k) for n in (2048, 3072, 4096, 8192) for k in (2048, 4096, 8192) for m in (1024, 2048, 4096, 8192)]
+    shapes = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16")
+    load = 0.5 + 0.1 * np.log2(shapes["k"] / 2048)
+    tables = []
+    for gpu in (HOST, TARGET):
+        time_us = 2.0 * shapes[["m", "n", "k"]].prod(axis=1) / (0.5 * gpu.peak_tflops("bf16") * 1e6)
+        power_w = load * gpu.require("tdp_w") * np.exp(noise * rng.normal(size=len(shapes)))
+        energy_mj = power_w * time_us * 1e-3
+        tables.append(shapes.assign(device=gpu.name, duration_us=time_us, power_w=power_w, energy_mj=energy_mj))
+    return pd.concat(tables, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("energy") / "gemm.csv"
+    measured().to_csv(path, index=False)
+    return path
+
+
+def run(command: Any, *arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(run_command(command))
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
+
+
+def baselines(trained: training.Run, scheme: int = -1) -> dict[str, Any]:
+    return {row["name"]: row for row in trained.metrics["cv"][scheme]["baselines"]}
+
+
+@pytest.mark.parametrize("metric", LAWS)
+def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path, tmp_path: Path) -> None:
+    trained = training.train([data], **DEVICES, metric=metric, models=QUICK, jobs=1)
+    rows = baselines(trained)
+    assert list(rows) == [*LAWS[metric], "constant ratio", "affine"]
+    assert rows[LAWS[metric][0]]["e_out"] < 4  # the law is the truth but for noise of 2 % on both sides
+    assert trained.metrics["data"]["n"] == 48
+    assert wording.metric(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
+    assert wording.headline(trained.metrics["cv"][0]).startswith(f"{LAWS[metric][0]}: ")
+    assert f"host_{metric}" in trained.dataset.X
+    training.write(trained, tmp_path / "run")
+    assert LAWS[metric][0] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+    found = predicting.predict(tmp_path / "run", [data])
+    frame = found.frame
+    assert len(frame) == 48
+    assert frame[LAWS[metric][0]].to_numpy() == pytest.approx(RATIO[metric] * frame[metric].to_numpy())
+    assert (frame["predicted"] / frame[LAWS[metric][0]]).to_numpy() == pytest.approx(1, abs=0.15)
+    assert ((frame["lower"] < frame["predicted"]) & (frame["predicted"] < frame["upper"])).all()
+    assert found.report["metric"] == metric
+
+    result = validating.validate([data], **DEVICES, metric=metric, replicates=200)
+    law = result.classes[0].law(LAWS[metric][0])
+    assert law.verdict.outcome is Outcome.HOLDS
+    assert law.ratio == pytest.approx(RATIO[metric])
+    assert law.evidence is not None
+    assert (law.evidence.slope is None) == (metric == "power_w")
+    assert result.classes[0].efficiency.host_flops == pytest.approx(0.5)  # of the time, whatever the metric
+    validating.write_validation(result, tmp_path / "validation")
+    page = (tmp_path / "validation" / "validation.html").read_text(encoding="utf-8")
+    symbol = {"energy_j": "E", "power_w": "P"}[metric]
+    assert f"median: of {symbol}_target / {symbol}_law" in page
+    assert f"{symbol} by {LAWS[metric][0]}" in page
+    assert ("power does not grow with the work" in page) == (metric == "power_w")
+    told = json.loads((tmp_path / "validation" / "validation.json").read_text(encoding="utf-8"))
+    fitted = {tuple(one["parameters"]) for one in told["classes"][0]["out_of_sample"]}
+    assert fitted == {(), ("ratio",), (f"a_{metric[-1]}", "b")}
+
+
+@pytest.mark.parametrize(("metric", "law"), [("energy_j", "TDP x roofline"), ("power_w", "TDP")])
+def test_one_device(metric: str, law: str, data: Path, tmp_path: Path) -> None:
+    trained = training.train([data], target="MI300X", metric=metric, models=QUICK, jobs=1)
+    rows = baselines(trained)
+    assert list(rows) == [law, "constant ratio", "affine"]
+    assert rows[law]["error"] is None
+    assert trained.model.fitted_baselines["reference"] == {"energy_j": "roofline", "power_w": "constant"}[metric]
+    training.write(trained, tmp_path / "run")
+    frame = predicting.predict(tmp_path / "run", [data], where={"device": ["MI300X"]}).frame
+    expected = HOST.require("tdp_w") * (1.0 if metric == "power_w" else 0.5e-6 * frame["duration_us"].to_numpy())
+    assert frame[law].to_numpy() == pytest.approx(np.broadcast_to(expected, len(frame)))
+    assert (frame[["predicted", "constant ratio", "affine"]] > 0).all(axis=None)
+
+
+def test_power_does_not_grow_beyond_the_trained_sizes(data: Path, tmp_path: Path) -> None:
+    for name, devices in (("pairs", DEVICES), ("alone", {"target": "MI355X"})):
+        trained = training.train([data], **devices, metric="power_w", models=QUICK, jobs=1)
+        training.write(trained, tmp_path / name)
+        huge = measured().assign(m=2**20)
+        huge[huge["device"] == devices.get("host", "MI355X")].to_csv(tmp_path / "huge.csv", index=False)
+        frame = predicting.predict(tmp_path / name, [tmp_path / "huge.csv"]).frame
+        assert frame["extrapolated"].all()
+        assert frame["predicted"].max() < 1.2 * TARGET.require("tdp_w")
+
+
+def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(data)
+    table.replace({"device": {"MI355X": "Secret"}}).to_csv(tmp_path / "s.csv", index=False)
+    (tmp_path / "Secret.toml").write_text("cus = 256\nmemory_bw_gbs = 8000\npeak_tflops.bf16_matrix = 2000\n")
+    devices = {"host": "MI300X", "target": str(tmp_path / "Secret.toml")}
+    why = "tdp_w (board power) of Secret is not published"
+    trained = training.train([tmp_path / "s.csv"], **devices, metric="power_w", models=QUICK, jobs=1)
+    assert baselines(trained)["TDP scaling"]["error"] == why
+    assert baselines(trained)["constant ratio"]["error"] is None
+    training.write(trained, tmp_path / "run")
+    found = predicting.predict(tmp_path / "run", [tmp_path / "s.csv"])
+    assert found.frame["TDP scaling"].isna().all()
+    assert found.frame["predicted"].notna().all()
+    assert f"no TDP scaling where {why}" in found.report["notes"]
+    result = run(validating.command, tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
+    assert result.exit_code == 2
+    assert result.stderr == f"error: no law can be computed: {'; '.join([why] * 3)}\n"
+
+
+def flags(devices: dict[str, str]) -> list[str]:
+    return [word for name, value in devices.items() for word in (f"--{name}", value)]
+
+
+def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
+    table = measured().astype({"energy_mj": object})
+    table.loc[[0, 1], "energy_mj"] = ["", ""]  # of the host
+    table.loc[[50, 51, 52], "energy_mj"] = ["N/A", -1.0, 0.0]  # of the target
+    table.to_csv(tmp_path / "mixed.csv", index=False)
+    trained = training.train([tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", models=QUICK, jobs=1)
+    told = trained.metrics["data"]
+    assert (told["n"], told["without_metric"], told["metric_not_positive"]) == (43, 2, 3)
+    assert ("rows whose energy_j is not a positive number", "3") in wording.counts(told)
+    training.write(trained, tmp_path / "run")
+    frame = predicting.predict(tmp_path / "run", [tmp_path / "mixed.csv"]).frame
+    assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2
+    assert frame["predicted"].isna().tolist() == [True, True] + [False] * 46
+    result = run(validating.command, tmp_path / "mixed.csv", *flags(DEVICES), "--metric", "energy_j")
+    assert result.exit_code == 0, result.output
+    assert "2 rows kept out: no energy_j" in result.output
+    assert "3 rows kept out: energy_j is not positive" in result.output
+
+
+def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
+    pd.read_csv(data).drop(columns="power_w").to_csv(tmp_path / "t.csv", index=False)
+    for command in (training.command, validating.command):
+        result = run(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "error: no row of MI300X has a power_w: choose another metric, or add it to the data\n"
+        )
+    trained = training.train([data], **DEVICES, metric="power_w", models=QUICK, jobs=1)
+    training.write(trained, tmp_path / "run")
+    with pytest.raises(DataError, match="no row can be predicted; first: no positive power_w"):
+        predicting.predict(tmp_path / "run", [tmp_path / "t.csv"])
+
+
+def test_a_law_that_is_off_is_not_said_to_hold(tmp_path: Path) -> None:
+    """Energy with a constant part, as of a board that idles, depends on size; power of a board that idles does not."""
+    table = measured(noise=0.01)
+    on_target = table["device"].eq("MI355X")
+    table["energy_mj"] += np.where(on_target, 0.5 * table["energy_mj"][on_target].median(), 0.0)
+    table.loc[on_target, "power_w"] *= 1.3
+    table.to_csv(tmp_path / "off.csv", index=False)
+    energy = validating.validate([tmp_path / "off.csv"], **DEVICES, metric="energy_j", replicates=200)
+    assert energy.classes[0].law("TDP x FLOPS scaling").verdict.outcome is Outcome.SIZE
+    power = validating.validate([tmp_path / "off.csv"], **DEVICES, metric="power_w", replicates=200)
+    assert power.classes[0].law("TDP scaling").verdict.outcome is Outcome.CORRECTED
