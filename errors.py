@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
+
+    Examples
+    --------
+    >>> nearest("rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
+    ('did you mean roofline?', 'there are affine, roofline')
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {', '.join(names)}"
 
 
 class FlopcastError(Exception):

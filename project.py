@@ -8,10 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, cast
 
+import numpy as np
 import pandas as pd
 import typer
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, UnknownGPUError
+from flopcast.features.dispatches.annotate import Annotated as Trace
 from flopcast.features.dispatches.calls import call_table, empty_calls
 from flopcast.features.readers import Options, TraceFailure, read_traces
 from flopcast.hardware import GPU, find
@@ -32,9 +34,11 @@ from flopcast.projection.communication.laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.communication.laws import CommunicationLaw
 from flopcast.projection.corrections import learn_corrections
 from flopcast.projection.laws import DEFAULT_LAW
+from flopcast.projection.pace import critical_us
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.scalings import LAWS
-from flopcast.projection.sweep import parse_sweep
+from flopcast.projection.sweep import parse_sweeps
+from flopcast.projection.uncertainty import check_sample
 from flopcast.projection.whole_trace import GAPS, Gaps, Laws, Projection, host_of
 from flopcast.report.console import output
 from flopcast.report.projection import show_result
@@ -89,37 +93,56 @@ def project(
     DataError
         A trace cannot be read or projected, or there is none.
     """
-    target, plans = find(to), [parse_sweep(text) for text in sweeps]
+    check_sample(level, samples)
+    target, plans, laws = find(to), parse_sweeps(sweeps), laws or Laws()
     known = find(host) if host else None
+    measured = load_measurements(correct).frame if correct else None
     found = 0
+    chosen: dict[str, Laws] = {}
+    if known:
+        chosen[known.name] = corrected(laws, measured, known, target, correct)
     for label, trace in read_traces(paths, options=options or Options(calls=True)):
         if isinstance(trace, TraceFailure):
             raise trace.error
         found += 1
+        own = known or _host(label, trace)
+        if own.name not in chosen:
+            chosen[own.name] = corrected(laws, measured, own, target, correct)
         try:
-            own = known or find(host_of(trace))
-            chosen = corrected(laws or Laws(), correct, own, target)
             yield result_of(
-                label, trace, own, target, chosen, stated=stated, sweeps=plans, level=level, samples=samples, seed=seed
-            )
+                label, trace, own, target, chosen[own.name], stated=stated, sweeps=plans, level=level, samples=samples,
+                seed=seed,
+            )  # fmt: skip
         except DataError as error:
             raise error if error.source else DataError(str(error), source=label) from error
     if not found:
         raise DataError(f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are")
 
 
-def corrected(laws: Laws, paths: Sequence[Path], host: GPU, target: GPU) -> Laws:
-    """Return the laws with corrections learnt from measurements of both GPUs; as they are for no paths.
+def _host(label: str, trace: Trace) -> GPU:
+    """Return the GPU that a trace was made on."""
+    try:
+        return find(host_of(trace))
+    except UnknownGPUError as error:
+        raise DataError(f"{error}; or say with --from which one it is", source=label) from error
+    except DataError as error:
+        raise DataError(str(error), source=label) from error
+
+
+def corrected(laws: Laws, measured: pd.DataFrame | None, host: GPU, target: GPU, paths: Sequence[Path]) -> Laws:
+    """Return the laws with corrections learnt from measurements of both GPUs; as they are without measurements.
 
     Raises
     ------
     DataError
-        The measurements hold no pair of the two GPUs.
+        The measurements hold no pair of the two GPUs; names the files they come from.
     """
-    if not paths:
+    if measured is None:
         return laws
-    measured = load_measurements(paths, devices=[host.name, target.name])
-    return replace(laws, corrections=learn_corrections(measured.frame, host, target, laws.compute))
+    try:
+        return replace(laws, corrections=learn_corrections(measured, host, target, laws.compute))
+    except DataError as error:
+        raise error if error.source else DataError(str(error), source=", ".join(map(str, paths))) from error
 
 
 def write_result(result: Result, out: Path) -> None:
@@ -136,13 +159,13 @@ def write_result(result: Result, out: Path) -> None:
     with whole_folder(out) as folder:
         (folder / FILES[0]).write_text(dumps(result.to_dict(), missing=True), encoding="utf-8")
         (folder / FILES[1]).write_text(projection_html(result), encoding="utf-8")
-        table = projection.activities.assign(projected_start_ns=start_ns)
+        table = projection.activities.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
         table.to_parquet(folder / FILES[2], index=False, compression="zstd")
         write_chrome(
             folder / FILES[3],
             projection.activities,
             start_ns.to_numpy(),
-            (1000 * projection.activities["projected_us"]).round().astype("int64").to_numpy(),
+            (1000 * projection.activities["projected_us"]).round().to_numpy(dtype=np.int64),
             calls,
             host=projection.host.name,
             target=projection.target.name,
@@ -151,18 +174,25 @@ def write_result(result: Result, out: Path) -> None:
 
 
 def projected_times(projection: Projection) -> tuple[pd.Series, pd.DataFrame]:
-    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed."""
+    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed.
+
+    A call that waits for the GPU lasts until its wait is over on the target, all others as the CPU's work does.
+    """
     graph, times = projection.graph, projection.times
     starts = pd.Series(0, index=projection.activities.index, dtype="int64")
     starts.iloc[graph.rows] = times.start_ns[0].round().astype("int64") + graph.origin_ns
     calls = graph.calls
     if not len(calls):
         return starts, empty_calls()
-    begin = times.call_ns(graph)[0].round().astype("int64") + graph.origin_ns
+    begin, duration = times.call_ns(graph)[0], calls.duration_ns * projection.cpu
+    returns = np.flatnonzero(graph.runs.wait >= 0)
+    waits = graph.runs.wait[returns]
+    duration[waits] = np.maximum(times.run_ns[0, returns] - begin[waits], 0.0)
+    start = begin.round().astype("int64")
     columns = {
         "name": calls.names,
-        "start_ns": begin,
-        "duration_ns": (calls.duration_ns * projection.cpu).round().astype("int64"),
+        "start_ns": start + graph.origin_ns,
+        "duration_ns": (begin + duration).round().astype("int64") - start,
         "process": pd.array(calls.process, dtype="Int64"),
         "thread": pd.array(calls.thread, dtype="Int64"),
         "correlation": pd.array(calls.correlation, dtype="Int64"),

@@ -6,6 +6,7 @@ import difflib
 import itertools
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
@@ -18,6 +19,7 @@ from .schema import read_table
 from .spec import GPU
 
 _MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")
+_LINKS = ("link_bw_gbs", "p2p_uni_gbs")
 _NOT_INHERITED = ("name", "aliases", "same_id_as", "based_on", "sources", "confidence", "note")
 
 
@@ -98,7 +100,8 @@ def read_gpu(path: Path) -> GPU:
     """Read a GPU of the user's own from a TOML file.
 
     The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names a known GPU whose
-    figures hold for every key not given; none is recomputed from another. Without ``name`` it is that of the file::
+    figures hold for every key not given, those of `in_proportion` in proportion to what is given; no other is
+    recomputed from another. Without ``name`` it is that of the file::
 
         name = "MI375X"
         based_on = "MI355X"
@@ -125,7 +128,29 @@ def read_gpu(path: Path) -> GPU:
     inherited = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in _NOT_INHERITED}
     given["peaks"] = {**base.peaks, **known.get("peaks", {})}
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
-    return GPU(**{**inherited, **given, "based_on": base.name})
+    scaled = in_proportion(base, known)
+    told = [f"{name} in proportion to what the file gives of the links" for name in scaled]
+    given["note"] = "; ".join(filter(None, [known.get("note", ""), *told]))
+    return GPU(**{**inherited, **scaled, **given, "based_on": base.name})
+
+
+def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
+    """Return what else changes with some figures of a GPU.
+
+    The bandwidth of all links and that between two GPUs are of the same links: where one of them changes and nothing is
+    said of the other, that changes in proportion.
+
+    Examples
+    --------
+    >>> in_proportion(find("MI300X"), {"link_bw_gbs": 896.0})
+    {'p2p_uni_gbs': 128.0}
+    """
+    given = [name for name in _LINKS if name in changed]
+    if len(given) != 1:
+        return {}
+    (other,) = (name for name in _LINKS if name not in given)
+    own, others = getattr(gpu, given[0]), getattr(gpu, other)
+    return {} if own is None or others is None else {other: others * changed[given[0]] / own}
 
 
 def _base(name: str, where: str) -> GPU:

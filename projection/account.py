@@ -1,4 +1,4 @@
-"""What a projection says, in tables: classes of kernels, gaps, the critical path, and whether the CPU holds it up."""
+"""What a projection says, in tables: classes of kernels, laws, totals, gaps, steps."""
 
 from __future__ import annotations
 
@@ -7,60 +7,61 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from .aggregate import AGGREGATIONS, OVERLAP, REPLAY, SUM
-from .critical import ACTIVITY, DELAY, GAP, LATENCY, RETURN, UNEXPLAINED, WORK
-from .forecast import class_of
+from .critical import ACTIVITY
+from .forecast import class_of, class_sigmas
 from .gaps import CAUSES, gap_table
+from .laws import CORRECTED, MODEL
+from .pace import CPU_KINDS
+from .split import COMMUNICATION
 from .sweep import END_TO_END
-from .whole_trace import BOUND, LAW, SIGMA, WHY, Projection
+from .whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
 
-CPU_KINDS: Final = (WORK, LATENCY, RETURN)
-"""Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
-KINDS: Final = (ACTIVITY, *CPU_KINDS, GAP, DELAY, UNEXPLAINED)
 LAUNCH: Final = "launch"
 """What bounds the part of a critical path that is the CPU's."""
 LATENCY_BOUND: Final = "latency"
-BOUND_BY_CPU: Final = 0.5
-"""Share of the critical path from which on a trace is called launch-bound."""
 
 
-def class_table(projection: Projection, published: Projection) -> pd.DataFrame:
+def class_table(
+    projection: Projection, published: Projection, stated: Mapping[str, float] | None = None, *, level: float = 0.9
+) -> pd.DataFrame:
     """Return one row per class of kernels, the largest projected time first.
 
     Parameters
     ----------
     projection, published : Projection
         The one asked for, and that of the published methodology.
+    stated : mapping of str to float, optional
+        Uncertainties that the user states (`forecast.sources_of`).
+    level : float, default=0.9
+        Of the interval of each class.
 
     Returns
     -------
     DataFrame
         `op_class`; `count`; `measured_us`, `published_us`, `projected_us` (sums over all activities, orphans included);
-        `factor`, the last over the first; `law` and `bound`, those of the most projected time; `sigma`, of
-        ln(factor), the root mean square weighted by time (NaN where nothing is known of any); `fallbacks`, activities
-        whose law is not the one asked for.
+        `lower_us`, `upper_us`, the quantiles of the class's own factor around the last; `factor`, projected over
+        measured; `law` and `bound`, those of the most projected time; `sigma` and `basis` (`forecast.class_sigmas`);
+        `fallbacks`, activities whose law is not the one asked for.
     """
     rows = projection.activities.assign(op_class=class_of(projection.activities))
     rows["published_us"] = published.activities["projected_us"]
-    rows["fallback"] = (rows[WHY].astype(object) != "").to_numpy()
-    rows["weighted"] = rows["projected_us"] * rows[SIGMA] ** 2
-    rows["known"] = rows["projected_us"].where(rows[SIGMA].notna(), 0.0)
-    sums = rows.groupby("op_class", sort=True)[
-        ["measured_us", "published_us", "projected_us", "fallback", "weighted", "known"]
-    ].sum()
-    table = sums.assign(count=rows.groupby("op_class", sort=True).size())
+    rows["fallbacks"] = other_law(projection)
+    by_class = rows.groupby("op_class", sort=True)
+    table = by_class[["measured_us", "published_us", "projected_us", "fallbacks"]].sum().assign(count=by_class.size())
     table["factor"] = np.divide(
         table["projected_us"], table["measured_us"], out=np.full(len(table), np.nan), where=table["measured_us"] > 0
     )
-    known = table["known"].to_numpy()
-    table["sigma"] = np.sqrt(np.divide(table["weighted"], known, out=np.full(len(table), np.nan), where=known > 0))
     for name in (LAW, BOUND):
         table[name] = _most(rows, name)
-    table = table.rename(columns={"fallback": "fallbacks"}).reset_index()
+    table = table.join(class_sigmas(projection, stated).set_index("op_class")).reset_index()
+    reach = np.exp(float(ndtri((1 + level) / 2)) * table["sigma"])
+    table["lower_us"], table["upper_us"] = table["projected_us"] / reach, table["projected_us"] * reach
     order = [
-        "op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound", "sigma",
-        "fallbacks",
+        "op_class", "count", "measured_us", "published_us", "projected_us", "lower_us", "upper_us", "factor", "law",
+        "bound", "sigma", "basis", "fallbacks",
     ]  # fmt: skip
     return table[order].sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
@@ -72,12 +73,22 @@ def _most(rows: pd.DataFrame, name: str) -> pd.Series:
     return first.set_index("op_class")[name]
 
 
-def fallback_table(projection: Projection) -> pd.DataFrame:
-    """Return why laws other than the one asked for were used: `why`, `law`, `count`, `projected_us`; longest first."""
-    rows = projection.activities
-    other = rows[rows[WHY].astype(object) != ""]
-    by = [other[name].astype(str) for name in (WHY, LAW)]
-    table = other.groupby(by, sort=True)["projected_us"].agg(count="size", projected_us="sum").reset_index()
+def other_law(projection: Projection) -> np.ndarray:
+    """Return which activities go by another law than the one asked for, shape (n_activities,)."""
+    rows, laws = projection.activities, projection.laws
+    asked = np.where(rows[CATEGORY] == COMMUNICATION, laws.communication, MODEL if laws.run else laws.compute)
+    return rows[LAW].astype(str).str.removesuffix(CORRECTED).to_numpy() != asked
+
+
+def remark_table(projection: Projection) -> pd.DataFrame:
+    """Return what the laws say of how they were applied, and why others were used, the longest time first.
+
+    The columns are `why`; `law`, the one used; `other`, whether another one was asked for; `count`; `projected_us`.
+    """
+    rows = projection.activities.assign(other=other_law(projection))
+    told = rows[(rows[WHY].astype(object) != "") | rows["other"]]
+    by = [told[WHY].astype(str), told[LAW].astype(str), told["other"]]
+    table = told.groupby(by, sort=True)["projected_us"].agg(count="size", projected_us="sum").reset_index()
     return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -101,32 +112,6 @@ def total_table(projection: Projection, published: Projection) -> pd.DataFrame:
     return table.assign(factor=table["projected_us"] / table["measured_us"])
 
 
-def path_shares(path: pd.DataFrame) -> dict[str, float]:
-    """Return the share of each kind of piece (`KINDS`) in a critical path, adding up to 1."""
-    length = path["end_ns"] - path["begin_ns"]
-    by_kind = length.groupby(path["kind"]).sum()
-    return {kind: float(by_kind.get(kind, 0.0) / length.sum()) for kind in KINDS}
-
-
-def cpu_share(path: pd.DataFrame) -> float:
-    """Return the share of a critical path that no faster GPU shortens."""
-    shares = path_shares(path)
-    return sum(shares[kind] for kind in CPU_KINDS)
-
-
-def verdict(projection: Projection) -> str:
-    """Say in a sentence what bounds the trace on the target, against what bounded it on the host."""
-    before, after = cpu_share(projection.measured_path), cpu_share(projection.path)
-    words = (
-        f"the CPU's work and launches are {100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
-    )
-    target = projection.target.name
-    if after < BOUND_BY_CPU:
-        return f"on {target} the GPU sets the pace: {words}"
-    became = "becomes" if before < BOUND_BY_CPU else "stays"
-    return f"on {target} the trace {became} launch-bound: {words}; a faster GPU does not shorten that part"
-
-
 def gap_summary(projection: Projection) -> pd.DataFrame:
     """Return the measured gaps between activities of a queue by cause: `cause`, `count`, `gap_us`."""
     gaps = gap_table(projection.graph)
@@ -143,13 +128,13 @@ def step_table(projection: Projection) -> pd.DataFrame:
     launched in it.
     """
     graph, times = projection.graph, projection.times
-    step = projection.activities["step"].to_numpy(dtype=object, na_value=None)[graph.rows]
-    chosen = np.array([value is not None for value in step], dtype=bool) & projection.counted
+    step = projection.activities["step"].iloc[graph.rows]
+    chosen = step.notna().to_numpy(dtype=bool) & projection.counted
     if not chosen.any():
         return pd.DataFrame({"step": [], "measured_us": [], "projected_us": []})
     frame = pd.DataFrame(
         {
-            "step": step[chosen].astype(np.int64),
+            "step": step[chosen].to_numpy(dtype=np.int64),
             "start": graph.start_ns[chosen],
             "end": graph.end_ns[chosen],
             "new_start": times.start_ns[0][chosen],

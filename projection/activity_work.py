@@ -76,7 +76,7 @@ class Rows:
         return np.equal(self.unknown, "")
 
 
-def of_activities(activities: pd.DataFrame, overhead: Overhead) -> Rows:
+def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
     """Return the rows of a trace.
 
     Parameters
@@ -85,6 +85,8 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead) -> Rows:
         Dispatch table with classes and work (`features.dispatches.annotate`).
     overhead : Overhead
         Of the host: decides which gaps count as none.
+    queued : ndarray of bool of shape (n_activities,), optional
+        `is_queued` of the whole trace, where the activities are a part of it.
     """
     op = texts(activities, "op")
     flops, moved = (activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved"))
@@ -97,7 +99,7 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead) -> Rows:
         op=op,
         op_class=texts(activities, "op_class"),
         host_us=np.maximum(activities["duration_ns"].to_numpy(dtype=float), 1.0) / 1e3,
-        queued=is_queued(activities, overhead),
+        queued=is_queued(activities, overhead) if queued is None else queued,
         direction=np.where(copied, texts(activities, "name"), "").astype(object),
     )
 

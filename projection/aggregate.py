@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .graph import Graph
-from .replay import replay
+from .replay import Times
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -72,9 +72,8 @@ def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatA
 
 
 def totals_us(
-    graph: Graph, projected_ns: FloatArray, rank: NDArray[np.int64], counted: BoolArray, *,
-    idle: float = 1.0, cpu: float = 1.0, target: Graph | None = None,
-) -> dict[str, float]:  # fmt: skip
+    graph: Graph, projected_ns: FloatArray, own_ns: FloatArray, counted: BoolArray, times: Times, *, idle: float = 1.0
+) -> dict[str, float]:
     """Return the projected end-to-end time by each way of adding up.
 
     Parameters
@@ -83,16 +82,14 @@ def totals_us(
         Of the measured trace.
     projected_ns : ndarray of shape (n,)
         Durations in the order of the graph.
-    rank : ndarray of int64 of shape (n,)
-        As for `own_time`.
+    own_ns : ndarray of shape (n_counted,)
+        What of the measured time is put down to each activity that counts (`own_time`).
     counted : ndarray of bool of shape (n,)
         Activities that make the end-to-end time; others (launched before the trace) only hold them up.
+    times : Times
+        The replay on the target.
     idle : float, default=1
         Time in which nothing runs, relative to the measured; for sums.
-    cpu : float, default=1
-        Time of the CPU's work, relative to the measured; for the replay.
-    target : Graph, optional
-        The graph to replay where its gaps are those of the target.
 
     Returns
     -------
@@ -100,12 +97,11 @@ def totals_us(
         `AGGREGATIONS` in µs.
     """
     start, duration = graph.start_ns[counted], graph.duration_ns[counted]
-    own = own_time(start, duration, rank[counted])
     span = (start + duration).max() - start.min()
-    still = (span - own.sum()) * idle
-    stretched = np.divide(projected_ns[counted], duration, out=np.ones_like(own), where=duration > 0)
+    still = (span - own_ns.sum()) * idle
+    stretched = np.divide(projected_ns[counted], duration, out=np.ones_like(own_ns), where=duration > 0)
     return {
         SUM: float(projected_ns[counted].sum() + still) / 1000.0,
-        OVERLAP: float((own * stretched).sum() + still) / 1000.0,
-        REPLAY: float(replay(target or graph, projected_ns, cpu).span_us(counted)[0]),
+        OVERLAP: float((own_ns * stretched).sum() + still) / 1000.0,
+        REPLAY: float(times.span_us(counted)[0]),
     }

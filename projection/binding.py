@@ -98,12 +98,15 @@ def bind(measured: Measured, calls: Calls, runs: Runs) -> Bindings:
     cause = np.where(held, QUEUE, np.where(has_call, LAUNCH, FIRST)).astype("U10")
     excess = np.where(held, gap - usual_gap, np.where(has_call, latency - usual_latency, 0.0))
     staged = has_call & ~held & waits  # the CPU itself prepares what a waiting call copies
-    other = _just_ended(measured, np.flatnonzero(excess > np.where(staged, _STRANGE_NS, _LATE_NS)))
+    other = _ended_before(measured, np.flatnonzero(excess > np.where(staged, _STRANGE_NS, _LATE_NS)), _JUST_NS)
     seen = other >= 0
     cause[(excess > _STRANGE_NS) & ~staged] = OTHER
     cause[seen] = DEPENDENCY
-    other = np.where(seen, other, _filled_before(measured, calls, measured.collective & ~seen))
-    delay = np.where(other >= 0, start - (start + duration)[other], 0.0)
+    first = _ended_before(measured, np.flatnonzero(~has_before & ~has_call), np.inf)
+    filled = _filled_before(measured, calls, measured.collective & ~seen)
+    other = np.where(seen, other, np.where(first >= 0, first, filled))
+    since_other = np.where(other >= 0, start - (start + duration)[other], 0.0)
+    delay = np.where(seen | (first >= 0), since_other, np.minimum(since_other, _GAP_NS))
     return Bindings(
         before=before,
         passed=passed,
@@ -111,7 +114,7 @@ def bind(measured: Measured, calls: Calls, runs: Runs) -> Bindings:
         pace_ns=pace,
         latency_ns=np.where(has_call & (seen | held), np.minimum(latency, usual_latency), latency),
         other=other,
-        delay_ns=np.where(seen, delay, np.minimum(delay, _GAP_NS)),
+        delay_ns=delay,
         cause=cause,
         usual_gap_ns=usual_gap,
         usual_latency_ns=usual_latency,
@@ -129,20 +132,25 @@ def _waiting(calls: Calls, runs: Runs) -> BoolArray:
     return waits
 
 
-def _just_ended(times: Measured, late: IntArray) -> IntArray:
-    """Return for each of the late ones the activity of another queue of its device that had ended last, if just now."""
+def _ended_before(times: Measured, rows: IntArray, within_ns: float) -> IntArray:
+    """Return for each of the rows the activity of another queue of its device that had ended last, not too long before.
+
+    One that began at the same moment is none: which came first cannot be told.
+    """
     found = np.full(len(times.start), -1, dtype=np.int64)
-    if not len(late) or len(np.unique(times.queue)) < 2:
+    if not len(rows) or len(np.unique(times.queue)) < 2:
         return found
-    end = times.start + times.duration
-    for number in np.unique(times.device[late]).tolist():
+    for number in np.unique(times.device[rows]).tolist():
         members = np.flatnonzero(times.device == number)
-        members = members[np.argsort(end[members], kind="stable")]
-        for row in late[times.device[late] == number].tolist():
-            place = int(np.searchsorted(end[members], times.start[row], side="right")) - 1
-            while place >= 0 and end[members[place]] >= times.start[row] - _JUST_NS:
+        ends = (times.start + times.duration)[members]
+        order = np.argsort(ends, kind="stable")
+        members, ends = members[order], ends[order]
+        for row in rows[times.device[rows] == number].tolist():
+            begin = times.start[row]
+            place = int(np.searchsorted(ends, begin, side="right")) - 1
+            while place >= 0 and ends[place] >= begin - within_ns:
                 candidate = members[place]
-                if times.queue[candidate] != times.queue[row]:
+                if times.queue[candidate] != times.queue[row] and times.start[candidate] < begin:
                     found[row] = candidate
                     break
                 place -= 1
@@ -155,20 +163,14 @@ def _filled_before(times: Measured, calls: Calls, collective: BoolArray) -> IntA
     Only one that is over when the collective starts: another order of events contradicts the trace.
     """
     found = np.full(len(times.start), -1, dtype=np.int64)
-    call = times.call
-    launched = np.flatnonzero(call >= 0)
-    asked = np.flatnonzero(collective & (call >= 0))
-    if not len(asked):
-        return found
-    at = calls.start_ns[call]
+    asked = collective & (times.call >= 0)
+    for number in np.unique(times.device[asked]).tolist():
+        launched = np.flatnonzero((times.call >= 0) & (times.device == number))
+        launched = launched[np.argsort(calls.start_ns[times.call[launched]], kind="stable")]
+        queue = times.queue[launched]
+        changes = np.r_[False, queue[1:] != queue[:-1]]  # the one before is of another queue
+        place = np.maximum.accumulate(np.where(changes, np.arange(len(launched)) - 1, -1))
+        found[launched] = np.where(place >= 0, launched[place], -1)
     end = times.start + times.duration
-    launched = launched[np.argsort(at[launched], kind="stable")]
-    for row in asked.tolist():
-        place = int(np.searchsorted(at[launched], at[row], side="left")) - 1
-        while place >= 0:
-            candidate = launched[place]
-            if times.device[candidate] == times.device[row] and times.queue[candidate] != times.queue[row]:
-                found[row] = candidate if end[candidate] <= times.start[row] else -1
-                break
-            place -= 1
-    return found
+    fits = asked & (found >= 0) & (end[found] <= times.start) & (times.start[found] < times.start)
+    return np.where(fits, found, -1)

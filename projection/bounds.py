@@ -75,11 +75,16 @@ def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: fl
 
 
 def runnable(work: Work, gpu: GPU) -> Work:
-    """Return the work with fp32 in place of TF32 where the GPU has no TF32: frameworks then compute in fp32."""
-    if "tf32_matrix" in gpu.peaks or "tf32" not in work.dtype:
+    """Return the work at the precisions that the GPU runs (see `run_as`)."""
+    if run_as("tf32", gpu) == "tf32" or "tf32" not in work.dtype:
         return work
-    dtype = np.where(work.dtype == "tf32", "fp32", work.dtype).astype(object)
+    dtype = np.where(work.dtype == "tf32", run_as("tf32", gpu), work.dtype).astype(object)
     return Work(work.flops, work.bytes, work.batch, work.m, work.n, work.k, dtype, work.unit)
+
+
+def run_as(dtype: str, gpu: GPU) -> str:
+    """Return fp32 in place of TF32 where the GPU has no TF32, any other precision as it is: so do frameworks."""
+    return "fp32" if dtype == "tf32" and "tf32_matrix" not in gpu.peaks else dtype
 
 
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:

@@ -21,6 +21,7 @@ BoolArray = NDArray[np.bool_]
 
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free")
 _COPY = re.compile(r"Mem(?:cpy|set)")
+_ASYNC = re.compile(r"Async")
 _EVENT = re.compile(r"Event|Free")
 _DEVICE = re.compile(r"Device")
 _SKEW_NS = 10_000
@@ -76,6 +77,9 @@ class Runs:
         What the call takes of the CPU's time at least.
     lag_ns : ndarray of float64
         From the end of the activity to the return of the call.
+    known_ns : ndarray of float64
+        When a replay can know the beginning: not before what it waited for has ended, and not before the run in which
+        the call was made is known. Clocks that disagree may put that after the beginning.
     """
 
     begin_ns: FloatArray
@@ -83,13 +87,10 @@ class Runs:
     awaited: IntArray
     base_ns: FloatArray
     lag_ns: FloatArray
+    known_ns: FloatArray
 
     def __len__(self) -> int:
         return len(self.begin_ns)
-
-    def known_ns(self) -> FloatArray:
-        """Return from when on each beginning is known: not before the activity it waited for has ended."""
-        return np.maximum(self.begin_ns, self.begin_ns - self.lag_ns)
 
 
 def relevant(calls: pd.DataFrame, launching: IntArray) -> pd.DataFrame:
@@ -116,11 +117,13 @@ class Waits:
 
 
 def waits_of(
-    calls: pd.DataFrame, origin_ns: int, start_ns: FloatArray, end_ns: FloatArray, own: IntArray, launch: IntArray
-) -> Waits:
+    calls: pd.DataFrame, origin_ns: int, start_ns: FloatArray, end_ns: FloatArray, own: IntArray, launch: IntArray,
+    staged: BoolArray,
+) -> Waits:  # fmt: skip
     """Return which activity each call waits for.
 
-    - A copy that had begun before its call returned, and ended by then, was waited for.
+    - A copy that had begun before its call returned, and ended by then, was waited for. Of asynchronous calls only
+      copies between CPU and GPU count: memory that is not pinned makes them wait. Others end in time by chance.
     - A synchronisation waited for the last activity that ended while it lasted, among those launched before it by its
       process, or before the trace: the file does not say for which stream or event it was.
     - One of a device or stream that found all done still waits for what was launched last before it, by its process or
@@ -137,6 +140,8 @@ def waits_of(
         The last activity that the call itself launched, -1 for none.
     launch : ndarray of int64 of shape (n_activities,)
         The call that launched each activity, -1 for none.
+    staged : ndarray of bool of shape (n_activities,)
+        Copies between CPU and GPU.
     """
     begin = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     finish = begin + calls["duration_ns"].to_numpy()
@@ -144,6 +149,7 @@ def waits_of(
     activity = np.full(len(calls), -1, dtype=np.int64)
     last = np.r_[end_ns, np.inf][own]
     copied = copy & (own >= 0) & (np.r_[start_ns, np.inf][own] <= finish) & (last <= finish + _SKEW_NS) & (last > begin)
+    copied &= ~_named(calls, _ASYNC) | np.r_[staged, False][own]
     activity[copied] = own[copied]
     process = calls["process"].fillna(-1).to_numpy(dtype=np.int64)
     thread = calls["thread"].fillna(-1).to_numpy(dtype=np.int64)
@@ -174,7 +180,9 @@ def _launched_before(own: IntArray, group: IntArray) -> IntArray:
     return np.asarray(before.fillna(-1), dtype=np.int64)
 
 
-def runs_of(calls: pd.DataFrame, origin_ns: int, waits: Waits, end_ns: FloatArray) -> tuple[Calls, Runs]:
+def runs_of(
+    calls: pd.DataFrame, origin_ns: int, waits: Waits, start_ns: FloatArray, end_ns: FloatArray
+) -> tuple[Calls, Runs]:
     """Return the calls with the run of each, and the runs.
 
     Parameters
@@ -184,8 +192,8 @@ def runs_of(calls: pd.DataFrame, origin_ns: int, waits: Waits, end_ns: FloatArra
     origin_ns : int
         Zero of the activities' times.
     waits : Waits
-    end_ns : ndarray of float64 of shape (n_activities,)
-        Ends of the activities.
+    start_ns, end_ns : ndarray of float64 of shape (n_activities,)
+        Of the activities.
     """
     start = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     duration = np.maximum(calls["duration_ns"].to_numpy().astype(float), 0.0)
@@ -203,6 +211,7 @@ def runs_of(calls: pd.DataFrame, origin_ns: int, waits: Waits, end_ns: FloatArra
         awaited=activity,
         base_ns=np.where(seen, np.minimum(own, _CALL_NS), own),
         lag_ns=np.where(seen, lag, np.minimum(lag, usual)),
+        known_ns=_known(begin, np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity], run, wait),
     )
     return Calls(
         names=calls["name"].astype(str).tolist(),
@@ -214,6 +223,15 @@ def runs_of(calls: pd.DataFrame, origin_ns: int, waits: Waits, end_ns: FloatArra
         run=run,
         offset_ns=start - begin[run] if len(run) else start,
     ), runs
+
+
+def _known(begin: FloatArray, ended: FloatArray, began: FloatArray, run: IntArray, wait: IntArray) -> FloatArray:
+    """Return when each run is known, from its beginning and the measured end and start of what it waited for."""
+    waits = wait >= 0
+    known = np.where(waits, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin)
+    for number in np.flatnonzero(waits).tolist():
+        known[number] = max(known[number], known[run[wait[number]]])
+    return known
 
 
 def _named(calls: pd.DataFrame, pattern: re.Pattern[str]) -> BoolArray:
@@ -235,10 +253,12 @@ def _assign(
     for number, key in enumerate(zip(process.tolist(), thread.tolist(), strict=True)):
         now = starts[number]
         last, called = latest.get(key[0], (key, now))
-        follows = last if key not in state or called >= state[key][1] else key
-        if follows in state:
-            after, free, before = state[follows]
-            current = after if free <= now else before
+        paused = key not in state or called >= state[key][1]  # for the thread that called last
+        candidates = [
+            _current(state[one], now) for one in dict.fromkeys((key, last if paused else key)) if one in state
+        ]
+        if candidates:
+            current = max(candidates, key=begin.__getitem__)
         else:
             current = len(begin)
             begin.append(now)
@@ -252,3 +272,9 @@ def _assign(
         state[key] = (following, ends[number], current)
         latest[key[0]] = (key, now)
     return run, np.array(begin, dtype=float), np.array(by, dtype=np.int64)
+
+
+def _current(state: tuple[int, float, int], now: float) -> int:
+    """Return the run that a thread is in: that before its last call while it lasts, then that after it."""
+    after, free, before = state
+    return after if free <= now else before

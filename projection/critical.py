@@ -40,13 +40,17 @@ def critical_path(
         others); `row`, the activity (its place in the graph; of gaps, launches and delays the one that waited, -1 for
         the CPU's work and returns); `begin_ns`, `end_ns`. Of an activity that the next one overlaps only the part
         before that counts. Where two reasons held an activity back equally, the queue is named before the launch, and
-        that before another queue.
+        that before another queue. A path that ends at a beginning which nothing explains (the first call of a thread,
+        the first activity of a device) goes on to the first start as the CPU's work, in a trace without calls as
+        unexplained. Clocks of CPU and GPU that disagree do not show: a piece ends where the next one begins.
     """
     path = _Path(graph, times, sample)
     rows = np.arange(len(graph))[counted]
-    path.walk(int(rows[np.argmax(times.end_ns[sample][rows])]))
-    found = pd.DataFrame(path.pieces[::-1], columns=list(COLUMNS))
-    found["begin_ns"] = found["begin_ns"].clip(lower=float(times.start_ns[sample][counted].min()))
+    first = float(times.start_ns[sample][rows].min())
+    path.walk(int(rows[np.argmax(times.end_ns[sample][rows])]), first)
+    found = pd.DataFrame(path.pieces, columns=list(COLUMNS))
+    begin = np.maximum(np.minimum.accumulate(found["begin_ns"]), first)
+    found = found.assign(begin_ns=begin, end_ns=np.r_[found["end_ns"].iloc[0], begin[:-1]])[::-1]
     return found[found["end_ns"] > found["begin_ns"]].reset_index(drop=True)
 
 
@@ -67,13 +71,15 @@ class _Path:
         self.strange = (graph.cause == OTHER).tolist()
         self.pieces: list[tuple[str, int, float, float]] = []
 
-    def walk(self, row: int) -> None:
-        """Find the pieces that end with an activity."""
+    def walk(self, row: int, first: float) -> None:
+        """Find the pieces that end with an activity, back to the first start."""
         until = self.end[row]
         while row >= 0:
             begin = self.start[row]
             self.pieces.append((ACTIVITY, row, begin, until))
             row, until = self._held_by(row, begin)
+        if until > first:
+            self.pieces.append((WORK if len(self.graph.calls) else UNEXPLAINED, -1, first, until))
 
     def _held_by(self, row: int, now: float) -> tuple[int, float]:
         """Return the activity that one waited for, -1 for none, and until when that counts."""

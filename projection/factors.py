@@ -1,17 +1,12 @@
 """Sources of uncertainty: independent log-normal factors, one per source, and what a user says of them.
 
 All kernels of a class share the draw of its factor: a law that is wrong about one of them is wrong about its siblings
-too. What each kernel has of its own averages out over many; `sigma_of_sum` says how much of it is left.
-
-References
-----------
-.. [1] L. F. Fenton, "The sum of log-normal probability distributions in scatter transmission systems", IRE Transactions
-   on Communications Systems 8(1), 1960.
+too. So the whole spread of single kernels counts as common to their class, although what each has of its own would
+average out over many: intervals are rather too wide than too narrow.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, nearest
 
 FloatArray = NDArray[np.float64]
 
@@ -51,40 +46,6 @@ class Factor:
             raise ValueError(f"sigma of factor {self.name} must be at least 0 and finite, got {self.sigma}")
 
 
-def sigma_of_sum(sigma: float, own_sigma: float, durations_us: FloatArray) -> float:
-    """Return the sigma of a class whose kernels share one factor and have one of their own each.
-
-    The own factors are independent, log-normal, with mean 1 and standard deviation `own_sigma` of the logarithm. Their
-    weighted mean has the relative variance ``(exp(own_sigma²) - 1) / n`` with ``n = (sum t)² / sum t²`` kernels in
-    effect; it is taken as log-normal with the same mean and variance [1]_ and multiplied by the shared factor.
-
-    Parameters
-    ----------
-    sigma, own_sigma : float
-        Standard deviation of the logarithm, shared and each kernel's own.
-    durations_us : ndarray of shape (n_kernels,)
-        Projected times of the kernels of the class; only their proportions matter.
-
-    Returns
-    -------
-    float
-        Standard deviation of the logarithm of the factor of the class's total.
-
-    Notes
-    -----
-    Right for the class's total. In a replay where streams wait for each other, single long kernels on the critical path
-    average out less than their total does.
-
-    Examples
-    --------
-    >>> round(sigma_of_sum(0.0, 0.2, np.ones(100)), 4), round(sigma_of_sum(0.1, 0.2, np.ones(1)), 4)
-    (0.0202, 0.2236)
-    """
-    total, squares = float(np.sum(durations_us)), float(np.sum(np.square(durations_us)))
-    effective = total**2 / squares if squares else 1.0
-    return math.sqrt(sigma**2 + math.log1p(math.expm1(own_sigma**2) / effective))
-
-
 def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
     """Read the uncertainties that a user gives: "gemm=0.1,memory_bw_gbs=0.05".
 
@@ -111,7 +72,7 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
         if not (name and equals):
             raise DataError(f"an uncertainty is written name=number, such as gemm=0.1, got {part.strip()!r}")
         if name not in known:
-            raise DataError(f"no uncertainty is called {name!r}: {_known_words(name, known)}")
+            raise DataError(f"no uncertainty is called {name!r}: {nearest(name, sorted(known))}")
         if name in sigmas:
             raise DataError(f"the uncertainty of {name} is given twice")
         sigmas[name] = math.sqrt(math.log1p(_relative(name, number) ** 2))
@@ -126,8 +87,3 @@ def _relative(name: str, number: str) -> float:
     if not 0 <= value <= LARGEST:
         raise DataError(f"the uncertainty of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
     return value
-
-
-def _known_words(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(known))}"

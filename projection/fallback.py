@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
 from .activity_work import Rows
-from .scalings import HOST_LINK, LAWS, Pair, bandwidth
+from .scalings import HOST_LINK, LAWS, Pair, bandwidth, check_law
 
 BANDWIDTH, KEPT = "bandwidth", "kept"
 OVER_PCIE = "a copy between host and GPU: by the generations of PCIe"
@@ -39,8 +36,7 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     DataError
         The law is unknown.
     """
-    if law not in LAWS:
-        raise DataError(f"no law of computation is called {law!r}: {_known(law)}")
+    check_law(law)
     asked, wide = LAWS[law](rows, pair), bandwidth(rows, pair)
     linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
     usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
@@ -60,8 +56,3 @@ def _both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Join the reasons of each row, once where they are the same."""
     joined = ["; ".join(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True)]
     return np.array(joined, dtype=object)
-
-
-def _known(law: str) -> str:
-    close = difflib.get_close_matches(law, LAWS, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(LAWS)}"

@@ -208,7 +208,7 @@ def _check(traces: Sequence[Profiled], unprofiled_us: float | None) -> None:
     if not labels or (len(labels) == 1 and unprofiled_us is None):
         raise DataError("nothing to compare: give a second trace of the workload, or its unprofiled time")
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise DataError(f"{len(twice)} traces are called {twice[0]}: give each a label of its own")
+        raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
     if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
         raise DataError(f"the unprofiled time must be positive, got {unprofiled_us:g} us: give that of one step")
     devices = {

@@ -34,10 +34,10 @@ def gap_table(graph: Graph) -> pd.DataFrame:
         `row` (place in the graph of the activity after the gap), `queue`, `begin_ns`, `gap_ns` (> 0), `cause` (one of
         `CAUSES`).
     """
-    before = graph.before
-    gap = np.where(before >= 0, graph.start_ns - graph.end_ns[before], 0.0)
+    over = pd.Series(graph.end_ns).groupby(graph.queue).cummax().to_numpy()[graph.before]
+    gap = np.where(graph.before >= 0, graph.start_ns - over, 0.0)
     rows = np.flatnonzero(gap > 0)
-    begin = graph.end_ns[before[rows]]
+    begin = over[rows]
     cause = np.full(len(rows), UNEXPLAINED, dtype=object)
     held = graph.cause[rows]
     cause[held == QUEUE] = DISPATCH

@@ -13,6 +13,7 @@ gives the measured times exactly, and a replay with others moves what would move
 - Where it started later than both explain, and an activity of another queue of its device had just ended, it waited
   for that one (*dependency*). A collective on a queue of its own also waits for what its process launched before it on
   other queues: frameworks make the communication stream wait for the stream that fills the buffer.
+- The first activity of a queue whose launch is not recorded follows what ended last before it on its device.
 - Activities of one queue that overlap (a replayed graph, a slot freed early) keep the share of the first that had
   passed when the second began.
 
@@ -29,9 +30,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..features.codes import codes_of
+from ..features.dispatches.table import MEMCPY
 from ..features.dispatches.timeline import queue_codes
 from .binding import Bindings, Measured, bind
 from .calls import Calls, Runs, relevant, runs_of, waits_of
+from .split import COMMUNICATION, categories
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -102,19 +105,17 @@ class Graph:
         """Measured ends, shape (n,)."""
         return self.start_ns + self.duration_ns
 
-    def with_gaps(self, gap_ns: float) -> Graph:
-        """Return the graph with another usual gap on busy queues: that of another device.
-
-        Only gaps up to twice the usual one are the device's own; those beyond have another reason and stay. A device
-        whose durations contain its gaps has a gap of 0.
-        """
-        own = (self.before >= 0) & (self.passed >= 1) & (self.gap_ns <= 2 * self.usual_gap_ns + 1)
-        return replace(self, gap_ns=np.where(own, gap_ns, self.gap_ns), usual_gap_ns=gap_ns)
+    def with_gaps(self, gap_ns: FloatArray) -> Graph:
+        """Return the graph with other gaps, shape (n,): NaN where they stay, and where an activity is the first."""
+        own = (self.before >= 0) & ~np.isnan(gap_ns)
+        return replace(self, gap_ns=np.where(own, gap_ns, self.gap_ns))
 
     def stretched(self, factor: float) -> Graph:
-        """Return the graph with all gaps, latencies and delays times a factor."""
+        """Return the graph with all gaps, latencies and delays times a factor, and the CPU's beginnings with them."""
+        runs = replace(self.runs, begin_ns=self.runs.begin_ns * factor, lag_ns=self.runs.lag_ns * factor)
         return replace(
             self,
+            runs=runs,
             gap_ns=self.gap_ns * factor,
             latency_ns=self.latency_ns * factor,
             delay_ns=self.delay_ns * factor,
@@ -143,15 +144,17 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     of_calls = chosen["correlation"].fillna(-2).to_numpy(dtype=np.int64)
     call = np.where(table["linked"].to_numpy(dtype=bool), _places(of_calls, correlation, "first"), -1)
     own = _places(correlation, of_calls, "last")
-    waits = waits_of(chosen, origin, start, start + duration, own, call)
-    cpu, runs = runs_of(chosen, origin, waits, start + duration)
+    kind, name = (table[column].astype(object).to_numpy() for column in ("kind", "name"))
+    staged = (kind == MEMCPY) & (name != "DtoD")
+    waits = waits_of(chosen, origin, start, start + duration, own, call, staged)
+    cpu, runs = runs_of(chosen, origin, waits, start, start + duration)
     call = _plausible(call, cpu, runs, start)
     measured = Measured(
         start=start,
         duration=duration,
         queue=queue_codes(table),
         device=codes_of(table[name] for name in ("device", "process", "gpu")),
-        collective=(table["collective"].astype(object) != "").to_numpy(dtype=bool),
+        collective=(categories(table) == COMMUNICATION).to_numpy(dtype=bool),
         call=call,
     )
     bound = bind(measured, cpu, runs)
@@ -179,5 +182,5 @@ def _plausible(call: IntArray, calls: Calls, runs: Runs, start: FloatArray) -> I
     """Return the call of each activity; none where clocks disagree so far that the call seems to come later."""
     if not len(calls):
         return call
-    known = np.maximum(calls.start_ns, runs.known_ns()[calls.run])
+    known = np.maximum(calls.start_ns, runs.known_ns[calls.run])
     return np.where((call >= 0) & (known[call] <= start), call, -1)

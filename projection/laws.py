@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..hardware import GPU
 from .activity_work import Rows, of_activities
@@ -20,6 +22,8 @@ DEFAULT_LAW = "affine"
 MODEL = "model"
 CORRECTED = "+correction"
 """What the name of a law ends in where a correction was applied."""
+SPLITS = ("affine", f"affine{CORRECTED}")
+"""Laws that tell the dispatch of a kernel from its work, and put it into the duration only where the target does so."""
 COLUMNS = ("factor", "law", "why", "bound", "sigma")
 
 
@@ -32,6 +36,8 @@ def compute_factors(
     run: Trained | None = None,
     overhead: Mapping[str, Overhead] | None = None,
     corrections: Mapping[str, Correction] | None = None,
+    queued: NDArray[np.bool_] | None = None,
+    trained_for: GPU | None = None,
 ) -> pd.DataFrame:
     """Return by what the duration of each activity is multiplied on the target.
 
@@ -50,6 +56,12 @@ def compute_factors(
         Fixed times of kernels by vendor, for the law "affine"; `overhead.OVERHEADS` by default.
     corrections : mapping of str to Correction, optional
         Op class -> what the law's factor is multiplied by (`corrections.learn_corrections`).
+    queued : ndarray of bool of shape (n_activities,), optional
+        Which were waiting when the one before them ended, where the activities are a part of a trace
+        (`overhead.is_queued` of the whole); by default what the activities given tell.
+    trained_for : GPU, optional
+        Where the target is this one with other figures, the target of the run: its predictions go on to the target by
+        the law.
 
     Returns
     -------
@@ -65,13 +77,16 @@ def compute_factors(
         The law is unknown, or the run was trained for other devices.
     """
     pair = Pair.of(host, target, overhead)
-    rows = of_activities(activities, pair.fixed[0])
+    rows = of_activities(activities, pair.fixed[0], queued)
     found = by_law(rows, pair, law)
     found["sigma"] = sigmas(rows.op_class, found["law"].to_numpy(dtype=object), host, target)
     if corrections:
         found = _corrected(found, rows, corrections)
     if run is not None:
-        found = _predicted(found, activities, host, target, run)
+        model = predicted_factors(activities, host, trained_for or target, run)
+        if trained_for not in (None, target):
+            model = _carried_on(model, rows, pair, trained_for, law)
+        found = _predicted(found, model)
     return found[list(COLUMNS)].set_axis(activities.index)
 
 
@@ -86,16 +101,23 @@ def _corrected(found: pd.DataFrame, rows: Rows, corrections: Mapping[str, Correc
     return found.assign(factor=factor, sigma=sigma, law=law)
 
 
-def _predicted(found: pd.DataFrame, activities: pd.DataFrame, host: GPU, target: GPU, run: Trained) -> pd.DataFrame:
+def _carried_on(model: pd.DataFrame, rows: Rows, pair: Pair, trained_for: GPU, law: str) -> pd.DataFrame:
+    """Return the run's factors times what a law says of the way from the target of the run to another one."""
+    first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
+    has = model["factor"].notna()
+    why = model["why"].where(~has, f"the model is of {trained_for.name}: from there by the law {law}")
+    return model.assign(factor=model["factor"] * whole / first, why=why)
+
+
+def _predicted(found: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the run's factors where it has them, and why it has none elsewhere."""
-    model = predicted_factors(activities, host, target, run)
     has = model["factor"].notna().to_numpy()
     why = [": ".join(filter(None, pair)) for pair in zip(model["why"], found["why"], strict=True)]
     return pd.DataFrame(
         {
             "factor": np.where(has, model["factor"], found["factor"]),
             "law": np.where(has, MODEL, found["law"]).astype(object),
-            "why": np.where(has, "", np.array(why, dtype=object)).astype(object),
+            "why": np.where(has, model["why"], np.array(why, dtype=object)).astype(object),
             "bound": found["bound"],
             "sigma": np.where(has, model["sigma"], found["sigma"]),
         }

@@ -112,8 +112,8 @@ class _Player:
     def __init__(self, graph: Graph, durations: FloatArray, cpu: FloatArray) -> None:
         self.graph, self.durations, self.cpu = graph, durations, cpu
         samples = len(durations)
-        self.start = np.empty((samples, len(graph)))
-        self.end = np.empty((samples, len(graph)))
+        self.start = np.full((samples, len(graph)), np.nan)
+        self.end = np.full((samples, len(graph)), np.nan)
         self.run = np.full((samples, len(graph.runs)), np.nan)
         fixed = graph.runs.wait < 0
         self.run[:, fixed] = graph.runs.begin_ns[fixed]
@@ -141,8 +141,7 @@ class _Player:
         """Return what cuts chains, in the order it was measured: (time, is a wait of the CPU, run or activity)."""
         graph, runs = self.graph, self.graph.runs
         waits = np.flatnonzero(runs.wait >= 0)
-        known = runs.known_ns()
-        cuts = [(float(known[run]), 0, int(run)) for run in waits]
+        cuts = [(float(runs.known_ns[run]), 0, int(run)) for run in waits]
         cuts += [(float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)]
         return [(time, kind == 0, number) for time, kind, number in sorted(cuts)]
 
@@ -193,7 +192,7 @@ class _Player:
         if len(which):
             at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[rows[launched]]) * self.cpu
             ready[:, launched] = at + graph.latency_ns[rows[launched]]
-        fixed = ~launched & (graph.before[rows] < 0)
+        fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
         ready[:, fixed] = graph.start_ns[rows[fixed]]
         other = int(graph.other[rows[0]])
         if other >= 0:

@@ -10,20 +10,13 @@ import pandas as pd
 
 from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
-from .account import (
-    class_table,
-    fallback_table,
-    gap_summary,
-    outcome,
-    path_shares,
-    step_table,
-    total_table,
-    verdict,
-)
+from .account import class_table, gap_summary, outcome, remark_table, step_table, total_table
 from .factors import parse_sigmas
 from .forecast import forecast, names_of
-from .split import time_split
-from .sweep import Sweep, changes_of_bound, sweep
+from .pace import path_kernels, path_shares, verdict
+from .split import STEP, STREAM, time_split
+from .sweep import Sweep, changes_of_bound
+from .sweep import sweeps as all_sweeps
 from .uncertainty import Uncertainty
 from .whole_trace import PUBLISHED, Laws, Projection, project_trace
 
@@ -42,12 +35,15 @@ class Result:
         With the laws asked for, and by the published methodology.
     uncertainty : Uncertainty
         Of the projected end-to-end time.
-    totals, classes, gaps, steps, fallbacks : DataFrame
+    totals, classes, gaps, steps, remarks : DataFrame
         As `account` gives them.
-    split : DataFrame
-        The measured time split (`split.time_split`) of what counts, one row.
+    split, streams, step_split : DataFrame
+        The measured time split (`split.time_split`) of what counts: one row; by stream; by step, none where there are
+        none.
     path, measured_path : dict of str to float
         Shares of the critical path, projected and as measured.
+    path_kernels : DataFrame
+        The kernels of the projected one (`pace.path_kernels`).
     verdict : str
         What sets the pace on the target.
     sweeps : DataFrame or None
@@ -64,10 +60,13 @@ class Result:
     classes: pd.DataFrame
     gaps: pd.DataFrame
     steps: pd.DataFrame
-    fallbacks: pd.DataFrame
+    remarks: pd.DataFrame
     split: pd.DataFrame
+    streams: pd.DataFrame
+    step_split: pd.DataFrame
     path: dict[str, float]
     measured_path: dict[str, float]
+    path_kernels: pd.DataFrame
     verdict: str
     sweeps: pd.DataFrame | None
     notes: tuple[str, ...]
@@ -88,6 +87,7 @@ class Result:
                 "level": unsure.level,
                 "lower_us": unsure.lower_us,
                 "upper_us": unsure.upper_us,
+                "median_us": unsure.median_us,
                 "half_width": unsure.half_width,
                 "band": unsure.band,
                 "samples": unsure.samples,
@@ -96,13 +96,19 @@ class Result:
                 "tornado": _records(unsure.tornado),
             },
             "verdict": self.verdict,
-            "critical_path": {"measured": self.measured_path, "projected": self.path},
+            "critical_path": {
+                "measured": self.measured_path,
+                "projected": self.path,
+                "kernels": _records(self.path_kernels),
+            },
             "totals": _records(self.totals),
             "classes": _records(self.classes),
             "split": _records(self.split)[0],
+            "split_by_stream": _records(self.streams),
+            "split_by_step": _records(self.step_split),
             "gaps": _records(self.gaps),
             "steps": _records(self.steps),
-            "fallbacks": _records(self.fallbacks),
+            "law_remarks": _records(self.remarks),
             "sweep": None if self.sweeps is None else _records(self.sweeps),
             "notes": list(self.notes),
         }
@@ -149,20 +155,24 @@ def result_of(
     published = project_trace(trace, host, target, replace(PUBLISHED, network=projection.laws.network),
                               graph=projection.graph)  # fmt: skip
     sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
-    linked = bool(trace.dispatches["linked"].any())
+    table, linked = trace.dispatches, bool(trace.dispatches["linked"].any())
+    in_steps = table[table["step"].notna() & (table["linked"] | (not linked))]
     return Result(
         label=label,
         projection=projection,
         published=published,
         uncertainty=forecast(projection, sigmas, level=level, samples=samples, seed=seed),
         totals=total_table(projection, published),
-        classes=class_table(projection, published),
+        classes=class_table(projection, published, sigmas, level=level),
         gaps=gap_summary(projection),
         steps=step_table(projection),
-        fallbacks=fallback_table(projection),
-        split=time_split(trace.dispatches, linked_only=linked),
+        remarks=remark_table(projection),
+        split=time_split(table, linked_only=linked),
+        streams=time_split(table, STREAM, linked_only=linked),
+        step_split=time_split(in_steps, STEP),
         path=path_shares(projection.path),
         measured_path=path_shares(projection.measured_path),
+        path_kernels=path_kernels(projection),
         verdict=verdict(projection),
         sweeps=_swept(trace, projection, sweeps),
         notes=tuple(_notes(trace, projection)),
@@ -171,10 +181,12 @@ def result_of(
 
 def _swept(trace: Annotated, projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None:
     def evaluate(gpu: GPU) -> Mapping[str, Any]:
-        return outcome(project_trace(trace, projection.host, gpu, projection.laws, graph=projection.graph))
+        there = project_trace(
+            trace, projection.host, gpu, projection.laws, graph=projection.graph, trained_for=projection.target
+        )
+        return outcome(there)
 
-    frames = [sweep(projection.target, plan, evaluate) for plan in plans]
-    return pd.concat(frames, ignore_index=True) if frames else None
+    return all_sweeps(projection.target, plans, evaluate) if plans else None
 
 
 def _notes(trace: Annotated, projection: Projection) -> list[str]:
@@ -183,9 +195,9 @@ def _notes(trace: Annotated, projection: Projection) -> list[str]:
     orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
     if orphans:
         notes.append(f"{orphans} activities were launched before the trace: they hold others up, and do not count")
-    if trace.calls.empty:
+    if not len(projection.graph.calls):
         notes.append("the trace has no calls of the CPU: gaps are kept, whatever their cause")
-    if projection.laws.cpu_speed is None and projection.host != projection.target:
+    elif projection.laws.cpu_speed is None and projection.host != projection.target:
         notes.append("the target's CPU is taken to be as fast as the one measured, within 10 %: state --cpu-speed")
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:

@@ -8,12 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import NotPublishedError
+from ..errors import DataError, NotPublishedError, nearest
 from ..features import roofline
 from ..features.roofline import LAUNCH_FLOOR_US
 from ..hardware import GPU
 from .activity_work import Rows
-from .bounds import COMPUTE, LATENCY, LINK, MEMORY, Bounds, FloatArray, ObjectArray, bounds, by_kind, runnable, stretch
+from .bounds import (
+    COMPUTE,
+    LATENCY,
+    LINK,
+    MEMORY,
+    Bounds,
+    FloatArray,
+    ObjectArray,
+    bounds,
+    by_kind,
+    run_as,
+    runnable,
+    stretch,
+)
 from .ceilings import memory_shares, reached
 from .overhead import Overhead, overheads_of
 
@@ -79,9 +92,12 @@ def flops_uniform(rows: Rows, pair: Pair) -> Scaled:
     names = np.unique(rows.work.dtype[matrix]).tolist() or ["bf16"]
     dtype = max(names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum()))
     try:
-        ratio, why = pair.host.peak_tflops(dtype) / pair.target.peak_tflops(dtype), ""
+        own, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
+        ratio, why = own / others, ""
     except NotPublishedError as error:
         ratio, why = np.nan, f"{error.figure} of {error.gpu} is not published"
+    except DataError as error:  # products of integers that no GPU has a unit for
+        ratio, why = np.nan, str(error)
     return Scaled(np.full(len(rows), ratio), _filled(COMPUTE, rows), _filled(why, rows))
 
 
@@ -115,17 +131,16 @@ def affine(rows: Rows, pair: Pair) -> Scaled:
       dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
     - r is the ratio of the achieved rooflines (`ceilings`), the arithmetic in whole tiles and waves (`bounds.stretch`).
     - A kernel whose roofline is below `LAUNCH_FLOOR_US` on both devices waits for chains of dependent instructions: r
-      is the ratio of the boost clocks.
+      is the ratio of the boost clocks. It passes into that of the rooflines over a factor of two around the floor.
     - Of kernels of unknown work r is the ratio of the achieved bandwidths.
     """
     own, others = _achieved(rows, pair)
     law = _bounded(rows, own, others)
     memory = bandwidth(rows, pair)
     shares = memory_shares(pair.host, pair.target)
-    ratio, bound, why = law.factor.copy(), law.bound.copy(), law.why.copy()
-    with np.errstate(invalid="ignore"):
-        short = np.maximum(own.roofline_us, others.roofline_us) < LAUNCH_FLOOR_US
-    ratio[short], bound[short] = _clocks(pair), LATENCY
+    works = _share_of_work(np.maximum(own.roofline_us, others.roofline_us))
+    ratio = law.factor**works * _clocks(pair) ** (1 - works)
+    bound, why = np.where(works < 0.5, LATENCY, law.bound).astype(object), law.why.copy()
     blind = np.isnan(ratio) & ~rows.known & (rows.direction == "")
     ratio[blind] = memory.factor[blind] * shares[0] / shares[1]
     fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
@@ -150,6 +165,12 @@ LAWS: Mapping[str, Law] = {
     "kept": kept,
 }
 """The laws by the name that users give and tables show."""
+
+
+def check_law(law: str) -> None:
+    """Raise a DataError, with the nearest names, if no law of computation is called so."""
+    if law not in LAWS:
+        raise DataError(f"no law of computation is called {law!r}: {nearest(law, LAWS)}")
 
 
 def _achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
@@ -187,6 +208,12 @@ def _link_ratio(pair: Pair) -> tuple[float, str]:
         return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), ""
     except NotPublishedError as error:
         return np.nan, f"{error.figure} of {error.gpu} is not published"
+
+
+def _share_of_work(roofline_us: FloatArray) -> FloatArray:
+    """Return how far each kernel follows its roofline: from 0 to 1 between the floor over and times the root of 2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.clip(np.log2(roofline_us / LAUNCH_FLOOR_US) + 0.5, 0.0, 1.0), dtype=np.float64)
 
 
 def _clocks(pair: Pair) -> float:

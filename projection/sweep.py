@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -11,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, nearest
 from ..hardware import FIGURES, GPU, PEAKS, Figure, peak_path
+from ..hardware.lookup import in_proportion
 from ..hardware.schema import read_table
 
 END_TO_END = "end_to_end_us"
@@ -121,8 +121,23 @@ def parse_sweep(text: str) -> Sweep:
     return Sweep(figure, tuple(values))
 
 
+def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
+    """Read all that a user wants swept, one after the other.
+
+    Raises
+    ------
+    DataError
+        As `parse_sweep`, and if a figure is given twice.
+    """
+    plans = [parse_sweep(text) for text in texts]
+    figures = [plan.figure for plan in plans]
+    if twice := [figure for figure in figures if figures.count(figure) > 1]:
+        raise DataError(f"{twice[0]} is given twice: list all its values in one", source=_WHERE)
+    return plans
+
+
 def swept(gpu: GPU, figure: str, value: float) -> GPU:
-    """Return the GPU with one figure changed; no other is recomputed from it.
+    """Return the GPU with one figure changed; of the others only those in proportion to it (`lookup.in_proportion`).
 
     Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it: what was measured on
     the real one enters as a share of its figures only.
@@ -139,6 +154,7 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
         return gpu
     if "peaks" in changed:
         changed["peaks"] = {**gpu.peaks, **changed["peaks"]}
+    changed |= in_proportion(gpu, changed)
     name = f"{gpu.name} with {figure} = {value:g}"
     sources = (*gpu.sources, f"swept: {figure}")
     based_on = gpu.based_on or gpu.name
@@ -181,9 +197,12 @@ def sweep(gpu: GPU, plan: Sweep, evaluate: Evaluate) -> pd.DataFrame:
         | _flat(evaluate(swept(gpu, plan.figure, value)))
         for value in values
     ]
-    frame = pd.DataFrame(rows)
-    parts = [name for name in frame.columns if name.startswith((TIME, SHARE))]
-    return frame.fillna(dict.fromkeys(parts, 0.0))
+    return _filled(pd.DataFrame(rows))
+
+
+def sweeps(gpu: GPU, plans: Sequence[Sweep], evaluate: Evaluate) -> pd.DataFrame:
+    """Evaluate at least one sweep of a GPU, each as `sweep` does, one below the other."""
+    return _filled(pd.concat([sweep(gpu, plan, evaluate) for plan in plans], ignore_index=True))
 
 
 def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
@@ -192,7 +211,7 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
     Parameters
     ----------
     frame : DataFrame
-        Of `sweep`, or several below each other.
+        Of `sweep` or `sweeps`.
 
     Returns
     -------
@@ -212,6 +231,12 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
             points = float(values[i]), float(values[i + 1])
             found.append(BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing)))
     return found
+
+
+def _filled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with no time for classes and bounds that only other rows have."""
+    parts = [name for name in frame.columns if name.startswith((TIME, SHARE))]
+    return frame.fillna(dict.fromkeys(parts, 0.0))
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, float]:
@@ -254,5 +279,6 @@ def _checked(figure: str, value: float) -> dict[str, Any]:
 
 def _nearest(figure: str) -> str:
     peak = figure.rpartition(".")[2]
-    close = [peak_path(peak)] if peak in PEAKS else difflib.get_close_matches(figure, SWEPT, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else "the figures are those of hardware/gpus.toml"
+    if peak in PEAKS:
+        return f"did you mean {peak_path(peak)}?"
+    return nearest(figure, SWEPT, "the figures are those of hardware/gpus.toml")

@@ -9,11 +9,9 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..errors import DataError
-from ..features.codes import codes_of
 from ..features.dispatches.annotate import Annotated
-from ..features.dispatches.summary import measurements
+from ..features.dispatches.summary import call_codes, measurements
 from ..features.dispatches.table import empty_steps
-from ..features.dispatches.work import SAME_CALL
 from ..features.problems import problem_ids
 from ..features.recipe import FeatureRecipe
 from ..features.table import REFUSED, fill_text, judge
@@ -114,5 +112,4 @@ def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
 
 def _first_of_call(table: pd.DataFrame) -> pd.Series:
     """Return for every activity the place of the first activity of its call, which names the call."""
-    code = codes_of([table[name] for name in (*SAME_CALL, "op")])
-    return table["source"].where(table["op_id"].isna(), table["source"].groupby(code).transform("first"))
+    return table["source"].groupby(call_codes(table)).transform("first")

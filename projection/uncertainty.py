@@ -44,7 +44,7 @@ class Uncertainty:
         Of the interval, 0 to 1.
     nominal_us : float
         With every factor at 1: the projection itself.
-    median_us, mean_us : float
+    median_us : float
         Of the draws.
     lower_us, upper_us : float
         The interval: quantiles of the draws, widened to hold the nominal time where they do not.
@@ -62,7 +62,6 @@ class Uncertainty:
     level: float
     nominal_us: float
     median_us: float
-    mean_us: float
     lower_us: float
     upper_us: float
     tornado: pd.DataFrame
@@ -79,12 +78,6 @@ class Uncertainty:
     def band(self) -> str:
         """The accuracy band that the half-width falls in: "<5 %", "5-10 %", ..., ">100 %"."""
         return accuracy_band(self.half_width)
-
-    @property
-    def interactions(self) -> float:
-        """Share of the variance that comes from factors acting together: what their own shares leave."""
-        shares = self.tornado["share"]
-        return float(1 - shares.sum()) if shares.any() else 0.0
 
     @property
     def note(self) -> str:
@@ -116,7 +109,6 @@ def propagate(
     level: float = 0.9,
     samples: int = 256,
     seed: int = 0,
-    batch: int = 32,
 ) -> Uncertainty:
     """Propagate the uncertainty of factors to the end-to-end time.
 
@@ -124,7 +116,7 @@ def propagate(
     ----------
     simulate : callable
         Takes multiplicative factors, ndarray of shape (n_rows, n_factors), and returns end-to-end times in us, ndarray
-        of shape (n_rows,). What a factor multiplies is up to it.
+        of shape (n_rows,). What a factor multiplies is up to it, and so is the memory it takes for all rows at once.
     factors : sequence of Factor
         Independent of each other, in the order of the columns.
     level : float
@@ -133,8 +125,6 @@ def propagate(
         Draws, a power of two from 16 on.
     seed : int
         Of the scrambling.
-    batch : int
-        Most rows that `simulate` is given at a time: what bounds its memory.
 
     Returns
     -------
@@ -151,13 +141,16 @@ def propagate(
     -----
     `simulate` is run for ``samples + 2 * len(factors) + 1`` rows.
     """
-    _check(factors, level, samples)
+    check_sample(level, samples)
+    names = [factor.name for factor in factors]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two factors share a name: {', '.join(sorted(names))}")
     sigmas = np.array([factor.sigma for factor in factors], dtype=np.float64)
     scores = _scores(samples, len(factors), seed)
     reach = float(ndtri((1 + level) / 2))
     steps = np.diag(np.exp(reach * sigmas) - 1)
     alone = 1 + np.vstack([np.zeros_like(sigmas), np.diag(np.exp(-reach * sigmas) - 1), steps])
-    times = _simulated(simulate, np.vstack([alone, np.exp(scores * sigmas)]), batch)
+    times = _simulated(simulate, np.vstack([alone, np.exp(scores * sigmas)]))
     nominal, drawn = float(times[0]), times[len(alone) :]
     low, high = times[1 : len(alone)].reshape(2, -1)
     bounds = _bounds(drawn, level)
@@ -166,7 +159,6 @@ def propagate(
         level=level,
         nominal_us=nominal,
         median_us=float(bounds[1]),
-        mean_us=float(drawn.mean()),
         lower_us=min(float(bounds[0]), nominal),
         upper_us=max(float(bounds[2]), nominal),
         tornado=_tornado(factors, low, high, _shares(scores, drawn, sigmas)),
@@ -176,14 +168,12 @@ def propagate(
     )
 
 
-def _check(factors: Sequence[Factor], level: float, samples: int) -> None:
+def check_sample(level: float, samples: int) -> None:
+    """Raise a DataError if the level of an interval or the number of samples is out of its range (see `propagate`)."""
     if not 0 < level < 1:
         raise DataError(f"the level of an interval must lie between 0 and 1, got {level:g}")
     if samples < 16 or samples & (samples - 1):
         raise DataError(f"the number of samples must be a power of two from 16 on, got {samples}")
-    names = [factor.name for factor in factors]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two factors share a name: {', '.join(sorted(names))}")
 
 
 def _scores(samples: int, factors: int, seed: int) -> FloatArray:
@@ -197,10 +187,9 @@ def _scores(samples: int, factors: int, seed: int) -> FloatArray:
     return np.asarray(ndtri(points + 0.5 ** (_BITS + 1)), dtype=np.float64)
 
 
-def _simulated(simulate: Simulate, rows: FloatArray, batch: int) -> FloatArray:
-    """Return the times of all rows, simulated a batch at a time."""
-    parts = [rows[start : start + batch] for start in range(0, len(rows), batch)]
-    times = np.concatenate([np.asarray(simulate(part), dtype=np.float64) for part in parts])
+def _simulated(simulate: Simulate, rows: FloatArray) -> FloatArray:
+    """Return the times of all rows."""
+    times = np.asarray(simulate(rows), dtype=np.float64)
     if times.shape != (len(rows),) or not (np.isfinite(times) & (times > 0)).all():
         raise ValueError(f"simulate must return one positive finite time for each of {len(rows)} rows")
     return times

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -14,27 +14,37 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
-from .aggregate import REPLAY, own_time, totals_us
+from .aggregate import own_time, totals_us
+from .binding import DEPENDENCY, LAUNCH
 from .communication.bandwidth import Network
-from .communication.laws import LAWS as COMMUNICATION_LAWS
 from .communication.laws import CommunicationLaw, communication_factors
+from .communication.laws import check_law as check_communication_law
 from .corrections import Correction
 from .critical import critical_path
 from .graph import Graph, build
-from .laws import DEFAULT_LAW, compute_factors
-from .overhead import overheads_of
+from .laws import DEFAULT_LAW, SPLITS, compute_factors
+from .overhead import is_queued, overheads_of
 from .replay import Times, replay
-from .scalings import LAWS
+from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
 from .trained import Trained
 
 FloatArray = NDArray[np.float64]
 Gaps = Literal["kept", "scaled", "modelled"]
 GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
-"""What becomes of the time between activities: as measured; shrunk like the activities; or as the target has it, with
-its own gap between kernels, and the CPU's work as long as ever."""
+"""What becomes of the time between activities:
 
-CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA = "category", "factor", "law", "why", "bound", "sigma"
+- kept: as measured.
+- scaled: shrunk like the activities.
+- modelled: as the target has it, and the CPU's work as long as ever. Where one of the devices counts the dispatch of a
+  waiting kernel in its duration and the other leaves a gap (`overhead`), the gap before each kernel changes whose law
+  moves the dispatch (`laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws, and a trained
+  model, speak of whole durations: their gaps stay.
+"""
+
+CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
+    "category", "factor", "law", "why", "bound", "sigma", "queued",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,8 @@ class Laws:
     corrections: Mapping[str, Correction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.communication not in COMMUNICATION_LAWS:
-            raise DataError(
-                f"there is no communication law {self.communication!r}: choose from {', '.join(COMMUNICATION_LAWS)}"
-            )
-        if self.compute not in LAWS:
-            raise DataError(f"there is no law {self.compute!r} of computation: choose from {', '.join(LAWS)}")
+        check_law(self.compute)
+        check_communication_law(self.communication)
         if self.gaps not in GAPS:
             raise DataError(f"there is no way {self.gaps!r} to treat gaps: choose from {', '.join(GAPS)}")
         if self.cpu_speed is not None and not (np.isfinite(self.cpu_speed) and self.cpu_speed > 0):
@@ -97,7 +103,8 @@ class Projection:
     host, target : GPU
     laws : Laws
     activities : DataFrame
-        The dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `measured_us`, `projected_us`.
+        The dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued` (whether it was waiting
+        when the one before it ended), `measured_us`, `projected_us`.
     graph : Graph
         Of the measured trace.
     target_graph : Graph
@@ -107,8 +114,8 @@ class Projection:
         any; all others only hold them up.
     cpu : float
         Time of the CPU's work, relative to the measured.
-    steps : DataFrame
-        Of the trace.
+    idle : float
+        Time in which nothing runs, relative to the measured; for sums.
     """
 
     host: GPU
@@ -119,17 +126,22 @@ class Projection:
     target_graph: Graph
     counted: NDArray[np.bool_]
     cpu: float
-    steps: pd.DataFrame
+    idle: float = 1.0
 
-    @property
+    @cached_property
     def projected_ns(self) -> FloatArray:
         """Projected durations in the order of the graph, shape (n,)."""
         return self.graph.duration_ns * self.activities[FACTOR].to_numpy()[self.graph.rows]
 
-    @property
-    def rank(self) -> NDArray[np.int64]:
-        """What hides what: 0 for computation, then communication, then copies; shape (n,), in the graph's order."""
-        return _rank(self.activities, self.graph)
+    @cached_property
+    def own_ns(self) -> FloatArray:
+        """What of the measured time is put down to each activity that counts (`aggregate.own_time`).
+
+        Computation hides communication, and both hide copies.
+        """
+        rank = pd.Categorical(self.activities[CATEGORY], categories=list(CATEGORIES)).codes.astype(np.int64)
+        graph, counted = self.graph, self.counted
+        return own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted])
 
     @property
     def measured_us(self) -> float:
@@ -140,8 +152,7 @@ class Projection:
     @property
     def busy_us(self) -> float:
         """Measured time in which anything that counts ran."""
-        start, duration = self.graph.start_ns[self.counted], self.graph.duration_ns[self.counted]
-        return float(own_time(start, duration, np.zeros(len(start), dtype=np.int64)).sum()) / 1000.0
+        return float(self.own_ns.sum()) / 1000.0
 
     @cached_property
     def times(self) -> Times:
@@ -151,15 +162,12 @@ class Projection:
     @cached_property
     def totals(self) -> dict[str, float]:
         """Projected end-to-end time by every way of adding up (`aggregate.AGGREGATIONS`), µs."""
-        idle = _stretch(self.graph, self.projected_ns, self.rank, self.counted) if self.laws.gaps == "scaled" else 1.0
-        return totals_us(
-            self.graph, self.projected_ns, self.rank, self.counted, idle=idle, cpu=self.cpu, target=self.target_graph
-        )
+        return totals_us(self.graph, self.projected_ns, self.own_ns, self.counted, self.times, idle=self.idle)
 
     @property
     def projected_us(self) -> float:
         """The projected end-to-end time: that of the replay."""
-        return self.totals[REPLAY]
+        return float(self.times.span_us(self.counted)[0])
 
     @cached_property
     def path(self) -> pd.DataFrame:
@@ -191,7 +199,13 @@ def host_of(trace: Annotated) -> str:
 
 
 def project_trace(
-    trace: Annotated, host: GPU, target: GPU, laws: Laws | None = None, *, graph: Graph | None = None
+    trace: Annotated,
+    host: GPU,
+    target: GPU,
+    laws: Laws | None = None,
+    *,
+    graph: Graph | None = None,
+    trained_for: GPU | None = None,
 ) -> Projection:
     """Project a trace to another GPU.
 
@@ -205,37 +219,46 @@ def project_trace(
         `Laws()` by default.
     graph : Graph, optional
         That of the trace, where it has been built already.
+    trained_for : GPU, optional
+        As for `laws.compute_factors`.
 
     Raises
     ------
     DataError
-        The trace has no activity, or a law cannot be used.
+        The trace has no activity, or none with a duration, or a law cannot be used.
     """
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
     laws = laws or Laws()
     graph = graph or build(trace.dispatches, trace.calls)
-    activities = _projected(trace.dispatches, host, target, laws)
+    activities = project_activities(trace.dispatches, host, target, laws, trained_for=trained_for)
     linked = activities["linked"].to_numpy(dtype=bool)[graph.rows]
     counted = linked if linked.any() else np.ones(len(graph), dtype=bool)
-    projected_ns = graph.duration_ns * activities[FACTOR].to_numpy()[graph.rows]
+    if not graph.duration_ns[counted].any():
+        raise DataError("no activity of the trace has a duration: there is nothing to project")
     cpu = 1.0 / (laws.cpu_speed or 1.0)
-    target_graph = graph
+    projection = Projection(host, target, laws, activities, graph, graph, counted, cpu)
     if laws.gaps == "modelled":
-        target_graph = _with_gaps_of(graph, host, target)
-    elif laws.gaps == "scaled":
-        stretch = _stretch(graph, projected_ns, _rank(activities, graph), counted)
-        target_graph, cpu = graph.stretched(stretch), cpu * stretch
-    return Projection(host, target, laws, activities, graph, target_graph, counted, cpu, trace.steps)
+        return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
+    if laws.gaps == "scaled":
+        stretch = _stretch(projection)
+        return replace(projection, target_graph=graph.stretched(stretch), cpu=cpu * stretch, idle=stretch)
+    return projection
 
 
-def _projected(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> pd.DataFrame:
+def project_activities(
+    activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws, *, trained_for: GPU | None = None
+) -> pd.DataFrame:
+    """Return the dispatch table of a trace with what the laws say of each activity (`Projection.activities`)."""
     category = categories(activities)
     communicates = (category == COMMUNICATION).to_numpy()
-    computed = compute_factors(
-        activities[~communicates], host, target, laws.compute, run=laws.run, corrections=laws.corrections
-    )
-    parts = [computed]
+    queued = is_queued(activities, overheads_of(host, target)[0])
+    parts = [
+        compute_factors(
+            activities[~communicates], host, target, laws.compute, run=laws.run, corrections=laws.corrections,
+            queued=queued[~communicates], trained_for=trained_for,
+        )
+    ]  # fmt: skip
     if communicates.any():
         parts.append(
             communication_factors(
@@ -248,27 +271,33 @@ def _projected(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> 
     return activities.assign(
         category=category,
         **{name: factors[name] for name in (FACTOR, LAW, WHY, BOUND, SIGMA)},
+        queued=queued,
         measured_us=measured_us,
         projected_us=measured_us * factors[FACTOR].to_numpy(),
     )
 
 
-def _rank(activities: pd.DataFrame, graph: Graph) -> NDArray[np.int64]:
-    codes = pd.Categorical(activities[CATEGORY], categories=list(CATEGORIES)).codes
-    return codes.astype(np.int64)[graph.rows]
-
-
-def _stretch(graph: Graph, projected_ns: FloatArray, rank: NDArray[np.int64], counted: NDArray[np.bool_]) -> float:
+def _stretch(projection: Projection) -> float:
     """Return by how much the time in which anything runs changes."""
-    duration = graph.duration_ns[counted]
-    own = own_time(graph.start_ns[counted], duration, rank[counted])
-    ratio = np.divide(projected_ns[counted], duration, out=np.ones_like(own), where=duration > 0)
-    return float((own * ratio).sum() / own.sum()) if own.sum() else 1.0
+    duration, own = projection.graph.duration_ns[projection.counted], projection.own_ns
+    projected = projection.projected_ns[projection.counted]
+    ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
+    return float((own * ratio).sum() / own.sum())
 
 
-def _with_gaps_of(graph: Graph, host: GPU, target: GPU) -> Graph:
-    """Return the graph with the target's gaps, where the host's are of another kind."""
+def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU) -> Graph:
+    """Return the graph with the target's gaps, where the host's are of another kind.
+
+    The dispatch of an activity that was waiting is in its projected duration, if that is where the target counts it.
+    One that its launch or another queue held back was not waiting, and has none in its duration: should it have to wait
+    on the target, the dispatch is a gap.
+    """
     own, others = overheads_of(host, target)
     if own.inside == others.inside:
         return graph
-    return graph.with_gaps(0.0 if others.inside else 1000.0 * others.dispatch_us)
+    splits = activities[LAW].isin(SPLITS).to_numpy()[graph.rows]
+    queued = activities[QUEUED].to_numpy()[graph.rows]
+    late = np.isin(graph.cause, (LAUNCH, DEPENDENCY))
+    dispatch_ns = 1000.0 * others.dispatch_us
+    gap = np.where(queued, 0.0 if others.inside else dispatch_ns, np.where(late, dispatch_ns, np.nan))
+    return graph.with_gaps(np.where(splits, gap, np.nan))

@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..projection.fidelity import Fidelity, TraceFidelity
+from .projection import each, shortened
 
 HEADS = (
-    "kernels", "kernels ms", "busy ms", "gaps ms", "total ms", "steps", "overhead", "CPU step", "matched", "ratio",
+    "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "overhead", "CPU step", "matched", "ratio",
 )  # fmt: skip
 SHOWN = 10
 """Kernels that are printed."""
@@ -18,7 +19,7 @@ _NAME = 48  # columns for a kernel's name
 
 
 def show_fidelity(console: Console, found: Fidelity) -> None:
-    """Print the outcome, the traces, and the kernels on which they disagree."""
+    """Print the outcome, the traces, and the longest kernels that all have."""
     console.print(Text(found.statement, "bold"), highlight=False)
     console.print(trace_table(found))
     if len(found.kernels):
@@ -30,24 +31,12 @@ def show_fidelity(console: Console, found: Fidelity) -> None:
 def trace_table(found: Fidelity) -> Table:
     """Return one row per trace; the one to believe in bold.
 
-    Total is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
+    End to end is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
     median of the matched kernels against those of the trace to believe.
     """
     table = Table(title="traces", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("trace")
-    heads = (
-        "kernels",
-        "kernels ms",
-        "busy ms",
-        "gaps ms",
-        "end to end ms",
-        "steps",
-        "overhead",
-        "CPU step",
-        "matched",
-        "ratio",
-    )
-    for head in heads:
+    for head in HEADS:
         table.add_column(head, justify="right", no_wrap=True)
     for place, trace in enumerate(found.traces):
         cells = [Text(cell) for cell in _cells(trace)]
@@ -56,18 +45,16 @@ def trace_table(found: Fidelity) -> Table:
 
 
 def kernel_table(found: Fidelity) -> Table:
-    """Return the kernels whose duration differs most between the traces, by the time they take."""
+    """Return the kernels that take longest in the trace to believe, in the other traces against it."""
     table = Table(title="kernels", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for head in ("kernel", "trace"):
         table.add_column(head)
     for head in ("count", "ms", "ratio", "± MAD"):
         table.add_column(head, justify="right", no_wrap=True)
     others = found.kernels[found.kernels["label"] != found.best]
-    for row in others.head(SHOWN).itertuples():
-        name = str(row.kernel)
-        short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+    for row in each(others.head(SHOWN)):
         cells = (f"{row.count:,}", f"{row.time_us / 1e3:,.3f}", f"{row.ratio:.3f}", f"{row.spread:.3f}")
-        table.add_row(Text(short), Text(str(row.label)), *cells)
+        table.add_row(Text(shortened(str(row.kernel), _NAME)), Text(str(row.label)), *cells)
     return table
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..projection.forecast import MEASURED
 from ..projection.result import Result, changes
 
 WAYS = {
@@ -20,7 +23,9 @@ WAYS = {
 }
 BOUNDS = {"": "unknown"}
 SHOWN = 8
-"""Rows of the tornado and reasons for other laws that are printed."""
+"""Rows of the tornado, kernels, streams, steps and remarks that are printed."""
+_NAME = 60  # columns for a kernel's name
+_HEAD = 10  # columns for a head, in lines, where a table is too wide
 
 
 def show_result(console: Console, result: Result) -> None:
@@ -28,7 +33,10 @@ def show_result(console: Console, result: Result) -> None:
     console.print(Text(headline(result), "bold"), highlight=False)
     console.print(Text(result.verdict), highlight=False)
     for title, heads, rows in sections(result):
-        console.print(_table(title, heads, rows))
+        printed = _table(title, heads, rows)
+        if console.measure(printed, options=console.options.update(max_width=1000)).maximum > console.width:
+            printed = _table(title, [fill(head, _HEAD) for head in heads], rows)
+        console.print(printed)
     for line in remarks(result):
         console.print(Text(f"note: {line}", "dim"), highlight=False)
 
@@ -51,14 +59,25 @@ def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[
         ("end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
         (
             "kernels by class",
-            ("class", "count", host, "FLOPS scaling", target, "ratio", "± 1 σ", "law", "bound"),
+            ("class", "count", host, "FLOPS scaling", target, "low", "high", "ratio", "± 1 σ", "law", "bound"),
             list(_classes(result.classes)),
         ),
         ("what sets the pace", ("share of the critical path", host, target), list(_path(result))),
+        (
+            "longest kernels of the critical path",
+            ("kernel", "class", "count", "time on it", "share"),
+            list(_path_kernels(result.path_kernels)),
+        ),
+        (
+            "where the measured time goes",
+            ("part", "computation", "communication", "copies", "idle", "total", "hidden communication"),
+            list(_split(result)),
+        ),
         ("measured gaps between activities", ("cause", "count", "time"), list(_gaps(result.gaps))),
         ("what the interval is made of", ("source", "± 1 σ", "low", "high", "variance"), list(_tornado(result))),
         ("steps", ("step", host, target), list(_steps(result.steps))),
-        ("other laws than asked for", ("because", "law", "count", "time"), list(_fallbacks(result.fallbacks))),
+        ("other laws than asked for", ("because", "law", "count", "time"), list(_remarks(result.remarks, True))),
+        ("how laws were applied", ("remark", "law", "count", "time"), list(_remarks(result.remarks, False))),
         ("sweep", *_sweep(result.sweeps)),
     ]
     for title, heads, rows in tables:
@@ -71,6 +90,16 @@ def remarks(result: Result) -> list[str]:
     return [*changes(result), *result.notes, result.uncertainty.note]
 
 
+def shortened(name: str, width: int) -> str:
+    """Return a name that fits into so many columns."""
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def each(table: pd.DataFrame) -> Iterator[Any]:
+    """Yield the rows of a table as named tuples, whose types its columns know."""
+    yield from table.itertuples()
+
+
 def milliseconds(time_us: float) -> str:
     """Return a time in words, µs below one ms."""
     if time_us < 1000:
@@ -79,16 +108,18 @@ def milliseconds(time_us: float) -> str:
 
 
 def _totals(result: Result) -> Iterator[tuple[str, ...]]:
-    for row in result.totals.itertuples():
+    for row in each(result.totals):
         times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
         yield WAYS[str(row.aggregation)], *times, f"{row.factor:.3f}"
 
 
 def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.itertuples():
+    for row in each(table):
         times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
+        reach = (milliseconds(value) for value in (row.lower_us, row.upper_us))
         bound = BOUNDS.get(str(row.bound), str(row.bound))
-        yield str(row.op_class), f"{row.count:,}", *times, _ratio(row.factor), _spread(row.sigma), str(row.law), bound
+        sigma = _spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
+        yield str(row.op_class), f"{row.count:,}", *times, *reach, _ratio(row.factor), sigma, str(row.law), bound
 
 
 def _path(result: Result) -> Iterator[tuple[str, ...]]:
@@ -106,24 +137,45 @@ def _path(result: Result) -> Iterator[tuple[str, ...]]:
             yield name, _percent(result.measured_path[kind]), _percent(result.path[kind])
 
 
+def _path_kernels(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in each(table.head(SHOWN)):
+        name, time = shortened(str(row.name), _NAME), milliseconds(row.path_us)
+        yield name, str(row.op_class), f"{row.count:,}", time, _percent(row.share)
+
+
+def _split(result: Result) -> Iterator[tuple[str, ...]]:
+    """Yield the whole trace, then its busiest streams and steps, where there are several."""
+    yield "whole trace", *_measures(result.split.iloc[0])
+    for column, table in (("stream", result.streams), ("step", result.step_split)):
+        names = [name for name in ("rank", "process", "gpu") if name in table and len(table[name].unique()) > 1]
+        shown = table.sort_values("busy_us", ascending=False, kind="stable").head(SHOWN).sort_index()
+        for _, row in shown.iterrows() if len(table) > 1 else ():
+            yield ", ".join(f"{name} {row[name]}" for name in (column, *names)), *_measures(row)
+
+
+def _measures(row: pd.Series) -> Iterator[str]:
+    names = ("computation_us", "exposed_communication_us", "exposed_copy_us", "idle_us", "total_us")
+    return (milliseconds(row[name]) for name in (*names, "overlapped_communication_us"))
+
+
 def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table[table["count"] > 0].itertuples():
+    for row in each(table[table["count"] > 0]):
         yield str(row.cause), f"{row.count:,}", milliseconds(row.gap_us)
 
 
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
-    for row in result.uncertainty.tornado.head(SHOWN).itertuples():
+    for row in each(result.uncertainty.tornado.head(SHOWN)):
         times = (milliseconds(value) for value in (row.low_us, row.high_us))
         yield str(row.name), _spread(row.sigma), *times, _percent(row.share)
 
 
 def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.itertuples() if len(table) > 1 else ():
+    for row in each(table) if len(table) > 1 else ():
         yield f"{row.step:.0f}", milliseconds(row.measured_us), milliseconds(row.projected_us)
 
 
-def _fallbacks(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.head(SHOWN).itertuples():
+def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
+    for row in each(table[table["other"] == other].head(SHOWN)):
         yield str(row.why), str(row.law), f"{row.count:,}", milliseconds(row.projected_us)
 
 
@@ -149,7 +201,8 @@ def _percent(share: float) -> str:
 
 
 def _spread(sigma: float) -> str:
-    return "not measured" if np.isnan(sigma) else f"{100 * np.expm1(sigma):.0f} %"
+    """Return the relative standard deviation of a factor, as users state it (`factors.parse_sigmas`)."""
+    return f"{100 * np.sqrt(np.expm1(sigma**2)):.0f} %"
 
 
 def _ratio(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from ..projection.result import Result, changes
-from ..projection.sweep import SWEPT
+from ..projection.sweep import SWEPT, own_value
 from .figures import BASELINE, NEUTRAL, SELECTED, styled
 from .html import Page
 from .parts import listed, table
@@ -112,7 +112,7 @@ def _sweeps(page: Page, result: Result) -> list[str]:
     parts = []
     for name, frame in result.sweeps.groupby("figure", sort=False):
         own = result.projection.host
-        value = getattr(own, str(name), None) if "." not in str(name) else own.peaks.get(str(name).split(".")[1])
+        value = own_value(own, str(name))
         marks = [Mark(f"{own.name}, measured", value, result.projection.measured_us)] if value else []
         caption = f"End-to-end time over {SWEPT[str(name)]} of {target.name}"
         parts.append(page.figure(sweep_figure(frame, target=target.name, marks=marks), caption))

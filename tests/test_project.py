@@ -13,7 +13,10 @@ from typer.testing import CliRunner, Result
 
 from flopcast.cli import app
 from flopcast.errors import DataError
-from flopcast.project import FILES, parse_network, project
+from flopcast.features.table import Measurements
+from flopcast.options import load_measurements
+from flopcast.project import FILES, parse_network, project, projected_times
+from flopcast.train import train, write
 
 GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
 
@@ -60,7 +63,10 @@ def test_the_outcome_stands_first(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.startswith("t.json: 9 ms on MI300X → ")
     words = " ".join(result.output.split())
-    for part in ("on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed"):
+    for part in (
+        "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed",
+        "longest kernels of the critical path", "where the measured time goes", "whole trace",
+    ):  # fmt: skip
         assert part in words
 
 
@@ -72,6 +78,13 @@ def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
     assert [row["aggregation"] for row in found["totals"]] == ["sum", "overlap", "replay"]
     assert [row["value"] for row in found["sweep"]] == [4000, 8000, 16000]
     assert found["split"]["computation_us"] == 9000.0
+    assert [part["computation_us"] for part in found["split_by_stream"]] == [9000.0]
+    assert [(part["step"], part["computation_us"]) for part in found["split_by_step"]] == [(1, 9000.0)]
+    assert found["interval"]["lower_us"] < found["interval"]["median_us"] < found["interval"]["upper_us"]
+    (gemm,) = found["classes"]
+    assert gemm["lower_us"] < gemm["projected_us"] < gemm["upper_us"]
+    (longest,) = found["critical_path"]["kernels"]
+    assert (longest["name"], longest["count"]) == ("Cijk_Ailk_Bljk_BBS", 30)
     assert sum(found["critical_path"]["projected"].values()) == pytest.approx(1)
 
 
@@ -84,6 +97,9 @@ def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
     found = json.loads((out / "project.json").read_text())
     kernels = pd.read_parquet(out / "kernels.parquet")
     assert len(kernels) == 30
+    assert kernels["critical_us"].sum() == pytest.approx(
+        sum(row["path_us"] for row in found["critical_path"]["kernels"])
+    )
     assert kernels["projected_us"].sum() == pytest.approx(found["totals"][0]["projected_us"])
     written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
     slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
@@ -110,7 +126,7 @@ def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
     (tmp_path / "bare.toml").write_text('name = "Bare"\nmemory_bw_gbs = 9000\n')
     (found,) = project([write_trace(tmp_path / "t.json")], str(tmp_path / "bare.toml"))
     assert found.projection.projected_us > 0
-    assert found.fallbacks["why"].str.contains("not published").all()
+    assert found.remarks["why"].str.contains("not published").all()
 
 
 def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
@@ -131,6 +147,61 @@ def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
         list(project([source], "MI355X", correct=[tmp_path / "one.csv"]))
 
 
+def test_measurements_are_read_once_and_named_where_they_are_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{device},gemm,bf16,{n},64,64,{n}" for n in (64, 128, 256) for device in ("MI300X", "MI355X")]
+    pairs, one = tmp_path / "pairs.csv", tmp_path / "one.csv"
+    pairs.write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
+    one.write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
+    traces = [write_trace(tmp_path / f"{name}.json") for name in "ab"]
+    read: list[object] = []
+
+    def load(paths: object) -> Measurements:
+        read.append(paths)
+        return load_measurements(paths)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("flopcast.project.load_measurements", load)
+    assert len(list(project(traces, "MI355X", correct=[pairs]))) == 2
+    assert read == [[pairs]]
+    with pytest.raises(DataError, match=r"^\S*one\.csv: "):
+        list(project(traces, "MI355X", correct=[one]))
+
+
+def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
+    cells = [(m, n, k) for m in (256, 1024, 4096, 8192) for n in (512, 4096, 8192) for k in (1024, 4096, 8192)]
+    rows = [
+        f"{device},gemm,bf16,NN,Cijk_Ailk_Bljk_BBS,{m},{n},{k},{scale * (5 + m * n * k / 2.5e8)}"
+        for m, n, k in cells
+        for device, scale in (("MI300X", 1), ("MI355X", 0.6))
+    ]
+    (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,layout,kernel,m,n,k,us", *rows]) + "\n")
+    run = train([tmp_path / "pairs.csv"], host="MI300X", target="MI355X", models=("Additive",), jobs=1)
+    write(run, tmp_path / "run")
+    source = write_trace(tmp_path / "t.json", duration=280)
+    result = invoke(
+        source, "--to", "MI355X", "--model", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)
+    assert found["classes"][0]["law"] == "model", found["law_remarks"]
+    now, fast = (row["time_us.gemm"] for row in found["sweep"])
+    assert now == pytest.approx(found["classes"][0]["projected_us"])
+    assert 0.4 < fast / now < 0.7
+
+
+def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
+    (found,) = project([write_trace(tmp_path / "t.json", kernels=3)], "MI355X")
+    _, calls = projected_times(found.projection)
+    wait = calls[calls["name"].astype(str) == "hipDeviceSynchronize"].iloc[0]
+    graph, times = found.projection.graph, found.projection.times
+    returned = float(times.run_ns[0, graph.runs.wait >= 0][0]) + graph.origin_ns
+    assert wait["start_ns"] + wait["duration_ns"] == pytest.approx(returned, abs=1)
+    last = times.end_ns.max() + graph.origin_ns
+    assert last < returned < last + 50_000
+    assert (calls.loc[calls.index != wait.name, "duration_ns"] == 5000).all()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -143,6 +214,7 @@ def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
         (("--to", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
         (("--to", "MI355X", "--cpu-speed", "0"), "speed of the CPU must be above 0"),
         (("--to", "MI355X", "--model", "nowhere"), "nowhere"),
+        (("--to", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "cus is given twice"),
     ],
 )
 def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -150,6 +222,14 @@ def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], sa
     assert result.exit_code == 2
     assert says in result.output
     assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--samples", "100")])
+def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: str, value: str) -> None:
+    result = invoke(tmp_path / "missing.json", "--to", "MI355X", option, value)
+    assert result.exit_code == 2
+    assert value in result.output
+    assert "missing.json" not in result.output
 
 
 def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
@@ -172,7 +252,10 @@ def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
 
 def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "t.json", device="Unheard-of")
-    assert invoke(source, "--to", "MI355X").exit_code == 2
+    refused = invoke(source, "--to", "MI355X")
+    assert refused.exit_code == 2
+    assert refused.output.startswith("error: t.json: unknown GPU 'Unheard-of'")
+    assert "or say with --from which one it is" in refused.output
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
     assert "it is taken for MI300X" in " ".join(result.output.split())

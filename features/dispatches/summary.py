@@ -76,7 +76,7 @@ def _keys(calls: pd.DataFrame) -> list[str]:
 
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per call, in the order of the first activity of each."""
-    code = _call_codes(table)
+    code = call_codes(table)
     order = np.lexsort((-table["duration_ns"].to_numpy(), code))  # within a call the longest activity first
     main = order[np.r_[True, code[order][1:] != code[order][:-1]]]
     grouped = table.groupby(code, sort=True)
@@ -97,7 +97,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     return _with_defects(pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls)
 
 
-def _call_codes(table: pd.DataFrame) -> np.ndarray:
+def call_codes(table: pd.DataFrame) -> np.ndarray:
     """Return the number of each row's call, in order of appearance; rows without an operator's call have one each."""
     named = (table["op_id"].notna() & ~table["op"].isin(["", UNKNOWN, "collective"])).to_numpy()
     alone = np.where(named, 0, np.arange(1, len(table) + 1))

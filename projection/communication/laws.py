@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...errors import DataError, FlopcastError
+from ...errors import DataError, FlopcastError, nearest
 from ...hardware import GPU
 from .algorithms import FloatArray
 from .alpha_beta import Link
@@ -114,8 +114,7 @@ def communication_factors(
     DataError
         If there is no such law.
     """
-    if law not in LAWS:
-        raise DataError(f"there is no communication law {law!r}: choose from {', '.join(LAWS)}")
+    check_law(law)
     given = measured_links() if links is None else links
     projection = _Projection(host, target, law, network or Network(), given)
     table = _messages(activities)
@@ -126,6 +125,12 @@ def communication_factors(
     if keep_waiting:
         columns["factor"] = _without_waiting(columns["factor"], table)
     return pd.DataFrame(columns, index=activities.index)
+
+
+def check_law(law: str) -> None:
+    """Raise a DataError, with the nearest names, if no law of communication is called so."""
+    if law not in LAWS:
+        raise DataError(f"no law of communication is called {law!r}: {nearest(law, LAWS)}")
 
 
 def _messages(activities: pd.DataFrame) -> pd.DataFrame:
@@ -148,15 +153,15 @@ def _groups(table: pd.DataFrame) -> Iterator[tuple[NDArray[np.intp], _Messages]]
 def _answer(projection: _Projection, messages: _Messages) -> _Answer:
     """Return the answer of the law asked for, or of the next one that the data allow."""
     if projection.law == KEPT:
-        return _kept("")
+        return _kept(projection, "")
     if messages.ranks <= 1:
-        return _kept("a group of one rank sends nothing")
+        return _kept(projection, "a group of one rank sends nothing")
     if messages.ranks > projection.network.ranks_per_node:
         return _between_nodes(projection, messages.ranks)
     try:
         rates = [link_bandwidth_gbs(gpu, *messages[:2]) for gpu in (projection.host, projection.target)]
     except FlopcastError as error:
-        return _kept(str(error))
+        return _kept(projection, str(error))
     unknown = _unknown(messages)
     if projection.law == BANDWIDTH or unknown:
         return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else "")
@@ -174,8 +179,8 @@ def _unknown(messages: _Messages) -> str:
     return f"{words} not recorded" if words else ""
 
 
-def _kept(why: str) -> _Answer:
-    return _Answer(1.0, KEPT, why, UNKNOWN, float("nan"))
+def _kept(projection: _Projection, why: str) -> _Answer:
+    return _Answer(1.0, KEPT, why, UNKNOWN, _unless_same(projection, float("nan")))
 
 
 def _by_bandwidth(projection: _Projection, rates: Sequence[float], why: str) -> _Answer:
@@ -187,9 +192,10 @@ def _between_nodes(projection: _Projection, ranks: float) -> _Answer:
     network = projection.network
     spans = f"a group of {ranks:g} spans nodes of {network.ranks_per_node}"
     if network.host_gbs is None or network.target_gbs is None:
-        return _kept(f"{spans}: state the network's bandwidth of host and target")
+        return _kept(projection, f"{spans}: state the network's bandwidth of host and target")
     why = f"{spans}, and the model is of one node" if projection.law == ALPHA_BETA else ""
-    return _Answer(network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, float("nan"))
+    sigma = float("nan") if network.host_gbs != network.target_gbs else _unless_same(projection, float("nan"))
+    return _Answer(network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, sigma)
 
 
 def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[float]) -> _Answer:

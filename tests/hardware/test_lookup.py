@@ -141,6 +141,18 @@ def test_a_gpu_based_on_another_inherits_what_is_not_given(write_toml):
     assert base.peak_tflops("fp8") == 5033.2
 
 
+@pytest.mark.parametrize(("given", "other"), [("link_bw_gbs", "p2p_uni_gbs"), ("p2p_uni_gbs", "link_bw_gbs")])
+def test_the_bandwidths_of_the_same_links_change_together(write_toml, given, other):
+    base = find("MI300X")
+    gpu = find(write_toml(f'based_on = "MI300X"\n{given} = {2 * getattr(base, given)}\n'))
+    assert getattr(gpu, other) == 2 * getattr(base, other)
+    assert gpu.note == f"{other} in proportion to what the file gives of the links"
+    both = find(write_toml('based_on = "MI300X"\nlink_bw_gbs = 900\np2p_uni_gbs = 64\nnote = "mine"\n'))
+    assert (both.link_bw_gbs, both.p2p_uni_gbs, both.note) == (900, 64, "mine")
+    alone = find(write_toml("link_bw_gbs = 900\n"))
+    assert alone.p2p_uni_gbs is None
+
+
 def test_a_missing_figure_of_a_known_gpu_can_be_supplied_under_its_name(write_toml):
     gpu = find(write_toml('name = "MI308X"\nbased_on = "MI308X"\npeak_tflops.fp8_matrix = 400\n'))
     assert (gpu.name, gpu.peak_tflops("fp8"), gpu.memory_bw_gbs) == ("MI308X", 400.0, 5300.0)

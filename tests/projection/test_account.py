@@ -9,15 +9,14 @@ import pytest
 from flopcast.hardware import find
 from flopcast.projection.account import (
     class_table,
-    cpu_share,
-    fallback_table,
     gap_summary,
+    other_law,
     outcome,
-    path_shares,
+    remark_table,
     step_table,
     total_table,
-    verdict,
 )
+from flopcast.projection.corrections import Correction
 from flopcast.projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 
@@ -56,22 +55,6 @@ def test_totals_stand_beside_what_was_measured_in_the_same_way() -> None:
     assert table.loc["sum", "published_us"] == published.totals["sum"]
 
 
-def test_shares_of_the_path_add_up_and_name_the_pace() -> None:
-    full, _ = both(busy())
-    assert sum(path_shares(full.path).values()) == pytest.approx(1)
-    assert path_shares(full.measured_path)["activity"] == pytest.approx(1)
-    assert verdict(full).startswith("on MI355X the GPU sets the pace: the CPU's work and launches are 0 %")
-    empty, _ = both(idle())
-    assert cpu_share(empty.path) > 0.9
-    assert "stays launch-bound" in verdict(empty)
-
-
-def test_a_faster_gpu_may_become_launch_bound() -> None:
-    rows = [gemm(1000.0 + 310 * number, 300, called=900 + 250 * number) for number in range(40)]
-    projection, _ = both(trace(rows), Laws(compute="flops"))
-    assert "becomes launch-bound" in verdict(projection)
-
-
 def test_gaps_by_cause() -> None:
     projection, _ = both(idle(11))
     table = gap_summary(projection).set_index("cause")
@@ -90,13 +73,38 @@ def test_steps_are_what_was_launched_in_them() -> None:
     assert step_table(both(busy())[0]).empty
 
 
-def test_other_laws_are_listed_with_their_reason() -> None:
-    found = trace([gemm(0, 300), {"start": 400, "duration": 50, "name": "mystery_kernel"}])
-    table = fallback_table(both(found, Laws(compute="flops"))[0])
-    assert len(table) == 1
-    assert table.loc[0, "count"] == 1
-    assert table.loc[0, "why"]
-    assert fallback_table(both(busy(), Laws(compute="bandwidth"))[0]).empty
+def test_other_laws_and_remarks_on_those_asked_for_are_told_apart() -> None:
+    mystery = {"start": 400, "duration": 50, "name": "mystery_kernel"}
+    found = trace([gemm(0, 300), mystery])
+    (row,) = remark_table(both(found, Laws(compute="flops"))[0]).to_dict("records")
+    assert (row["law"], row["other"], row["count"]) == ("bandwidth", True, 1)
+    assert row["why"]
+    (row,) = remark_table(both(found)[0]).to_dict("records")
+    assert (row["law"], row["other"]) == ("affine", False)
+    assert row["why"].endswith("work unknown")
+    table = class_table(*both(found, Laws(compute="flops"))).set_index("op_class")
+    assert table["fallbacks"].to_dict() == {"gemm": 0, "unknown": 1}
+    assert class_table(*both(found))["fallbacks"].sum() == 0
+    assert remark_table(both(busy(), Laws(compute="bandwidth"))[0]).empty
+
+
+def test_collectives_and_corrections_have_the_law_asked_for() -> None:
+    found = trace([gemm(0, 300), all_reduce(400, 500)])
+    projection, _ = both(found, Laws(corrections={"gemm": Correction(0.5, 0.1, 9)}, communication="kept"))
+    assert projection.activities["law"].tolist() == ["affine+correction", "kept"]
+    assert not other_law(projection).any()
+    kept, _ = both(trace([all_reduce(400, 500, ranks=16)]))
+    assert other_law(kept).tolist() == [True]
+
+
+def test_classes_have_an_interval_of_their_own() -> None:
+    table = class_table(*both(busy()), {"gemm": 0.1}, level=0.8).set_index("op_class")
+    gemms = table.loc["gemm"]
+    assert (gemms["sigma"], gemms["basis"]) == (0.1, "stated")
+    reach = np.exp(0.1 * 1.2815515655)
+    assert gemms["lower_us"] == pytest.approx(gemms["projected_us"] / reach)
+    assert gemms["upper_us"] == pytest.approx(gemms["projected_us"] * reach)
+    assert table.loc["elementwise", "basis"] == "measured"
 
 
 def test_outcomes_for_sweeps() -> None:

@@ -12,8 +12,16 @@ from flopcast.features.dispatches.table import dispatch_table
 from flopcast.features.dispatches.timeline import busy_ns
 from flopcast.projection.aggregate import own_time, totals_us
 from flopcast.projection.graph import Graph, build
+from flopcast.projection.replay import replay
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=25)
+
+
+def totals_of(
+    graph: Graph, projected_ns: np.ndarray, rank: np.ndarray, counted: np.ndarray, idle: float = 1.0
+) -> dict[str, float]:
+    own = own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[counted])
+    return totals_us(graph, projected_ns, own, counted, replay(graph, projected_ns), idle=idle)
 
 
 def graph_of(rows: list[tuple[int, int, int]]) -> Graph:
@@ -51,7 +59,7 @@ def test_nothing_changes_where_nothing_changes(rows: list[tuple[int, int, int]])
     graph = graph_of(rows)
     everything = np.ones(len(graph), dtype=bool)
     rank = np.zeros(len(graph), dtype=np.int64)
-    totals = totals_us(graph, graph.duration_ns, rank, everything)
+    totals = totals_of(graph, graph.duration_ns, rank, everything)
     span = (graph.end_ns.max() - graph.start_ns.min()) / 1000
     assert totals["overlap"] == pytest.approx(span)
     assert totals["replay"] == pytest.approx(span)
@@ -63,16 +71,16 @@ def test_each_way_counts_overlap_as_it_says() -> None:
     graph = graph_of([(0, 100, 0), (50, 100, 1), (200, 20, 0)])
     everything = np.ones(3, dtype=bool)
     rank = np.array([0, 1, 0])
-    totals = totals_us(graph, np.array([50.0, 100.0, 20.0]), rank, everything)
+    totals = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything)
     assert totals["sum"] == pytest.approx((50 + 100 + 20 + 50) / 1000)
     assert totals["overlap"] == pytest.approx((50 + 50 + 20 + 50) / 1000)
     assert totals["replay"] == pytest.approx(170 / 1000)  # without calls nothing ties the queues: 50, gap 100, 20
-    halved = totals_us(graph, np.array([50.0, 100.0, 20.0]), rank, everything, idle=0.5)
+    halved = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything, idle=0.5)
     assert totals["sum"] - halved["sum"] == pytest.approx(25 / 1000)
 
 
 def test_what_does_not_count_still_holds_up() -> None:
     graph = graph_of([(0, 100, 0), (110, 50, 0)])
     counted = np.array([False, True])
-    totals = totals_us(graph, np.array([10.0, 50.0]), np.zeros(2, dtype=np.int64), counted)
+    totals = totals_of(graph, np.array([10.0, 50.0]), np.zeros(2, dtype=np.int64), counted)
     assert totals == pytest.approx({"sum": 0.05, "overlap": 0.05, "replay": 0.05})

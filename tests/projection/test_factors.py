@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.projection.factors import Factor, parse_sigmas, sigma_of_sum
+from flopcast.projection.factors import Factor, parse_sigmas
 
 KNOWN = ("gemm", "attention", "memory_bw_gbs")
 
@@ -45,20 +44,6 @@ def test_the_factor_has_the_relative_deviation_given(relative: float) -> None:
 def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse_sigmas(text, KNOWN)
-
-
-def test_the_sum_of_many_kernels_moves_as_simulated() -> None:
-    rng, durations = np.random.default_rng(0), np.array([50.0] * 4 + [5.0] * 40)
-    shared = np.exp(0.05 * rng.normal(size=(100_000, 1)))
-    own = np.exp(0.3 * rng.normal(size=(100_000, 44)) - 0.045)
-    logs = np.log((shared * own) @ durations)
-    assert sigma_of_sum(0.05, 0.3, durations) == pytest.approx(logs.std(), rel=0.01)
-
-
-@given(sigma=st.floats(0, 1), own=st.floats(0, 1), durations=st.lists(st.floats(0.1, 1e5), min_size=1, max_size=50))
-def test_what_is_left_lies_between_none_and_all(sigma: float, own: float, durations: list[float]) -> None:
-    found = sigma_of_sum(sigma, own, np.array(durations))
-    assert sigma - 1e-12 <= found <= math.hypot(sigma, own) + 1e-12
 
 
 @pytest.mark.parametrize("sigma", [-0.1, math.nan, math.inf])

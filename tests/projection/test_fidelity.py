@@ -132,7 +132,7 @@ FILLS = [("fill", 0, 1)]
     [
         ([], 1.0, "nothing to compare: give a second trace"),
         ([LIGHT], None, "nothing to compare: give a second trace"),
-        ([LIGHT, LIGHT, SERIAL], None, "2 traces are called light: give each a label"),
+        ([LIGHT, LIGHT, SERIAL], None, "light is given 2 times: give each trace once"),
         ([LIGHT, SERIAL], 0.0, "the unprofiled time must be positive, got 0 us"),
         ([LIGHT, SERIAL], -3.0, "the unprofiled time must be positive, got -3 us"),
         ([LIGHT], float("nan"), "the unprofiled time must be positive, got nan us"),

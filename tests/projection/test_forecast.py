@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from flopcast.errors import NotPublishedError
+from flopcast.features.dispatches.calls import empty_calls
 from flopcast.hardware import find
-from flopcast.projection.forecast import CPU, UNMEASURED, forecast, names_of, sources_of
+from flopcast.projection.forecast import CPU, UNMEASURED, class_sigmas, exponents, forecast, names_of, sources_of
+from flopcast.projection.sweep import swept
 from flopcast.projection.whole_trace import Laws, project_trace
-from flopcast.tests.projection.oracles.traces import all_reduce, busy, gemm, idle, trace
+from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 
@@ -61,6 +66,61 @@ def test_the_memory_bandwidth_concerns_what_it_bounds() -> None:
     adds = projection.activities.loc[projection.activities["op_class"] == "elementwise", "projected_us"].sum()
     assert row["name"] == "memory_bw_gbs"
     assert row["low_us"] - found.nominal_us == pytest.approx(adds * (math.exp(0.1 * 1.6449) - 1), rel=1e-3)
+
+
+def test_a_figure_moves_times_as_the_law_lets_it() -> None:
+    """Affine: only what is above the fixed time goes by the bandwidth; that of the links concerns collectives alone."""
+    copied = {"start": 900, "duration": 500, "kind": "memcpy", "name": "HtoD", "bytes": 10**8}
+    rows = [add(0, 6, size=6_000_000), all_reduce(100, 700, message=2**28), copied]
+    projection = project_trace(trace(rows), HOST, TARGET)
+    groups = np.arange(3)
+    faster = project_trace(trace(rows), HOST, swept(TARGET, "memory_bw_gbs", 8000 * 1.01)).activities["projected_us"]
+    slope = np.log(faster / projection.activities["projected_us"]).to_numpy() / np.log(1.01)
+    found = exponents(projection, "memory_bw_gbs", groups)
+    assert found == pytest.approx(slope, abs=0.01)
+    assert -0.7 < found[0] < -0.4
+    assert found[1:].tolist() == [0, 0]
+    linked = exponents(projection, "link_bw_gbs", groups)
+    assert linked[[0, 2]].tolist() == [0, 0]
+    assert -1 < linked[1] < -0.9
+    peaks = project_trace(trace([gemm(0, 300), *rows[1:]]), HOST, TARGET, Laws(compute="roofline"))
+    assert exponents(peaks, "peak_tflops", groups) == pytest.approx([-1, 0, 0])
+
+
+def test_a_group_has_the_exponent_of_its_time() -> None:
+    projection = project_trace(trace([gemm(0, 300), add(400, 100)]), HOST, TARGET, Laws(compute="roofline"))
+    adds = projection.activities["projected_us"].iloc[1] / projection.activities["projected_us"].sum()
+    assert exponents(projection, "memory_bw_gbs", np.zeros(2, dtype=int)) == pytest.approx([-adds], rel=0.01)
+
+
+def test_the_uncertainty_of_a_figure_that_is_not_published_cannot_be_propagated() -> None:
+    bare = replace(TARGET, name="Bare", link_bw_gbs=None, peaks={})
+    projection = project_trace(busy(), HOST, bare)
+    for figure in ("link_bw_gbs", "peak_tflops"):
+        with pytest.raises(NotPublishedError, match=f"{figure} of Bare is not published"):
+            forecast(projection, {figure: 0.1})
+
+
+def test_without_calls_the_cpu_is_no_source() -> None:
+    projection = project_trace(replace(idle(), calls=empty_calls()), HOST, TARGET)
+    assert [factor.name for factor in sources_of(projection, {CPU: 0.3})] == ["elementwise"]
+
+
+def test_kernels_without_a_class_have_a_name() -> None:
+    projection = project_trace(trace([gemm(0, 50), {"start": 99, "duration": 50, "name": "mystery"}]), HOST, TARGET)
+    assert names_of(projection)[:2] == ["gemm", "unknown"]
+    (found,) = (factor for factor in sources_of(projection, {"unknown": 0.4}) if factor.name == "unknown")
+    assert found.sigma == 0.4
+
+
+def test_what_a_sigma_rests_on_is_told() -> None:
+    projection = project_trace(trace([gemm(0, 10), gemm(20, 10), add(40, 10), all_reduce(60, 10)]), HOST, TARGET)
+    projection.activities["sigma"] = [0.1, float("nan"), float("nan"), 0.2]
+    found = class_sigmas(projection, {"elementwise": 0.3}).set_index("op_class")
+    assert found["basis"].to_dict() == {"collective": "measured", "elementwise": "stated", "gemm": "partly assumed"}
+    assert found.loc["gemm", "sigma"] == pytest.approx(math.hypot(0.1, UNMEASURED) / math.sqrt(2))
+    assert found["kind"].tolist() == ["communication", "law", "law"]
+    assert class_sigmas(projection).set_index("op_class").loc["elementwise"].tolist() == ["law", UNMEASURED, "assumed"]
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

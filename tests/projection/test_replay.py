@@ -160,3 +160,56 @@ def test_every_shared_trace_replays_to_itself(shared_data: Path) -> None:
             assert times.span_us(linked)[0] == pytest.approx(span / 1000, rel=1e-9), label
         found += 1
     assert found >= 20
+
+
+def test_a_queue_without_launches_follows_what_ended_before_it_on_its_device() -> None:
+    starts = [100.0 * number for number in range(20)] + [1_900.0]
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "device": "MI300X", "gpu": 0, "start_ns": starts, "duration_ns": 99,
+         "stream": [0] * 20 + [1]}
+    )  # fmt: skip
+    graph = build(table, empty_calls())
+    assert replay(graph, graph.duration_ns / 2).span_us()[0] == pytest.approx(
+        (20 * 49.5 + 18 + 1 + 49.5) / 1000, abs=0.06
+    )
+
+
+def launched(names: list[str], threads: list[int], begin: list[int], duration: list[int]) -> pd.DataFrame:
+    """Return calls in microseconds; each has the correlation of its place."""
+    return call_table(
+        {
+            "name": names,
+            "start_ns": [1000 * value for value in begin],
+            "duration_ns": [1000 * value for value in duration],
+            "process": [1] * len(names),
+            "thread": threads,
+            "correlation": list(range(len(names))),
+        }
+    )
+
+
+def activities(
+    kinds: list[str], names: list[str], begin: list[int], duration: list[int], places: list[int]
+) -> pd.DataFrame:
+    """Return activities in microseconds that the calls at the places launched."""
+    return dispatch_table(
+        {"kind": kinds, "name": names, "start_ns": [1000 * value for value in begin], "stream": 0, "process": 1,
+         "duration_ns": [1000 * value for value in duration], "correlation": places, "linked": True}
+    )  # fmt: skip
+
+
+def test_an_asynchronous_fill_that_ends_in_time_by_chance_is_no_wait() -> None:
+    calls = launched(["hipLaunchKernel", "hipMemsetAsync", "hipLaunchKernel"], [0, 0, 0], [0, 40, 60], [5, 12, 5])
+    table = activities(["kernel", "memset", "kernel"], ["k", "Memset", "k"], [10, 48, 70], [20, 2, 5], [0, 1, 2])
+    graph = build(table, calls)
+    times = replay(graph, np.array([500_000.0, 2_000.0, 5_000.0]))
+    assert times.call_ns(graph)[0].tolist() == graph.calls.start_ns.tolist()
+
+
+def test_a_call_of_another_thread_does_not_make_a_thread_forget_its_wait() -> None:
+    names = ["hipLaunchKernel", "hipStreamSynchronize", "hipLaunchKernel", "hipLaunchKernel"]
+    calls = launched(names, [0, 0, 1, 0], [0, 10, 118, 120], [5, 106, 1, 5])
+    table = activities(["kernel"] * 3, ["k"] * 3, [10, 130, 140], [100, 5, 5], [0, 2, 3])
+    graph = build(table, calls)
+    later = replay(graph, np.array([300_000.0, 5_000.0, 5_000.0])).start_ns[0] - graph.start_ns
+    assert later[2] == pytest.approx(200_000)

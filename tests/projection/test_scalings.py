@@ -48,6 +48,11 @@ def test_one_ratio_of_peaks_for_all_is_that_of_the_precision_that_takes_longest(
     assert "bf16_matrix" in bare.why[0]
 
 
+def test_one_ratio_of_peaks_is_at_the_precision_that_each_gpu_runs() -> None:
+    tf32 = gemm(*LARGE, dtype="fp32", name="s1688gemm")
+    assert scaled("flops-uniform", tf32).factor.tolist() == scaled("flops", tf32).factor.tolist() == [400 / 20]
+
+
 def test_bandwidth_is_that_of_memory_and_of_pcie_between_host_and_gpu() -> None:
     found = scaled("bandwidth", gemm(*LARGE), kernel(), copy("HtoD"), copy("DtoH"), copy("DtoD"))
     assert found.factor.tolist() == [4.0, 4.0, 2.0, 2.0, 4.0]
@@ -91,6 +96,18 @@ def test_kernels_too_small_for_either_wait_for_the_clock() -> None:
     assert scaled("affine", gemm(*TINY, us=12), target=replace(TARGET, boost_mhz=None)).factor[0] == pytest.approx(
         11.6 / 12
     )
+
+
+def test_from_latency_to_the_roofline_there_is_no_step() -> None:
+    """Around 2 µs at the target's bandwidth a relu passes from the ratio of the clocks, 2, to that of the rates, 10."""
+    host, target = replace(HOST, memory_bw_gbs=1e4), replace(TARGET, memory_bw_gbs=1000.0)
+    sides = np.linspace(400, 1300, 200).astype(int)
+    found = scaled("affine", *(relu(int(n), 500, us=12) for n in sides), host=host, target=target)
+    factor = found.factor
+    assert (np.abs(np.diff(np.log(factor))) < 0.05).all()
+    assert set(found.bound) == {"latency", "memory"}
+    assert factor[0] == pytest.approx((1.6 + 10 * 2) / 12, rel=0.05)
+    assert factor[-1] == pytest.approx((1.6 + 10 * 10) / 12, rel=0.05)
 
 
 def test_a_kernel_shorter_than_the_fixed_time_is_all_fixed_time() -> None:

@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.hardware import GPU, find
-from flopcast.projection.sweep import SWEPT, BoundChange, Sweep, changes_of_bound, own_value, parse_sweep, sweep, swept
+from flopcast.projection.communication import link_bandwidth_gbs
+from flopcast.projection.sweep import (
+    SWEPT,
+    BoundChange,
+    Sweep,
+    changes_of_bound,
+    own_value,
+    parse_sweep,
+    parse_sweeps,
+    sweep,
+    sweeps,
+    swept,
+)
 
 
 def roofline(gpu: GPU) -> dict[str, Any]:
@@ -75,11 +87,37 @@ def test_a_range_has_both_ends_and_even_steps(start: int, length: int, step: int
 def test_one_figure_changes_and_no_other(gpu: GPU, figure: str) -> None:
     changed = swept(gpu, figure, 4242)
     assert own_value(changed, figure) == 4242
-    assert {other: own_value(changed, other) for other in SWEPT if other != figure} == {
-        other: own_value(gpu, other) for other in SWEPT if other != figure
-    }
+    others = set(SWEPT) - ({"link_bw_gbs", "p2p_uni_gbs"} if figure in ("link_bw_gbs", "p2p_uni_gbs") else {figure})
+    assert all(own_value(changed, other) == own_value(gpu, other) for other in others)
     assert changed.name == f"{gpu.name} with {figure} = 4242"
     assert (changed.arch, changed.aliases, changed.confidence) == (gpu.arch, (), "")
+
+
+def test_more_of_the_links_reaches_a_mesh_and_pairs_too() -> None:
+    wide = swept(find("MI300X"), "link_bw_gbs", 896)
+    assert wide.p2p_uni_gbs == 128
+    assert [link_bandwidth_gbs(wide, "all_reduce", ranks) for ranks in (2, 8)] == [128, 896]
+
+
+def test_a_figure_is_swept_once() -> None:
+    assert [plan.figure for plan in parse_sweeps(["cus=1,2", "tdp_w=3"])] == ["cus", "tdp_w"]
+    with pytest.raises(DataError, match=r"^--sweep: cus is given twice: list all its values in one"):
+        parse_sweeps(["cus=1,2", "tdp_w=3", "cus=4"])
+
+
+def test_sweeps_below_each_other_have_the_same_bounds() -> None:
+    """What only the other sweep has took no time, and its column hides no change."""
+
+    def evaluate(gpu: GPU) -> dict[str, Any]:
+        found = roofline(gpu)
+        return found if gpu.tdp_w == find("MI300X").tdp_w else {**found, "share": {"link": 1.0}, "time_us": {"x": 1.0}}
+
+    plans = [parse_sweep("tdp_w=1,2"), parse_sweep("memory_bw_gbs=1000:9000:2000")]
+    found = sweeps(find("MI300X"), plans, evaluate)
+    assert not found.drop(columns="current").isna().any(axis=None)
+    assert [(change.before, change.after) for change in changes_of_bound(found) if change.figure != "tdp_w"] == [
+        ("memory", "compute")
+    ]
 
 
 def test_its_own_value_is_the_gpu_itself() -> None:

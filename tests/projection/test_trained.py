@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.features.recipe import FeatureRecipe
 from flopcast.predict import TrainedModel
 from flopcast.projection.laws import compute_factors
 from flopcast.projection.trained import predicted_factors
@@ -70,6 +71,36 @@ def test_what_the_model_does_not_know_has_a_reason_and_a_law(run: TrainedModel) 
     assert whole["factor"].tolist() == law["factor"].tolist()
     assert whole["law"].tolist() == law["law"].tolist()
     assert all(why.startswith(part) for why, part in zip(whole["why"], found["why"], strict=True))
+
+
+def test_kernels_of_an_unknown_operator_are_calls_of_their_own() -> None:
+    """Two kernels of one call that no catalogue knows: each has a ratio of its own."""
+
+    class ByKernel:
+        recipe = FeatureRecipe(
+            columns=(), roles={}, units={}, levels={}, constant={}, redundant={}, skipped={}, host=HOST, target=TARGET
+        )
+
+        def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
+            predicted = rows["duration_us"] * rows["kernel"].map({"a": 2.0, "b": 3.0})
+            limits = {"lower": predicted / 2, "upper": 2 * predicted}
+            return pd.DataFrame({"predicted": predicted, **limits, "extrapolated": False, "reason": ""})
+
+    launches = {"op_name": "mylib::thing", "op_stack": "mylib::thing", "op_id": 5, "block_x": 64}
+    table = activities(kernel("a", 50, grid_x=2, **launches), kernel("b", 10, grid_x=3, **launches))
+    assert predicted_factors(table, HOST, TARGET, ByKernel())["factor"].tolist() == [2.0, 3.0]
+
+
+def test_beyond_the_target_of_the_run_the_law_goes_on(run: TrainedModel) -> None:
+    table = activities(gemm(2048, 1024, 2048, us=host_us(2048, 1024, 2048)), kernel())
+    there = compute_factors(table, HOST, TARGET, "roofline", run=run)
+    fast = replace(TARGET, name="Fastchip", peaks={"bf16_matrix": 1000.0}, memory_bw_gbs=2000.0)
+    found = compute_factors(table, HOST, fast, "roofline", run=run, trained_for=TARGET)
+    assert found["law"].tolist() == ["model", "bandwidth"]
+    assert found["factor"].tolist() == pytest.approx([there["factor"][0] / 2, 2.0])
+    assert found["why"][0] == "the model is of Halfchip: from there by the law roofline"
+    with pytest.raises(DataError, match="trained from Roundchip to Halfchip"):
+        compute_factors(table, HOST, fast, "roofline", run=run)
 
 
 def test_a_run_for_other_devices_is_refused(run: TrainedModel) -> None:

@@ -96,6 +96,18 @@ def test_the_measured_side_speaks_for_the_other(links: list[Link], used: Link, a
     assert set(result["sigma"]) == {law_errors().one_sided}
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_where_nothing_changes_nothing_is_uncertain(law: str, activities: Make) -> None:
+    table = activities(("allreduce", 1 << 20, 8, 9), ("allreduce", 1 << 20, 16, 9), ("", None, None, 9))
+    found = communication_factors(table, A100, A100, law)
+    assert found["sigma"].tolist() == [0.0] * 3
+    same = communication_factors(table, A100, A100, law, network=Network(50.0, 50.0))
+    assert same["sigma"].tolist() == [0.0] * 3
+    faster = communication_factors(table, A100, A100, law, network=Network(50.0, 100.0))
+    assert np.isnan(faster["sigma"].iloc[1]) == (law != "kept")
+    assert communication_factors(table, A100, H100, "kept")["sigma"].isna().all()
+
+
 def test_unmeasured_links_fall_back_to_the_bandwidths(activities: Make) -> None:
     row = _only(communication_factors(activities(("allreduce", 1 << 20, 8, 9)), A100, H100, links=[]))
     assert row["factor"] == pytest.approx(300 / 450)
@@ -238,7 +250,9 @@ def test_a_barrier_has_no_message_and_a_factor_all_the_same(activities: Make) ->
 
 
 def test_an_unknown_law_is_refused(activities: Make) -> None:
-    with pytest.raises(DataError, match="no communication law 'flops': choose from alpha-beta, bandwidth, kept"):
+    with pytest.raises(
+        DataError, match="no law of communication is called 'flops': there are alpha-beta, bandwidth, kept"
+    ):
         communication_factors(activities(), A100, H100, "flops")
 
 

@@ -1,0 +1,91 @@
+"""What `flopcast project` prints of a projection."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from flopcast.features.dispatches.calls import empty_calls
+from flopcast.hardware import find
+from flopcast.projection.result import Result, result_of
+from flopcast.projection.sweep import parse_sweeps
+from flopcast.projection.whole_trace import Laws
+from flopcast.report.projection import remarks, sections, shortened, show_result
+from flopcast.report.projection_page import projection_html
+from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
+
+HOST, TARGET = find("MI300X"), find("A100 40GB SXM4")
+ROWS = [
+    gemm(0, 300, step=1, called=-20),
+    all_reduce(100, 300, stream=1, step=1, called=-10),
+    add(500, 20, step=2),
+    {"start": 600, "duration": 50, "name": "mystery_kernel", "step": 2},
+]
+STEPS = pd.DataFrame({"step": [1, 2], "start_ns": [0, 450_000], "duration_ns": [450_000, 250_000]})
+
+
+def projected(**more: Any) -> Result:
+    return result_of("t.json", trace(ROWS, steps=STEPS), HOST, TARGET, **more)
+
+
+def rows_of(result: Result, title: str) -> list[tuple[str, ...]]:
+    return next((rows for name, _, rows in sections(result) if name == title), [])
+
+
+def test_classes_say_what_their_interval_rests_on() -> None:
+    cells = {row[0]: row for row in rows_of(projected(stated="gemm=0.1"), "kernels by class")}
+    assert cells["gemm"][8] == "10 % (stated)"
+    assert cells["unknown"][8] == "25 % (assumed)"
+    assert cells["elementwise"][8].endswith(" %")
+
+
+def test_remarks_on_the_law_asked_for_are_no_other_laws() -> None:
+    affine, flops = projected(), projected(laws=Laws(compute="flops"))
+    assert [row[1:3] for row in rows_of(affine, "how laws were applied")][-1] == ("affine", "1")
+    assert rows_of(affine, "other laws than asked for") == []
+    assert {row[1] for row in rows_of(flops, "other laws than asked for")} == {"bandwidth"}
+
+
+def test_the_time_split_is_shown_by_stream_and_step() -> None:
+    rows = {row[0]: row[1:] for row in rows_of(projected(), "where the measured time goes")}
+    assert list(rows) == ["whole trace", "stream 0", "stream 1", "step 1", "step 2"]
+    assert rows["step 1"] == ("300 µs", "100 µs", "0 µs", "0 µs", "400 µs", "200 µs")
+    assert rows["stream 1"] == ("0 µs", "300 µs", "0 µs", "0 µs", "300 µs", "0 µs")
+
+
+def test_the_longest_kernels_of_the_path_have_names() -> None:
+    result = projected(laws=Laws(compute="kept", communication="kept"))
+    (row,) = rows_of(result, "longest kernels of the critical path")
+    assert row == ("mystery_kernel", "unknown", "1", "50 µs", "7.7 %")
+    assert shortened("x" * 70, 60) == "x" * 59 + "…"
+
+
+def test_nothing_is_said_of_a_cpu_that_the_trace_does_not_show() -> None:
+    blind = result_of("t.json", replace(trace(ROWS), calls=empty_calls()), HOST, TARGET)
+    assert "cpu_speed" not in [row[0] for row in rows_of(blind, "what the interval is made of")]
+    assert not any("--cpu-speed" in line for line in remarks(blind))
+    assert any("--cpu-speed" in line for line in remarks(projected()))
+
+
+@pytest.mark.parametrize(("width", "whole"), [(200, True), (116, False)])
+def test_a_table_too_wide_has_heads_of_several_lines(width: int, whole: bool) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    show_result(console, projected())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    classes = text[text.index("kernels by class") : text.index("what sets the pace")]
+    assert ("FLOPS scaling" in classes) == whole
+    assert "collective" in classes
+    assert "elementwise" in classes
+
+
+def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
+    page = projection_html(projected(sweeps=parse_sweeps(["memory_bw_gbs=1000,3000", "link_bw_gbs=100"])))
+    for title in ("Longest kernels of the critical path", "Where the measured time goes", "How laws were applied"):
+        assert title in page
+    for figure in ("memory bandwidth, GB/s", "all links, one way, GB/s"):
+        assert f"End-to-end time over {figure} of A100 40GB SXM4" in page
