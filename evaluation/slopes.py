@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import statsmodels.api as sm
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 
 from .verdicts import ALPHA, Interval
 
@@ -89,7 +89,7 @@ def _fit(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> tuple[float, float]
     """Return the least-squares slope of v on u and the larger of its CR1 and jackknife standard errors."""
     # centred, so that the fit is as good for times far from 1 µs as for times around it
     design = np.column_stack([np.ones(len(u)), u - u.mean()])
-    result = sm.OLS(v - v.mean(), design).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
+    result = OLS(v - v.mean(), design).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
     return float(result.params[1]), max(float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes))
 
 

@@ -18,7 +18,6 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -101,6 +100,8 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
     ArtifactError
         The estimator holds something that :func:`from_bytes` would refuse.
     """
+    import skops.io  # here: it takes most of a second, and commands that hold no model do without
+
     try:
         data = _canonical(skops.io.dumps(estimator))
     except Exception as error:  # skops raises whatever the state of the estimator makes it raise
@@ -124,6 +125,8 @@ def from_bytes(data: bytes, where: str) -> Any:
     ArtifactError
         The bytes are no skops file, hold a type or an index that is not allowed, or do not fit this scikit-learn.
     """
+    import skops.io
+
     if not zipfile.is_zipfile(io.BytesIO(data)):
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
@@ -151,6 +154,8 @@ def _one_line(error: Exception) -> str:
 
 def _refuse_unknown(data: bytes, refusal: str) -> list[str]:
     """Return the types to trust, or raise for the first node kind or type that is not allowed."""
+    import skops.io
+
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for loader, name in _nodes(json.loads(archive.read("schema.json"))):
             if loader not in NODES:
