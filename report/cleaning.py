@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +14,7 @@ from ..features.cleaning.coverage import Coverage
 from ..features.cleaning.passes import Joined
 from ..features.cleaning.pipeline import Cleaned
 from ..features.cleaning.report import REMOVED
+from .console import plain_table, shortened
 
 SHOWN = 20
 """Kernels in the table on the terminal, those that take most time; ``--json`` has all."""
@@ -35,14 +34,14 @@ def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
 def spread_table(report: pd.DataFrame, level: float) -> Table:
     """Return the kernels that take most time, with their median and how well it is known."""
     numbers = ["n", "median us", f"{100 * level:g} % interval", "MAD us", "CV %", "removed"]
-    table = _table("spread of the repeats", ["kernel", "class"], numbers)
+    table = plain_table("spread of the repeats", ["kernel", "class"], numbers)
     table.add_column("remark")
     table.padding, table.columns[1].no_wrap = (0, 1, 0, 0), True
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     rows = report.assign(lost=lost)[report["n"] > 0]
     for row in rows.head(SHOWN).to_dict("records"):
         table.add_row(
-            Text(_short(str(row["name"])), no_wrap=True, overflow="ellipsis"),
+            Text(shortened(str(row["name"]), _WORDS), no_wrap=True, overflow="ellipsis"),
             Text(str(row.get("op_class", ""))),
             f"{row['n']:,}",
             f"{row['median_us']:,.3f}",
@@ -62,7 +61,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
 
 def removed_table(cleaned: Cleaned) -> Table:
     """Return what was left out by reason, with its share of all activities and of their time."""
-    table = _table("left out", ["reason"], ["activities", "share", "time ms", "of the time"])
+    table = plain_table("left out", ["reason"], ["activities", "share", "time ms", "of the time"])
     removed = cleaned.removed
     kept_us = float(cleaned.dispatches["duration_ns"].sum()) / 1e3
     time = removed["duration_us"].clip(lower=0)
@@ -79,7 +78,7 @@ def removed_table(cleaned: Cleaned) -> Table:
 
 def step_table(steps: pd.DataFrame) -> Table:
     """Return the steps by what became of them."""
-    table = _table("steps", ["", "steps"], ["number", "median span ms"])
+    table = plain_table("steps", ["", "steps"], ["number", "median span ms"])
     for reason, own in steps.groupby("reason", sort=False):
         named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
         table.add_row(str(reason) or "kept", named, f"{len(own):,}", f"{own['span_us'].median() / 1e3:,.3f}")
@@ -88,7 +87,9 @@ def step_table(steps: pd.DataFrame) -> Table:
 
 def counter_table(joined: Joined) -> Table:
     """Return how far passes that recorded the same counter differ."""
-    table = _table("counters joined", ["counter"], ["passes", "dispatches", "compared", "median CV %", "largest CV %"])
+    table = plain_table(
+        "counters joined", ["counter"], ["passes", "dispatches", "compared", "median CV %", "largest CV %"]
+    )
     for row in joined.counters.to_dict("records"):
         cvs = (_number(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
         table.add_row(row["counter"], *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")), *cvs)
@@ -100,9 +101,11 @@ def show_coverage(console: Console, coverage: Coverage) -> None:
     console.print(Text(coverage.words, "green" if coverage.complete else "yellow"), highlight=False)
     if coverage.missing.empty:
         return
-    table = _table("not covered", ["kernel", "run"], ["measured", "wanted"])
+    table = plain_table("not covered", ["kernel", "run"], ["measured", "wanted"])
     for row in coverage.missing.head(SHOWN).to_dict("records"):
-        table.add_row(Text(_short(row["name"])), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}")
+        table.add_row(
+            Text(shortened(row["name"], _WORDS)), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}"
+        )
     if len(coverage.missing) > SHOWN:
         table.add_row(Text(f"{len(coverage.missing) - SHOWN} more", "dim"), "", "", "")
     console.print(table)
@@ -172,16 +175,3 @@ def _interval(lower: float, upper: float) -> str:
 
 def _number(value: float, form: str) -> str:
     return "–" if np.isnan(value) else form.format(value)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _WORDS else name[: _WORDS - 1] + "…"
-
-
-def _table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for header in words:
-        table.add_column(header, overflow="fold")
-    for header in numbers:
-        table.add_column(header, justify="right", no_wrap=True)
-    return table

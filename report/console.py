@@ -1,8 +1,12 @@
-"""Where tables are printed."""
+"""Where tables are printed, and the plain table of words and numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 
 WIDTH = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
@@ -12,3 +16,18 @@ def output() -> Console:
     """Return the console for results: the terminal as wide as it is, anything else wide enough for every table."""
     console = Console()
     return console if console.is_terminal or console.width >= WIDTH else Console(width=WIDTH)
+
+
+def plain_table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return an empty table: columns of words, which fold, then columns of numbers, which never do."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for header in words:
+        table.add_column(header, overflow="fold")
+    for header in numbers:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name cut to a number of characters, the last of which says so."""
+    return name if len(name) <= width else name[: width - 1] + "…"

@@ -246,3 +246,19 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
     look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID, "tickfont": {"size": 13}}
     figure.update_xaxes(title_font_size=14, title_standoff=10, **look)
     return figure.update_yaxes(title_font_size=14, title_standoff=10, **look)
+
+
+def panels(figure: go.Figure, height: int) -> go.Figure:
+    """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
+    figure.update_layout(
+        template="none",
+        height=height,
+        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
+        margin={"l": 60, "r": 16, "t": 90, "b": 50},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
+    )
+    figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
+    return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)

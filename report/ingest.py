@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from ..features.dispatches.overview import UNCLASSIFIED, Overview
 from ..features.dispatches.quality import by_severity
 from ..features.dispatches.table import KERNEL, Finding
+from .console import plain_table, shortened
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 _NAMED = 10  # kernels without a class that are listed
@@ -45,7 +45,9 @@ def show_losses(console: Console, rejected: dict[str, int], notes: Sequence[str]
 
 def trace_table(traces: Sequence[Overview]) -> Table:
     """Return one row per trace."""
-    table = _table("traces", ["source", "device"], ["kernels", "copies", "linked", "kernel ms", "busy ms", "span ms"])
+    table = plain_table(
+        "traces", ["source", "device"], ["kernels", "copies", "linked", "kernel ms", "busy ms", "span ms"]
+    )
     table.columns[0].min_width = 40
     for trace in traces:
         kernels = trace.activities.get(KERNEL, 0)
@@ -63,7 +65,7 @@ def class_table(traces: Sequence[Overview]) -> Table:
     found = every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]].sum().reset_index()
     found = found.sort_values("time_us", ascending=False, kind="stable")
     total = max(float(found["time_us"].sum()), 1e-9)
-    table = _table("operator classes", ["class", "operators"], ["activities", "time ms", "share"])
+    table = plain_table("operator classes", ["class", "operators"], ["activities", "time ms", "share"])
     for row in found.to_dict("records"):
         style = "yellow" if row["op_class"] == UNCLASSIFIED else ""
         words = str(row["kernel_class"]), str(row["op_class"])
@@ -74,14 +76,14 @@ def class_table(traces: Sequence[Overview]) -> Table:
 def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, those that cost most first."""
     every = pd.concat([trace.unclassified for trace in traces], ignore_index=True)
-    table = _table("kernels without an operator class", ["kernel", "operator"], ["activities", "time ms", "share"])
+    table = plain_table("kernels without an operator class", ["kernel", "operator"], ["activities", "time ms", "share"])
     if every.empty:
         return table
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     found = every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]].sum().reset_index()
     found = found.sort_values("duration_us", ascending=False, kind="stable")
     for row in found.head(_NAMED).to_dict("records"):
-        words = Text(_short(str(row["name"]))), Text(_short(str(row["op_name"])))
+        words = Text(shortened(str(row["name"]), _WORDS)), Text(shortened(str(row["op_name"]), _WORDS))
         table.add_row(*words, *_numbers(row["count"], row["duration_us"], total))
     if len(found) > _NAMED:
         rest = found.iloc[_NAMED:]
@@ -93,7 +95,7 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
 
 def finding_table(traces: Sequence[Overview]) -> Table:
     """Return the findings of all traces, equal codes together, the gravest first."""
-    table = _table("findings", ["severity", "code"], ["count", "of GPU time"])
+    table = plain_table("findings", ["severity", "code"], ["count", "of GPU time"])
     table.add_column("what, and where first", overflow="fold")
     cases: dict[str, list[tuple[Overview, Finding]]] = {}
     for trace in traces:
@@ -120,16 +122,3 @@ def _share(found: Sequence[tuple[Overview, Finding]]) -> str:
 def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:
     """Return a number of activities, their time in ms, and its share."""
     return f"{count:,}", f"{time_us / 1e3:,.3f}", f"{100 * time_us / total_us:.2f} %"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _WORDS else name[: _WORDS - 1] + "…"
-
-
-def _table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for header in words:
-        table.add_column(header, overflow="fold")
-    for header in numbers:
-        table.add_column(header, justify="right", no_wrap=True)
-    return table

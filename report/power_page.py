@@ -13,7 +13,7 @@ from ..telemetry.clocks import Clocks
 from ..telemetry.comparison import compare
 from ..telemetry.profile import ComponentPower, Curve, KernelPower
 from ..telemetry.smoothing import PHASES
-from .figures import BASELINE, GRID, NEUTRAL, OTHERS, SELECTED
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
 from .power import COLUMNS, METHOD, clock_words, component_cells, description
 
@@ -66,19 +66,7 @@ def power_figure(one: KernelPower) -> go.Figure:
             figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
     figure.update_yaxes(title_text="W")
     figure.update_xaxes(title_text="time since the start of the execution, us", row=len(names), col=1)
-    height = len(names) * PANEL + 120
-    figure.update_layout(
-        template="none",
-        height=height,
-        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
-        legend={"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
-        margin={"l": 60, "r": 16, "t": 90, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
-    )
-    figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
-    return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
+    return panels(figure, len(names) * PANEL + 120)
 
 
 def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:

@@ -14,7 +14,7 @@ from ..evaluation.device_sizes import DeviceScaling, DeviceSizes
 from ..evaluation.size_prediction import BenchmarkPrediction, LawPrediction, SizePredictions, error_percent, summarise
 from ..models.scaling.improved import LearnedScaleModel
 from .device_sizes import COLUMNS, family_cells, legend, title, verdict_lines
-from .figures import BASELINE, GRID, NEUTRAL, OTHERS, SELECTED
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
 from .parts import listed, table
 from .scaling import description, remarks, summary_figures
@@ -108,7 +108,7 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
         figure.update_xaxes(tickvals=ticks, ticktext=[f"{size:g}" for size in ticks], **at)
     figure.update_xaxes(type="log")
     figure.update_yaxes(**({"type": "linear"} if per_unit else {"type": "log", "dtick": "D2"}))
-    return _styled(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)
+    return panels(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)
 
 
 def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_unit: bool) -> Iterator[go.Scatter]:
@@ -198,7 +198,7 @@ def family_figure(result: DeviceScaling) -> go.Figure:
     low, high = np.quantile(exponents, [0.01, 0.99])  # a few wild problems would hide all others
     shown = [min(0.0, float(low)) - 0.1, max(1.2, float(high)) + 0.1]
     figure.update_xaxes(title_text="exponent of performance over size; 1: linear", range=shown)
-    return _styled(figure, 110 + 34 * len(names)).update_layout(showlegend=False)
+    return panels(figure, 110 + 34 * len(names)).update_layout(showlegend=False)
 
 
 def problem_figure(measured: DeviceSizes) -> go.Figure:
@@ -218,7 +218,7 @@ def problem_figure(measured: DeviceSizes) -> go.Figure:
     figure.add_trace(go.Scatter(name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear))
     figure.update_xaxes(type="log", tickvals=ends, ticktext=[f"{size:g}" for size in ends], title_text="compute units")
     figure.update_yaxes(type="log", title_text="performance against the smallest")
-    return _styled(figure, 480)
+    return panels(figure, 480)
 
 
 def _summary(result: SizePredictions) -> str:
@@ -252,19 +252,3 @@ def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[s
 def _heading(page: Page, heading: str, lead: str) -> None:
     page.links.append('<a href="#top">Overview</a>')
     page.body.append(f'<header id="top"><h1>{escape(heading)}</h1><p class="lead">{escape(lead)}</p></header>')
-
-
-def _styled(figure: go.Figure, height: int) -> go.Figure:
-    """Give a figure the look of the project's pages: transparent, hairline grid."""
-    figure.update_layout(
-        template="none",
-        height=height,
-        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
-        legend={"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
-        margin={"l": 60, "r": 16, "t": 90, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
-    )
-    figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
-    return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)

@@ -12,19 +12,7 @@ from hypothesis import strategies as st
 
 from flopcast.features.problems import best_kernel, merge_duplicates, slower_kernels
 from flopcast.features.table import clean
-
-GEMM: dict[str, Any] = {"device": "MI300X", "op": "gemm", "dtype_a": "fp8", "m": "16", "n": "32", "k": "64"}
-CONV: dict[str, Any] = {
-    "device": "MI300X", "op": "conv", "dtype_a": "FP16", "direction": "F", "layout": "NCHW", "batch": 2,
-    "in_channels": 4, "in_h": 8, "in_w": 8, "out_channels": 4, "out_h": 8, "out_w": 8, "fil_h": 3, "fil_w": 3,
-    "pad_h": 0, "pad_w": 0, "stride_h": 1, "stride_w": 1,
-}  # fmt: skip
-
-
-def rows(*changes: dict[str, Any], base: dict[str, Any] = GEMM) -> pd.DataFrame:
-    """Return one raw row for each change of a good row."""
-    good = {**base, "duration_us": "2.5"}
-    return pd.DataFrame([{**good, "source": f"a.csv:{i + 2}", **change} for i, change in enumerate(changes)])
+from flopcast.tests.features.test_table import rows
 
 
 def test_repeats_become_their_median_with_spread_and_count() -> None:
