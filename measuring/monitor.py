@@ -7,16 +7,17 @@ has started. What a tool does not tell is missing.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import pandas as pd
+
+from ..errors import DataError
+from ..telemetry.logs import power_log
 from .processor import clock_mhz
 
 STATE = ("clock_mhz", "power_w", "temperature_c")
@@ -41,13 +42,10 @@ class Tool:
         The program.
     arguments : tuple of str
         For one GPU, whose identifier replaces ``{gpu}``.
-    parse : callable
-        From its output to a reading.
     """
 
     name: str
     arguments: tuple[str, ...]
-    parse: Callable[[str], Reading]
 
     def command(self, gpu: str) -> list[str]:
         """Return program and arguments."""
@@ -106,8 +104,8 @@ def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
     def read(busy: Busy) -> Reading:
         while tools:
             try:
-                return tools[0].parse(start(tools[0].command(gpu), busy))
-            except (OSError, subprocess.SubprocessError, ValueError):
+                return parse_reading(start(tools[0].command(gpu), busy))
+            except (OSError, subprocess.SubprocessError, DataError):
                 del tools[0]
         return {}
 
@@ -139,77 +137,27 @@ def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PAT
         return printed.read()
 
 
-def parse_nvidia(text: str) -> Reading:
-    """Read nvidia-smi's line of clock, temperature and power, of several powers the first that is told.
+def parse_reading(printed: str) -> Reading:
+    """Return what a tool tells of the GPU it was asked for; what it does not tell is missing.
 
-    ``power.draw.instant`` is that of the moment; ``power.draw`` is, on most GPUs since Ampere, the mean of a second.
-    Cells may be ``[N/A]``.
+    Raises
+    ------
+    DataError
+        The output is none of those that `power_log` knows.
     """
-    cells = [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
-    powers = [cell for cell in cells[2:] if _number(cell) is not None]
-    return _numbers(dict(zip(_NVIDIA, [*cells[:2], *powers], strict=False)))
+    told = power_log(printed, "reading", powerless=True).iloc[0]
+    return {name: float(told[name]) for name in STATE if name in told and pd.notna(told[name])}
 
 
-def parse_amd(text: str) -> Reading:
-    """Read the JSON of ``amd-smi metric``: a list, or under ``gpu_data`` (ROCm 7); values with units or ``N/A``."""
-    found: dict[str, Any] = {}
-    for path, value in _leaves(json.loads(text)):
-        for name, pattern in _AMD.items():
-            if name not in found and re.search(pattern, path) and _number(value) is not None:
-                found[name] = value
-    return _numbers(found)
-
-
-def parse_rocm(text: str) -> Reading:
-    """Read the JSON of ``rocm-smi --showclocks --showpower --showtemp``: strings, units in the keys or the values."""
-    found: dict[str, Any] = {}
-    for path, value in _leaves(json.loads(text)):
-        for name, pattern in _ROCM.items():
-            if name not in found and re.search(pattern, path) and _number(value) is not None:
-                found[name] = value
-    return _numbers(found)
-
-
-_AMD = {
-    "clock_mhz": r"clock/gfx(_0)?/(clk|cur_clk)(/value)?$",
-    "power_w": r"power/(socket_power|current_socket_power|average_socket_power)(/value)?$",
-    "temperature_c": r"temperature/(hotspot|junction)(/value)?$",
-}
-_ROCM = {
-    "clock_mhz": r"sclk clock speed",
-    "power_w": r"Socket Graphics Package Power|Average Graphics Package Power",
-    "temperature_c": r"Temperature \(Sensor junction\)",
-}
-_NVIDIA = ("clock_mhz", "temperature_c", "power_w")
-_QUERY, _LINES = "--query-gpu=clocks.sm,temperature.gpu,", ("--format=csv,noheader,nounits", "-i", "{gpu}")
+_QUERY, _LINES = "--query-gpu=clocks.sm,temperature.gpu,", ("--format=csv", "-i", "{gpu}")
 TOOLS = {
     "nvidia": (
-        Tool("nvidia-smi", (f"{_QUERY}power.draw.instant,power.draw", *_LINES), parse_nvidia),
-        Tool("nvidia-smi", (f"{_QUERY}power.draw", *_LINES), parse_nvidia),
+        Tool("nvidia-smi", (f"{_QUERY}power.draw.instant,power.draw", *_LINES)),
+        Tool("nvidia-smi", (f"{_QUERY}power.draw", *_LINES)),
     ),
     "amd": (
-        Tool("amd-smi", ("metric", "-g", "{gpu}", "--power", "--clock", "--temperature", "--json"), parse_amd),
-        Tool("rocm-smi", ("-d", "{gpu}", "--showclocks", "--showpower", "--showtemp", "--json"), parse_rocm),
+        Tool("amd-smi", ("metric", "-g", "{gpu}", "--power", "--clock", "--temperature", "--json")),
+        Tool("rocm-smi", ("-d", "{gpu}", "--showclocks", "--showpower", "--showtemp", "--json")),
     ),
 }
 """The tools of each vendor, the newer first (formats of CUDA 12, before and since release 525; ROCm 5 to 7)."""
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}/{key}" if path else str(key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner, path)
-    else:
-        yield path, value
-
-
-def _number(value: Any) -> float | None:
-    found = re.search(r"-?\d+(?:\.\d+)?", str(value)) if not isinstance(value, bool) else None
-    return float(found[0]) if found else None
-
-
-def _numbers(cells: Mapping[str, Any]) -> Reading:
-    return {name: number for name, value in cells.items() if (number := _number(value)) is not None}

@@ -55,10 +55,12 @@ _POWER: Final = (
 """Names of the power in the order they are preferred where a log has several, and what they are."""
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "clock_mhz": ("clocks.current.sm", "clocks.sm", "clocks.current.graphics", "clocks.gr", "gfx_0_clk", "gfx_clk",
-                  "gfx_clock", "clock_mhz"),
-    "memory_clock_mhz": ("clocks.current.memory", "clocks.mem", "mem_0_clk", "mem_clock", "memory_clock_mhz"),
-    "temperature_c": ("temperature.gpu", "hotspot", "hotspot_temperature", "gpu_temp", "temperature (sensor junction)",
-                      "temperature (sensor edge)", "edge", "edge_temperature", "gpu_t", "temperature_c"),
+                  "gfx_clock", "sclk clock speed:", "clock_mhz"),
+    "memory_clock_mhz": ("clocks.current.memory", "clocks.mem", "mem_0_clk", "mem_clk", "mem_clock",
+                         "mclk clock speed:", "memory_clock_mhz"),
+    "temperature_c": ("temperature.gpu", "hotspot", "hotspot_temperature", "junction", "gpu_temp",
+                      "temperature (sensor junction)", "temperature (sensor edge)", "edge", "edge_temperature",
+                      "gpu_t", "temperature_c"),
     "utilisation": ("utilization.gpu", "gfx_activity", "gfx_util", "gfx%", "gpu use", "utilisation"),
 }  # fmt: skip
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
@@ -108,17 +110,39 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
         The file cannot be read, is of no known format, states a unit that is none of that quantity, has a cell that is
         no number, no reading with power, or readings of a GPU out of order.
     """
-    source = str(path)
-    content = text(Path(path)).lstrip("\ufeff \t\r\n")
+    return power_log(text(Path(path)), str(path), units=units)
+
+
+def power_log(
+    content: str, source: str, *, units: Mapping[str, str] | None = None, powerless: bool = False
+) -> pd.DataFrame:
+    """Return the readings of a power log given as text; see `read_power_log`.
+
+    Parameters
+    ----------
+    content : str
+    source : str
+        What errors call it.
+    units : mapping of str to str, optional
+    powerless : bool, default=False
+        Whether readings without power are kept, `power_w` missing.
+
+    Raises
+    ------
+    DataError
+        As `read_power_log`; without power only where it is asked for.
+    """
+    content = content.lstrip("\ufeff \t\r\n")
     if not content:
         raise DataError("the log is empty", source=source)
     name, rows, cut = _rows(content, source)
     if not rows:
         raise DataError(f"a log of {name} without a reading", source=source)
-    table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, source)
-    table.attrs["cut"] = cut
-    _check_order(table, source)
-    return table
+    table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, powerless, source)
+    kept = table if powerless else table[table["power_w"].notna()].reset_index(drop=True)
+    kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut}
+    _check_order(kept, source)
+    return kept
 
 
 def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
@@ -222,7 +246,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
     row: Row = {}
     for name, value in values.items():
         key = name.lower()
-        key = f"{prefix}_{key}" if key == "clk" and prefix else key
+        key = f"{prefix}_clk" if key in ("clk", "cur_clk") and prefix else key
         if isinstance(value, dict) and "value" in value:
             row.setdefault(key, f"{value['value']} {value.get('unit', '')}".strip())
         elif isinstance(value, dict):
@@ -233,14 +257,14 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
     return row
 
 
-def _table(rows: list[Row], name: str, units: Mapping[str, str], source: str) -> pd.DataFrame:
+def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool, source: str) -> pd.DataFrame:
     """Return the readings typed."""
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
     power, kind = next(
         ((key, what) for key, what in _POWER if key in keys and any(_present(row.get(keys[key])) for row in rows)),
         ("", ""),
     )
-    if not power:
+    if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
     chosen = {"power_w": power} | {
         column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()
@@ -255,12 +279,11 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], source: str) ->
     }
     time, clock = _times(rows, keys, source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
+    values.setdefault("power_w", [np.nan] * len(rows))
     table = pd.DataFrame({"time_ns": time, "gpu": _gpu_numbers(rows, keys, source), "component": component, **values})
-    kept = table["power_w"].notna()
-    found = table[kept].reset_index(drop=True)
-    found["time_ns"] = found["time_ns"].astype("Int64" if clock == "none" else np.int64)
-    found.attrs = {"format": name, "power": kind, "clock": clock, "left_out": int((~kept).sum())}
-    return found
+    table["time_ns"] = table["time_ns"].astype("Int64" if clock == "none" else np.int64)
+    table.attrs = {"format": name, "power": kind, "clock": clock}
+    return table
 
 
 def _split(header: str) -> tuple[str, str]:
@@ -288,7 +311,7 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
         cell = f"{cell.get('value')} {cell.get('unit', '')}"
     if not _present(cell):
         return np.nan
-    match = _VALUE.match(str(cell).strip())
+    match = _VALUE.match(str(cell).strip().strip("()"))  # rocm-smi's clocks: (2100Mhz)
     if match is None:
         raise DataError(f"{name} must be a number, got {str(cell)!r}", source=source)
     own = (match["unit"] or unit or _USUAL[column]).lower()

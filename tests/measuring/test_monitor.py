@@ -11,28 +11,28 @@ from pathlib import Path
 import pytest
 
 from flopcast.measuring import monitor as module
-from flopcast.measuring.monitor import TOOLS, Busy, Monitor, gpu_reader, output_of, parse_amd, parse_nvidia, parse_rocm
+from flopcast.measuring.monitor import TOOLS, Busy, Monitor, gpu_reader, output_of, parse_reading
 
 
 def nothing() -> None:
     """Keep nothing busy."""
 
 
+NVIDIA = "clocks.current.sm [MHz], temperature.gpu, power.draw [W]\n2100 MHz, 61, 412.50 W\n"
 FULL = {"clock_mhz": 2100.0, "power_w": 412.5, "temperature_c": 61.0}
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("2100, 61, 412.5, 390.0\n", FULL),
-        ("2100, 61, [N/A], 412.5\n", FULL),
-        ("2100 MHz, 61, 412.5 W\n", FULL),
-        ("2100, [N/A], [Not Supported]\n", {"clock_mhz": 2100.0}),
-        ("", {}),
+        ("2100 MHz, 61, 412.50 W, 390.00 W", FULL),
+        ("2100 MHz, 61, [N/A], 412.50 W", FULL),
+        ("2100 MHz, [N/A], [Not Supported], [N/A]", {"clock_mhz": 2100.0}),
     ],
 )
 def test_nvidia_smi(text: str, found: dict[str, float]) -> None:
-    assert parse_nvidia(text) == found
+    header = "clocks.current.sm [MHz], temperature.gpu, power.draw.instant [W], power.draw [W]"
+    assert parse_reading(f"{header}\n{text}\n") == found
 
 
 def amd(power: object, *, wrapped: bool = False) -> str:
@@ -47,8 +47,8 @@ def amd(power: object, *, wrapped: bool = False) -> str:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_amd_smi_of_several_releases(wrapped: bool) -> None:
-    assert parse_amd(amd({"value": 412.5, "unit": "W"}, wrapped=wrapped)) == FULL
-    assert parse_amd(amd("N/A", wrapped=wrapped)) == {"clock_mhz": 2100.0, "temperature_c": 61.0}
+    assert parse_reading(amd({"value": 412.5, "unit": "W"}, wrapped=wrapped)) == FULL
+    assert parse_reading(amd("N/A", wrapped=wrapped)) == {"clock_mhz": 2100.0, "temperature_c": 61.0}
 
 
 @pytest.mark.parametrize("key", ["Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)"])
@@ -60,8 +60,8 @@ def test_rocm_smi(key: str) -> None:
         "sclk clock speed:": "(2100Mhz)",
         "sclk clock level:": "1",
     }
-    assert parse_rocm(json.dumps({"card0": card})) == FULL
-    assert parse_rocm(json.dumps({"card0": {key: "N/A (Secondary die)"}})) == {}
+    assert parse_reading(json.dumps({"card0": card})) == FULL
+    assert parse_reading(json.dumps({"card0": {key: "N/A (Secondary die)"}})) == {}
 
 
 def test_the_tool_is_asked_for_one_gpu() -> None:
@@ -69,7 +69,7 @@ def test_the_tool_is_asked_for_one_gpu() -> None:
 
     def run(command: Sequence[str], busy: Busy) -> str:
         asked.append(command)
-        return "2100, 61, 412.5\n"
+        return NVIDIA
 
     read = gpu_reader("nvidia", "GPU-1234", run)
     assert read is not None
@@ -85,7 +85,7 @@ def test_a_tool_that_does_not_know_a_field_is_asked_without_it_and_not_asked_aga
         asked.append(command[1])
         if "instant" in command[1]:
             raise subprocess.CalledProcessError(2, "nvidia-smi")
-        return "2100, 61, 412.5\n"
+        return NVIDIA
 
     read = gpu_reader("nvidia", "GPU-1234", run)
     assert read is not None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.telemetry.logs import read_power_log
+from flopcast.telemetry.logs import power_log, read_power_log
 
 NVIDIA = (
     "timestamp, index, power.draw [W], clocks.current.sm [MHz], clocks.mem [MHz], temperature.gpu, "
@@ -50,6 +50,26 @@ def test_nvidia_smi_without_units_and_with_the_instantaneous_power_beside_the_av
     assert found.attrs["power"] == "instantaneous"
     assert found["power_w"].tolist() == [70, 71]
     assert log(tmp_path, content.replace("70", "[N/A]").replace("71", "[N/A]")).attrs["power"] == "average"
+
+
+def test_a_reading_without_power_is_kept_on_demand() -> None:
+    card = {
+        "Average Graphics Package Power (W)": "N/A",
+        "sclk clock speed:": "(2100Mhz)",
+        "mclk clock speed:": "(900Mhz)",
+    }
+    found = power_log(json.dumps({"card1": card}), "here", powerless=True)
+    assert found[["gpu", "clock_mhz", "memory_clock_mhz"]].to_numpy().tolist() == [[1, 2100, 900]]
+    assert found["power_w"].isna().all()
+    with pytest.raises(DataError, match="here: a log of rocm-smi JSON in which no power is recorded"):
+        power_log(json.dumps({"card1": card}), "here")
+
+
+def test_the_clock_of_older_amd_smi(tmp_path: Path) -> None:
+    clock = {"gfx": {"cur_clk": {"value": 2100, "unit": "MHz"}, "max_clk": 2500}, "mem": {"cur_clk": 900}}
+    gpu = {"gpu": 0, "power": {"average_socket_power": 400}, "clock": clock, "temperature": {"junction": 61}}
+    found = log(tmp_path, json.dumps([gpu]))
+    assert found[["clock_mhz", "memory_clock_mhz", "temperature_c"]].to_numpy().tolist() == [[2100, 900, 61]]
 
 
 def test_milliwatts_are_watts_and_other_units_are_refused(tmp_path: Path) -> None:
