@@ -111,7 +111,8 @@ def clean_traces(
         them all between them.
     by : str, optional
         A row for each epoch instead of each operator and shape (`dispatches.epochs.parse_rule`); markers are the user's
-        annotations where one matches. Outliers and warm-up stay in: an epoch without some of its kernels is none.
+        annotations where one matches. Of the options only the steps count then: an epoch without some of its kernels is
+        none, so outliers and warm-up stay in.
     reading : Options, optional
         What the user states about the files.
     jobs : int

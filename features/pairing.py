@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ import pandas as pd
 
 from ..errors import DataError
 from .context import HOST, carried
-from .ops import complete
-from .problems import best_kernel, merge_duplicates, problem_ids
+from .ops import CACHE, complete
+from .problems import best_kernel, merge_duplicates, problem_ids, words_of
 from .work.columns import as_numbers
 
-TEXT = frozenset({"op", "family", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "scale_block"})
+_WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layout", "op", "scale_block", "variant")
 """Identity columns that hold words; the others hold numbers."""
 
 
@@ -158,15 +158,15 @@ def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, tar
     if not common:
         ops = {name: ", ".join(sorted(set(rows["op"]))) for name, rows in ((host, host_rows), (target, target_rows))}
         return f"no problem was measured on both devices: {host} has {ops[host]}, {target} has {ops[target]}"
-    found: Mapping[str, str] = {
-        name: f"{name} ({_few(host_rows[name])} on {host}, {_few(target_rows[name])} on {target})"
-        for name in sorted(TEXT)
-        if name in host_rows and name in target_rows and not set(host_rows[name]) & set(target_rows[name])
-    }
-    reason = "they differ in " + "; ".join(found.values()) if found else "no two rows agree in all dimensions"
+    found = []
+    for name in (name for name in _WORDS if name in host_rows and name in target_rows):
+        here, there = (list(dict.fromkeys(words_of(rows, name))) for rows in (host_rows, target_rows))
+        if not set(here) & set(there):
+            found.append(f"{name} ({_few(here)} on {host}, {_few(there)} on {target})")
+    reason = "they differ in " + "; ".join(found) if found else "no two rows agree in all dimensions"
     return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
 
 
-def _few(values: pd.Series) -> str:
-    shown = [str(value) or "none" for value in values.unique()]
+def _few(words: Sequence[str]) -> str:
+    shown = [word or "none" for word in words]
     return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

@@ -136,10 +136,14 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
 
 def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
     """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
-    if name == CACHE:
-        return as_text(frame[name]).str.strip().str.lower().eq(COLD)
-    words = name == "op" or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
-    return as_text(frame[name]) if words else as_numbers(frame, name)
+    words = name in ("op", CACHE) or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
+    return words_of(frame, name) if words else as_numbers(frame, name)
+
+
+def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
+    words = as_text(frame[name])
+    return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"}) if name == CACHE else words
 
 
 def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:

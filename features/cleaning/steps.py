@@ -154,7 +154,11 @@ def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> NDArray[n
 
 def _notes(table: pd.DataFrame, rule: str) -> tuple[str, ...]:
     kept = int((table["reason"] == "").sum())
-    notes = [f"{kept} steps kept: repeat the run for {PROTOCOL} or more"] if kept < PROTOCOL else []
+    notes = [f"{kept} {_steps(kept)} kept: repeat the run for {PROTOCOL} or more"] if kept < PROTOCOL else []
     if rule == STABLE and len(table) < FEWEST:
-        notes.append(f"{len(table)} steps: too few to leave out the first and the last")
+        notes.append(f"{len(table)} {_steps(len(table))}: too few to leave out the first and the last")
     return tuple(notes)
+
+
+def _steps(count: int) -> str:
+    return "step" if count == 1 else "steps"

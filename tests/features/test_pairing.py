@@ -105,6 +105,8 @@ def test_without_a_pair_the_message_says_what_differs():
     row = {"m": 1.0, "duration_us": 1.0}
     with pytest.raises(DataError, match=r"differ in dtype_a \(bf16 on A, fp8 on B\)"):
         pair(table(HOST | row, TARGET | row | {"dtype_a": "fp8", "dtype_b": "bf16"}), "A", "B")
+    with pytest.raises(DataError, match=r"differ in cache \(warm on A, cold on B\)"):
+        pair(table(HOST | row, TARGET | row | {"cache": "Cold"}), "A", "B")
     with pytest.raises(DataError, match="A has gemm, B has batched_gemm"):
         pair(table(HOST | row, TARGET | row | {"op": "batched_gemm", "batch": 1.0}), "A", "B")
     with pytest.raises(DataError, match="no two rows agree in all dimensions"):
