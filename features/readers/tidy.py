@@ -22,7 +22,7 @@ from ..ops import OPS
 from ..table import as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
-from .units import ENERGY_UNITS, TIME_UNITS, split_unit, stated_unit
+from .units import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
 #: Other names (lower case) of the measurement table's columns.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -144,7 +144,7 @@ def _inferred(values: np.ndarray) -> pd.Series:
 
 
 def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFrame:
-    """Return the table with `duration_us`, `spread_us` and `energy_j` in place of the columns they come from."""
+    """Return the table with its times, energies and powers in the units of the measurement table, named like there."""
     named = {str(name): split_unit(str(name)) for name in table.columns}
     for column, word in options.units.items():
         if column in named:
@@ -157,6 +157,8 @@ def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFra
             taken["spread_us"] = (column, TIME_UNITS[unit])
         if base == "energy" and unit in ENERGY_UNITS:
             taken["energy_j"] = (column, ENERGY_UNITS[unit])
+        if base == POWER and unit in POWER_UNITS:
+            taken["power_w"] = (column, POWER_UNITS[unit])
     rows = table.drop(columns=[column for column, _ in taken.values()])
     for name, (column, factor) in taken.items():
         rows[name] = _scaled(table[column], factor)

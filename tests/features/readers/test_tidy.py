@@ -81,10 +81,19 @@ def test_a_duration_that_nobody_needs_may_be_missing_or_unclear(
     assert rows["duration_us"].dropna().tolist() == ([] if micro is None else [micro])
 
 
-def test_spread_and_energy_have_units_too(tmp_path: Path) -> None:
-    lines = ["device,op,dtype,m,n,k,latency_ms,spread_ns,energy_mj,repeats", "MI300X,gemm,fp16,1,2,3,4,500,20,7"]
+def test_spread_energy_and_power_have_units_too(tmp_path: Path) -> None:
+    lines = [
+        "device,op,dtype,m,n,k,latency_ms,spread_ns,energy_mj,power_mW,repeats",
+        "MI300X,gemm,fp16,1,2,3,4,500,20,5000,7",
+    ]
     row = read_csv(tmp_path, *lines).frame.iloc[0]
-    assert (row["duration_us"], row["spread_us"], row["energy_j"], row["repeats"]) == (4000.0, 0.5, 0.02, 7.0)
+    assert (row["duration_us"], row["spread_us"], row["energy_j"], row["power_w"]) == (4000.0, 0.5, 0.02, 5.0)
+    assert row["repeats"] == 7.0
+
+
+def test_the_unit_of_a_power_can_be_stated(tmp_path: Path) -> None:
+    lines = ["device,op,dtype,m,n,k,latency_ms,power", "MI300X,gemm,fp16,1,2,3,4,0.5"]
+    assert read_csv(tmp_path, *lines, units={"power": "kW"}).frame["power_w"].tolist() == [500.0]
 
 
 def test_columns_and_devices_by_their_other_names(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.readers.units import ENERGY_UNITS, TIME_UNITS, split_unit, stated_unit
+from flopcast.features.readers.units import ENERGY_UNITS, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,10 @@ from flopcast.features.readers.units import ENERGY_UNITS, TIME_UNITS, split_unit
         ("elapsed_seconds", "elapsed", "s"),
         ("energy_j", "energy", "j"),
         ("energy_mJ", "energy", "mj"),
+        ("power_w", "power", "w"),
+        ("Power [mW]", "power", "mw"),
+        ("pad_w", "pad_w", None),
+        ("w", "w", None),
         ("s", "s", None),
         ("columns", "columns", None),
         ("status", "status", None),
@@ -39,6 +43,7 @@ def test_split_unit(column: str, base: str, unit: str | None) -> None:
 def test_factors() -> None:
     assert [TIME_UNITS[unit] for unit in ("ns", "us", "ms", "s")] == [1e-3, 1.0, 1e3, 1e6]
     assert [ENERGY_UNITS[unit] for unit in ("uj", "mj", "j", "kj")] == [1e-6, 1e-3, 1.0, 1e3]
+    assert [POWER_UNITS[unit] for unit in ("mw", "w", "kw")] == [1e-3, 1.0, 1e3]
 
 
 def test_a_stated_unit_must_be_one() -> None:
