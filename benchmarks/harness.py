@@ -11,6 +11,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+_TURN_SECONDS = 0.2
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -67,7 +69,7 @@ class Row:
     task, name : str
         What was done, and by whom.
     seconds : float or None
-        The shortest time; None where the answers differ.
+        The time of a call in the best turn; None where the answers differ.
     ratio : float or None
         That time over ours.
     us_per_item : float or None
@@ -90,8 +92,9 @@ class Row:
 def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
     """Check that the peers agree with us, then time everybody, on one BLAS thread.
 
-    The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all alike; the shortest
-    time counts. Memory is traced in a run of its own, because tracing takes time.
+    The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all alike. A turn is the
+    mean of as many calls as fill 0.2 s, at least one, as in `timeit`; the shortest turn counts. Memory is traced in a
+    run of its own, because tracing takes time.
 
     Parameters
     ----------
@@ -168,10 +171,20 @@ def _peak_mb(call: Callable[[], Any]) -> float:
 
 
 def _shortest(contenders: list[Contender], repeats: int) -> dict[str, float]:
-    """Return the shortest of `repeats` times of each contender, in seconds."""
+    """Return the time of a call, in seconds, in the best of `repeats` turns of each contender."""
     best: dict[str, float] = {}
     for _ in range(repeats):
         for contender in contenders:
-            _, seconds = _timed(contender.call)
+            seconds = _mean_of_a_turn(contender.call)
             best[contender.name] = min(seconds, best.get(contender.name, seconds))
     return best
+
+
+def _mean_of_a_turn(call: Callable[[], Any]) -> float:
+    """Return the mean time of a call over as many as fill a turn."""
+    gc.collect()
+    calls, started = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - started) < _TURN_SECONDS or not calls:
+        call()
+        calls += 1
+    return seconds / calls
