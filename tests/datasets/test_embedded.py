@@ -41,7 +41,7 @@ def test_the_table_holds_every_workload_on_both_devices_twice(table: pd.DataFram
         (device, campaign): 520 for device in ("CPU-1T", "CPU-2T") for campaign in ("pass 1", "pass 2")
     }
     for _, measured in table.groupby(["device", "campaign"]):
-        rows = measured.drop(columns=["device", *MEASURED], errors="ignore").to_dict("records")
+        rows = measured.drop(columns=["device", "cache", *MEASURED], errors="ignore").to_dict("records")
         assert [{k: v for k, v in row.items() if pd.notna(v)} for row in rows] == list(shapes())
 
 
@@ -49,6 +49,10 @@ def test_every_measurement_followed_the_protocol(table: pd.DataFrame) -> None:
     assert (table["duration_us"] > 0).all()
     assert (table["repeats"] + table["outliers"]).min() >= 50
     assert (table["spread_us"] < table["duration_us"]).all()
+    assert table["duration_us"].between(table["interval_low_us"], table["interval_high_us"]).all()
+    assert set(table["stopped_by"]) <= {"interval", "repeats", "time", "rounds differ"}
+    assert (table["rounds"] == 3).all()
+    assert (table["cache"] == "warm").all()
 
 
 def test_the_reader_merges_the_passes_and_refuses_nothing() -> None:
@@ -103,7 +107,7 @@ def test_the_bandwidth_is_the_best_copy_and_no_kernel_beats_a_peak(path: str, ta
     gemms = table[(table["op"] == "gemm") & (table["device"] == device.name)]
     achieved = (2 * gemms["m"] * gemms["n"] * gemms["k"] / gemms["duration_us"] / 1e6).groupby(gemms["dtype_a"]).max()
     for dtype, tflops in achieved.items():
-        assert 0.3 < tflops / device.peak_tflops(str(dtype)) < 1
+        assert 0.25 < tflops / device.peak_tflops(str(dtype)) < 1
 
 
 @pytest.mark.parametrize("path", [DEFAULT_HOST, DEFAULT_TARGET])
