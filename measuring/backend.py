@@ -19,6 +19,7 @@ TORCH_DTYPES = {
     "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8", "bool": "bool",
 }  # fmt: skip
 """PyTorch's name of each number format; FP8 depends on the device (`Operands.dtype`)."""
+_TF32_ON_AMD = "HIPBLASLT_ALLOW_TF32"
 _UNSPECIFIED_GPU_CACHE = 256 * 2**20
 """Bytes of the cache of a GPU where they are unknown: as many as the largest last-level cache so far has (MI300X)."""
 _FLUSHED = 2
@@ -117,7 +118,8 @@ class Backend:
         """
         narrow = dtype == "tf32"
         if narrow and not self.has_tf32():
-            raise DataError(f"{self.gpu_name if self.is_gpu else 'a CPU'} does not compute in tf32: measure fp32")
+            name = self.gpu_name if self.is_gpu else "a CPU"
+            raise DataError(f"{name} does not compute in tf32 (AMD: only with {_TF32_ON_AMD}=1): measure fp32")
         if not self.is_gpu:
             return
         cudnn = self.torch.backends.cudnn
@@ -137,15 +139,17 @@ class Backend:
     def has_tf32(self) -> bool:
         """Whether PyTorch multiplies in TF32 here.
 
-        NVIDIA: from compute capability 8.0 on. AMD: gfx942 alone, and only where the environment sets
-        ``HIPBLASLT_ALLOW_TF32=1`` (``allowTF32CuBLAS`` in PyTorch's ``aten/src/ATen/Context.cpp``).
+        NVIDIA: from compute capability 8.0 on. AMD: where PyTorch's own ``is_tf32_supported`` says so and the
+        environment sets ``HIPBLASLT_ALLOW_TF32=1``. Some releases multiply in fp32 without that word; it is asked for
+        with all, so that fp32 never passes for TF32.
         """
+        cuda = self.torch.cuda
         if not self.is_gpu:
             return False
-        gfx = str(getattr(self.torch.cuda.get_device_properties(self.index), "gcnArchName", ""))
-        if gfx.startswith("gfx"):
-            return gfx.startswith("gfx942") and os.environ.get("HIPBLASLT_ALLOW_TF32") == "1"
-        return bool(self.torch.cuda.get_device_capability(self.index) >= (8, 0))
+        if str(getattr(cuda.get_device_properties(self.index), "gcnArchName", "")).startswith("gfx"):
+            supported = getattr(cuda, "is_tf32_supported", lambda: False)
+            return bool(supported()) and os.environ.get(_TF32_ON_AMD) == "1"
+        return bool(cuda.get_device_capability(self.index) >= (8, 0))
 
     def recover(self) -> None:
         """Wait for what a failed call left, and give its memory back.

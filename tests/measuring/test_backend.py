@@ -61,6 +61,9 @@ class FakeCuda:
     def get_device_capability(self, index: int) -> tuple[int, int]:
         return self.capability
 
+    def is_tf32_supported(self) -> bool:
+        return "gfx94" in self.arch
+
     def synchronize(self) -> None:
         self.now += 0.001
         if self.broken:
@@ -186,8 +189,14 @@ def test_tf32_is_refused_where_it_would_be_fp32(
         assert found.torch.told["precision"] == "medium"
 
 
+def test_a_release_that_does_not_tell_of_tf32_on_amd_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", "1")
+    monkeypatch.delattr(FakeCuda, "is_tf32_supported")
+    assert not Backend(gpu()).has_tf32()
+
+
 def test_a_cpu_has_no_tf32() -> None:
-    with pytest.raises(DataError, match="a CPU does not compute in tf32: measure fp32"):
+    with pytest.raises(DataError, match=r"a CPU does not compute in tf32 \(.*\): measure fp32"):
         Backend(NO_GPU).multiply_as("tf32")
     Backend(NO_GPU).multiply_as("fp32")
 
