@@ -16,6 +16,9 @@ from .timing import Call, FloatArray, Timer, calls_per_sample
 
 INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
 """What ends a visit."""
+DIFFER, UNFINISHED = "rounds differ", "unfinished"
+ENDINGS = (INTERVAL, DIFFER, REPEATS, TIME, UNFINISHED)
+"""What the column `stopped_by` says of a row (see `table`)."""
 
 WINDOW = 5
 """Samples of one window of the warm-up."""

@@ -40,7 +40,7 @@ from ..errors import DataError
 from ..output import check_table, whole_file
 from .journal import Entry
 from .monitor import STATE
-from .protocol import INTERVAL, REPEATS, TIME
+from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED
 from .session import Plan
 from .visits import row_statistics
 
@@ -113,7 +113,7 @@ def _stopped_by(numbers: pd.DataFrame, visits: Any, plan: Plan) -> np.ndarray:
     ended = visits["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
     unfinished = visits["round"].nunique().to_numpy() < plan.rule.rounds
     cases = [unfinished, (width <= plan.rule.interval).to_numpy(), ended.ne("").to_numpy()]
-    return np.select(cases, ["unfinished", INTERVAL, ended.to_numpy(dtype=object)], default="rounds differ")
+    return np.select(cases, [UNFINISHED, INTERVAL, ended.to_numpy(dtype=object)], default=DIFFER)
 
 
 def pass_differences(table: pd.DataFrame) -> pd.Series:

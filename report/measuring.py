@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..measuring.protocol import ENDINGS
 from .progress import Report, clock, shown_progress
 
 _NAMED = 10  # failed rows that are listed
@@ -70,16 +71,16 @@ def show_measurements(
 
 
 def operator_table(table: pd.DataFrame) -> Table:
-    """Return one line for each device and operator: rows, times, interval, outliers, what stopped them."""
+    """Return one line for each device and operator: rows, times, interval, outliers, and how many rows ended by what."""
     shown = Table(box=SIMPLE_HEAD, title="measured", title_justify="left")
     for name in ("device", "operator"):
         shown.add_column(name)
-    for name in ("rows", "fastest us", "slowest us", "interval ±%", "outliers %", "known well", "time", "other"):
+    words = [word for word in ENDINGS if word in set(table["stopped_by"])]
+    for name in ("rows", "fastest us", "slowest us", "interval ±%", "outliers %", *words):
         shown.add_column(name, justify="right")
     for key, rows in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)
         stopped = rows["stopped_by"].value_counts()
-        well, late = (int(stopped.get(word, 0)) for word in ("interval", "time"))
         shown.add_row(
             Text(device),
             Text(op),
@@ -88,9 +89,7 @@ def operator_table(table: pd.DataFrame) -> Table:
             f"{rows['duration_us'].max():,.2f}",
             f"{100 * half_widths(rows).median():.2f}",
             f"{100 * rows['outliers'].sum() / (rows['outliers'] + rows['repeats']).sum():.1f}",
-            f"{well}",
-            f"{late}",
-            f"{len(rows) - well - late}",
+            *(f"{stopped.get(word, 0)}" for word in words),
         )
     return shown
 

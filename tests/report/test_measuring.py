@@ -70,7 +70,9 @@ def test_operators_failures_and_passes_are_shown() -> None:
     show_measurements(console, TABLE, failures, pd.Series([1.0, 2.0, 9.0]))
     text = console.export_text()
     (gemm,) = [line for line in text.splitlines() if " gemm " in line]
-    assert gemm.split() == ["CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "1", "0"]
+    assert gemm.split() == ["CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1"]
+    (head,) = [line for line in text.splitlines() if "operator" in line]
+    assert head.split()[-4:] == ["interval", "rounds", "differ", "time"]
     assert "not measured: conv fp32 batch=9: out of memory" in text
     assert "and 2 more" in text
     assert "batch=10" not in text
