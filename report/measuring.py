@@ -71,7 +71,7 @@ def show_measurements(
 
 
 def operator_table(table: pd.DataFrame) -> Table:
-    """Return one line for each device and operator: rows, times, interval, outliers, and how many rows ended by what."""
+    """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
     shown = Table(box=SIMPLE_HEAD, title="measured", title_justify="left")
     for name in ("device", "operator"):
         shown.add_column(name)
