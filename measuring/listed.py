@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow.parquet as pq
 
 from ..errors import DataError
 from ..features.ops import op_of
+from ..features.readers.files import content, csv_header, head
 from ..features.readers.reading import read_rows
 from ..features.table import DTYPE_COLUMNS, REFUSED, REFUSED_DETAIL
 from .backend import Backend
@@ -77,10 +78,9 @@ def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
 
 def _columns(path: Path) -> set[str]:
     """Return the columns of a table that was read before, in lower case."""
-    if path.suffix.lower() == ".parquet":
-        names = list(pq.read_schema(path).names)
-    else:
-        names = list(pd.read_csv(path, nrows=0, sep=None, engine="python").columns)
+    beginning = head(path)
+    parquet = beginning.startswith(b"PAR1")
+    names = pq.read_schema(io.BytesIO(content(path))).names if parquet else csv_header(beginning)
     return {str(name).strip().lower() for name in names}
 
 

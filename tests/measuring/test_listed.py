@@ -83,11 +83,12 @@ def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: 
     ]
 
 
-def test_parquet_and_flags(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["s.parquet", "s.pq"])
+def test_parquet_and_flags(tmp_path: Path, name: str) -> None:
     sizes = {"batch": 1, "heads": 2, "seq_q": 8, "seq_kv": 8, "head_dim": 16}
     table = pd.DataFrame([{"op": "attention", "dtype_a": "fp16", "dtype_b": "fp16", **sizes, "causal": True}])
-    table.to_parquet(tmp_path / "s.parquet")
-    (row,) = read_shapes(tmp_path / "s.parquet").rows
+    table.to_parquet(tmp_path / name)
+    (row,) = read_shapes(tmp_path / name).rows
     assert row["causal"] is True
     assert row["dtype_b"] == "fp16"
     assert row["seq_q"] == 8
