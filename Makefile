@@ -36,4 +36,4 @@ setup: .venv/.dev
 	touch $@
 
 clean:
-	rm -rf .venv build dist runs .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info
+	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info
