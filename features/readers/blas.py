@@ -10,10 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ...errors import UnknownGPUError
-from ...hardware import find
 from .base import Options
-from .devices import device_of
+from .devices import device_of, known_gpu
 
 LEADING = ("lda", "ldb", "ldc")
 
@@ -88,7 +86,5 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, str]:
 
 def _may_be(device: str, gfx: str) -> bool:
     """Return whether a device in the user's words can have this gfx id."""
-    try:
-        return find(device).gfx == gfx
-    except UnknownGPUError:
-        return device_of(gfx, None)[0] == gfx
+    gpu = known_gpu(device, stated=True)
+    return gpu.gfx == gfx if gpu else device_of(gfx, None)[0] == gfx

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...errors import UnknownGPUError
-from ...hardware import all_gpus, find, find_gfx
+from ...hardware import GPU, all_gpus, find, find_gfx
 
 
 @cache
@@ -43,9 +43,29 @@ def canonical_device(word: str) -> tuple[str, str]:
     """
     if not word:
         return "", ""
-    if word.lower().endswith(".toml"):  # `find` would open the file: data do not say what to open
-        return word, f"device {word!r} is not in the catalogue: kept under that name"
+    gpu = known_gpu(word)
+    return (gpu.name, "") if gpu else (word, f"device {word!r} is not in the catalogue: kept under that name")
+
+
+def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
+    """Return the GPU that answers to a word, None where none does.
+
+    Parameters
+    ----------
+    word : str
+        A name or an alias. `find` would read a TOML file of that name: data do not say which file to open, so a word
+        of theirs that looks like one is no GPU.
+    stated : bool, default=False
+        The word is the user's own, who may name a TOML file.
+
+    Raises
+    ------
+    DataError
+        The file that the user names describes no GPU.
+    """
+    if not word or (not stated and word.casefold().endswith(".toml")):
+        return None
     try:
-        return find(word).name, ""
+        return find(word)
     except UnknownGPUError:
-        return word, f"device {word!r} is not in the catalogue: kept under that name"
+        return None

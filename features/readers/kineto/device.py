@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....errors import UnknownGPUError
-from ....hardware import GPU, all_gpus, find
+from ....hardware import GPU, all_gpus
+from ..devices import known_gpu
 from .format import DeviceProperties
 
 _WAVE64 = 64
@@ -60,22 +60,13 @@ def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> d
 
 
 def _named(device: DeviceProperties) -> Named:
-    gpu = _known(device.name)
+    gpu = known_gpu(device.name)
     if gpu is None:
         return _by_figures(device)
     units = gpu.reported_cus or gpu.cus
     if device.num_sms and units and device.num_sms != units:
         return Named(gpu.name, f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?")
     return Named(gpu.name)
-
-
-def _known(name: str) -> GPU | None:
-    if not name or name.casefold().endswith(".toml"):  # which `find` would open: a trace names no files of ours
-        return None
-    try:
-        return find(name)
-    except UnknownGPUError:
-        return None
 
 
 def _by_figures(device: DeviceProperties) -> Named:

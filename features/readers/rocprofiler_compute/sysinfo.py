@@ -11,10 +11,9 @@ import csv
 import re
 from dataclasses import dataclass
 
-from ....errors import DataError, UnknownGPUError
-from ....hardware import GPU, find
+from ....errors import DataError
 from ..base import DataFile, Options
-from ..devices import device_of
+from ..devices import device_of, known_gpu
 from ..files import content, parse_csv
 
 _STEPPING = re.compile(r"_[A-Z]\d$")
@@ -78,7 +77,7 @@ def device_in(row: dict[str, str]) -> tuple[str, list[str]]:
     model = _STEPPING.sub("", row.get("gpu_model", ""))
     arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
     partition = row.get("compute_partition", "").upper()
-    gpu = _known(model)
+    gpu = known_gpu(model)
     if gpu is None:
         return _by_architecture(model, arch, cus, partition)
     split = partition not in _WHOLE
@@ -99,22 +98,13 @@ def _by_architecture(model: str, arch: str, cus: int | None, partition: str) -> 
     if not arch:
         return model, []
     name, remark = device_of(arch, cus)
-    known = _known(name) is not None
+    known = known_gpu(name) is not None
     if partition not in _WHOLE:
         return f"{name if known else model or name} ({partition})", [f"the card is split ({partition})"]
     if not known:
         return model or name, []
     said = f"gpu_model {model} is a series: " if model else ""
     return name, [f"{said}{remark or f'{arch} with {cus} compute units is read as {name}'}"]
-
-
-def _known(model: str) -> GPU | None:
-    if not model or model.casefold().endswith(".toml"):  # which would name a file of the user's
-        return None
-    try:
-        return find(model)
-    except UnknownGPUError:
-        return None
 
 
 def _number(text: str) -> int | None:

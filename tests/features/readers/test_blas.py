@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -52,3 +54,10 @@ def test_the_user_says_which_of_them() -> None:
 def test_a_stated_device_of_another_gfx_id_is_not_taken() -> None:
     assert device_of_gfx("gfx942", Options(defaults={"device": "MI100"}))[0] == "gfx942"
     assert device_of_gfx("gfx908", Options(defaults={"device": "our prototype"}))[0] == "MI100"
+
+
+def test_a_file_that_the_user_states_says_its_gfx_id(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('based_on = "MI100"\n')
+    assert device_of_gfx("gfx908", Options(defaults={"device": str(own)}))[0] == ""
+    assert device_of_gfx("gfx942", Options(defaults={"device": str(own)}))[0] == "gfx942"
