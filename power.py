@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from flopcast.errors import DataError
+from flopcast.features.readers.files import read_plain_table as read_table
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, SeedOption, parse_names, parse_time, run_command
 from flopcast.output import check_output, whole_folder
@@ -33,7 +34,7 @@ from flopcast.telemetry.measured import synchronise
 from flopcast.telemetry.profile import KernelPower, profile_kernel
 from flopcast.telemetry.protocol import LEAST_EXECUTIONS, plan
 from flopcast.telemetry.simulate import Scenario
-from flopcast.telemetry.sources import CPU_CLOCK, read_log, read_table
+from flopcast.telemetry.sources import CPU_CLOCK, read_log
 from flopcast.telemetry.tables import check_clock_pairs, check_executions
 
 FILES = ("power.json", "power.html")

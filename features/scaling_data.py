@@ -25,12 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import DataError
 from .readers.base import LINE
-from .readers.files import head, parse_csv, text
+from .readers.files import read_plain_table
 from .table import select
 
 SCENARIOS = ("strong", "weak", "chiplets")
@@ -112,7 +110,7 @@ def read_sizes(path: Path, where: Mapping[str, Sequence[str]] | None = None, sce
         The file cannot be read, a column is missing, a value is no number or out of its range, or the sizes of a
         benchmark do not increase.
     """
-    return sizes_of(_table(path), where, scenario, source=str(path))
+    return sizes_of(read_plain_table(path), where, scenario, source=str(path))
 
 
 def sizes_of(
@@ -186,20 +184,6 @@ def stated(
         }
     )
     return sizes_of(frame if mpki else frame.head(len(sizes)), scenario=scenario)
-
-
-def _table(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise DataError("no such file", source=str(path))
-    if head(path).startswith(b"PAR1"):
-        try:
-            return pq.read_table(path).to_pandas()
-        except pa.ArrowException as error:
-            raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
-    csv = parse_csv(text(path))
-    if csv.overlong:
-        raise DataError("has more fields than the header names", source=f"{path}:{csv.overlong[0][0]}")
-    return pd.DataFrame({**{name: values for name, values in csv.columns.items() if name}, LINE: csv.lines})
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:

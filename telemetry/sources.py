@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import DataError
-from ..features.readers.base import LINE
-from ..features.readers.files import head, parse_csv, text
+from ..features.readers.files import head, plain_rows, read_plain_table, text
 from .lines import whole_lines
 from .logs import read_power_log
 from .tables import check_power_log
@@ -75,10 +72,10 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
     """Read a log with gpu_ns and power_w."""
     cut = 0
     if head(path).startswith(b"PAR1"):
-        rows = read_table(path)
+        rows = read_plain_table(path)
     else:
         lines, cut = whole_lines(text(path))
-        rows = _csv("\n".join(lines), str(path))
+        rows = plain_rows("\n".join(lines), str(path))
     column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
     if column is None and gpu is not None:
         raise DataError(
@@ -106,28 +103,3 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
 
 def _cut(lines: int) -> tuple[str, ...]:
     return ("the log breaks off in its last line, which is left out",) if lines else ()
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a CSV (which may be compressed) or Parquet file; the values of CSV stay text for the check that follows.
-
-    Raises
-    ------
-    DataError
-        The file does not exist or cannot be read.
-    """
-    if not path.is_file():
-        raise DataError("no such file", source=str(path))
-    if head(path).startswith(b"PAR1"):
-        try:
-            return pq.read_table(path).to_pandas()
-        except pa.ArrowException as error:
-            raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
-    return _csv(text(path), str(path))
-
-
-def _csv(content: str, source: str) -> pd.DataFrame:
-    csv = parse_csv(content)
-    if csv.overlong:
-        raise DataError("has more fields than the header names", source=f"{source}:{csv.overlong[0][0]}")
-    return pd.DataFrame({**{name: values for name, values in csv.columns.items() if name}, LINE: csv.lines})

@@ -16,6 +16,8 @@ from typing import IO, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
 from ...errors import DataError
@@ -202,6 +204,38 @@ def parse_csv(content_text: str) -> Csv:
             lines.append(line)
     table = np.array(rows, dtype=object).reshape(len(rows), width)
     return Csv({name: table[:, i] for i, name in enumerate(names)}, np.array(lines, dtype=np.int64), overlong)
+
+
+def read_plain_table(path: Path) -> pd.DataFrame:
+    """Read a CSV (which may be compressed) or Parquet file; the values of CSV stay text for the check that follows.
+
+    Raises
+    ------
+    DataError
+        The file does not exist or cannot be read.
+    """
+    if not path.is_file():
+        raise DataError("no such file", source=str(path))
+    if head(path).startswith(b"PAR1"):
+        try:
+            return pq.read_table(path).to_pandas()
+        except pa.ArrowException as error:
+            raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
+    return plain_rows(text(path), str(path))
+
+
+def plain_rows(content_text: str, source: str) -> pd.DataFrame:
+    """Return the rows of delimited text as text, and the line of each.
+
+    Raises
+    ------
+    DataError
+        A line has more fields than the header; names `source` and the line.
+    """
+    table = parse_csv(content_text)
+    if table.overlong:
+        raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")
+    return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
 
 
 def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:

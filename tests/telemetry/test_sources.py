@@ -8,7 +8,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.telemetry.simulate import Simulation
-from flopcast.telemetry.sources import read_log, read_table
+from flopcast.telemetry.sources import read_log
 
 NVIDIA = "timestamp, index, power.draw.instant [W]\n"
 
@@ -82,16 +82,15 @@ def test_what_is_left_out_is_told(smi: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for read in (read_log, read_table):
-        with pytest.raises(DataError, match=r"none\.csv: no such file"):
-            read(tmp_path / "none.csv")
+    with pytest.raises(DataError, match=r"none\.csv: no such file"):
+        read_log(tmp_path / "none.csv")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and nothing else")
     with pytest.raises(DataError, match="is not readable Parquet"):
-        read_table(broken)
+        read_log(broken)
     broken.write_text("gpu_ns,power_w\n1,2,3\n")
     with pytest.raises(DataError, match=r"broken\.parquet:2: has more fields than the header names"):
-        read_table(broken)
+        read_log(broken)
     broken.write_text("gpu_us,power_w\n1,2\n")
     with pytest.raises(DataError, match="no column gpu_ns: gpu_us is of another unit"):
         read_log(broken)

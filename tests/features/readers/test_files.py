@@ -17,6 +17,8 @@ from flopcast.features.readers.files import (
     find_files,
     head,
     parse_csv,
+    plain_rows,
+    read_plain_table,
     text,
     view,
     with_overlong,
@@ -115,6 +117,25 @@ def test_overlong_lines_become_refused_rows() -> None:
     assert rows["file_line"].tolist() == [2, 3]
     assert rows["_defect"].tolist()[1] == "more fields than the header names"
     assert rows["_defect_detail"].tolist()[1] == "2,3"
+
+
+def test_a_plain_table_keeps_its_text_and_the_line_of_each_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,,b\n01,x,2\n\n3\n"))
+    rows = read_plain_table(path)
+    assert rows.to_dict("list") == {"a": ["01", "3"], "b": ["2", ""], "file_line": [2, 4]}
+    rows.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(read_plain_table(tmp_path / "a.parquet"), rows, check_dtype=False)
+
+
+def test_a_plain_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.csv: no such file"):
+        read_plain_table(tmp_path / "none.csv")
+    broken = touch(tmp_path / "broken.parquet", "PAR1 and nothing else")
+    with pytest.raises(DataError, match=r"broken\.parquet: is not readable Parquet"):
+        read_plain_table(broken)
+    with pytest.raises(DataError, match="log:3: has more fields than the header names"):
+        plain_rows("a\n1\n2,3\n", "log")
 
 
 def test_what_is_not_text_has_no_header() -> None:
