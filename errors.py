@@ -19,6 +19,18 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {', '.join(names)}"
 
 
+def one_line(error: BaseException) -> str:
+    r"""Return what happened in one line; frameworks add pages to theirs.
+
+    Examples
+    --------
+    >>> one_line(RuntimeError("no memory\nat 0x1")), one_line(KeyError())
+    ('RuntimeError: no memory', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 class FlopcastError(Exception):
     """A mistake in what the user gave; its message says what, where, and what to do next."""
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from ..errors import one_line
 from ..models.base import Candidate, fit, selected_features
 from .metrics import by_group, check_targets, e_out, summarise
 from .schemes import SCHEMES, make_folds
@@ -277,7 +278,7 @@ def _fit_fold(task: _Task, shared: _Shared) -> _Outcome:
             e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))
             used = selected_features(fitted)
         except Exception as error:
-            return _Outcome(task, None, np.nan, time.perf_counter() - start, None, _texts(caught), _reason(error))
+            return _Outcome(task, None, np.nan, time.perf_counter() - start, None, _texts(caught), one_line(error))
     return _Outcome(task, predicted, e_in, seconds, None if used is None else len(used), _texts(caught), None)
 
 
@@ -286,11 +287,6 @@ def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
     if predicted.shape != (len(X),):
         raise ValueError(f"predicted an array of shape {predicted.shape} for {len(X)} rows")
     return predicted
-
-
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _texts(caught: list[warnings.WarningMessage]) -> list[str]:

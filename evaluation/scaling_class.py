@@ -16,6 +16,7 @@ from scipy import stats
 
 from ..models.scaling.base import Curve
 from ..models.scaling.cliffs import cliffs
+from .slopes import p_value_of
 
 Kind = Literal["linear", "sub-linear", "super-linear", "undecided"]
 
@@ -95,7 +96,7 @@ def classify(curve: Curve, level: float = 0.95, margin: float = 0.05) -> Scaling
     shown = float(stats.t.ppf(level, freedom)) * error
     interval = (exponent - half, exponent + half)
     kind = _kind(exponent, interval, shown, margin)
-    p_value = _p_value(exponent - 1, error, freedom)
+    p_value = p_value_of(exponent - 1, error, freedom)
     words = f"{kind}: exponent {exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}], {_p_words(p_value)}"
     words += f" for exactly 1, but within {margin:g} of it" if kind == "linear" and p_value < 1 - level else ""
     return ScalingClass(kind, exponent, interval, p_value, words + _cliffs(curve))
@@ -115,13 +116,6 @@ def _kind(exponent: float, interval: tuple[float, float], shown: float, margin: 
     if interval[1] < 1:
         return "sub-linear"
     return "super-linear" if interval[0] > 1 else "undecided"
-
-
-def _p_value(distance: float, error: float, freedom: int) -> float:
-    """Return the two-sided p-value of distance = 0; a fit without residuals would decide by rounding error alone."""
-    if abs(distance) < 1e-9:
-        return 1.0
-    return float(2 * stats.t.sf(abs(distance) / error, freedom)) if error > 0 else 0.0
 
 
 def _p_words(p_value: float) -> str:

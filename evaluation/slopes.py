@@ -79,9 +79,9 @@ def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | 
     attenuated = max(0.0, 1 - NOISE**2 / float(np.var(u, ddof=1)))
     return SlopeTest(
         slope=Interval(slope, float(slope - reach), float(slope + reach), 1 - ALPHA),
-        p_value=_p_value(slope - 1, error, df),
+        p_value=p_value_of(slope - 1, error, df),
         attenuated=attenuated,
-        p_size=_p_value(slope - min(max(slope, attenuated), 1.0), error, df),
+        p_size=p_value_of(slope - min(max(slope, attenuated), 1.0), error, df),
     )
 
 
@@ -113,7 +113,7 @@ def _slope(
     return np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0), spread
 
 
-def _p_value(distance: float, error: float, df: int) -> float:
+def p_value_of(distance: float, error: float, df: int) -> float:
     """Return the two-sided p-value of distance = 0; a fit without residuals would decide by rounding error alone."""
     if abs(distance) < 1e-9:
         return 1.0

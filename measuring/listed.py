@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ..errors import DataError
+from ..errors import DataError, one_line
 from ..features.ops import op_of
 from ..features.readers.files import content, csv_header, head
 from ..features.readers.reading import read_rows
 from ..features.table import DTYPE_COLUMNS, REFUSED, REFUSED_DETAIL
 from .backend import Backend
-from .rows import in_one_line, word
+from .rows import word
 from .suite import Row, operators
 from .timing import Call
 
@@ -166,7 +166,7 @@ def _imported(module: str, attribute: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         raise DataError(f"--function: there is no module {error.name!r} (looked in {here} too)") from error
     except (Exception, SystemExit) as error:  # a module may raise anything, and a script may end itself
-        raise DataError(f"--function: importing {module!r} fails: {in_one_line(error)}") from error
+        raise DataError(f"--function: importing {module!r} fails: {one_line(error)}") from error
     found = getattr(imported, attribute, None)
     if found is None:
         raise DataError(f"--function: module {module!r} has no {attribute!r}")

@@ -47,11 +47,5 @@ def described(row: Mapping[str, Any]) -> str:
     return " ".join([part for part in first if part] + dims)
 
 
-def in_one_line(error: BaseException) -> str:
-    """Return what happened in one line; frameworks add pages to theirs."""
-    words = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
-
-
 def _shown(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

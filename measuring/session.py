@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..errors import one_line
 from .backend import Device
 from .journal import Entry, Journal
 from .monitor import Monitor
 from .protocol import Rule, visit
-from .rows import described, in_one_line
+from .rows import described
 from .suite import Row
 from .timing import Call, Timer
 
@@ -192,7 +193,7 @@ class Session:
         try:
             entries = self._measured(step, rule)
         except Exception as error:  # whatever a kernel or a user's function raises is this row's failure, not the run's
-            reason = in_one_line(error)
+            reason = one_line(error)
         else:
             self._keep(entries)
             return

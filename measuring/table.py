@@ -42,7 +42,7 @@ from .journal import Entry
 from .monitor import STATE
 from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED
 from .session import Plan
-from .visits import row_statistics
+from .visits import half_widths, row_statistics
 
 MEASURED = (
     "duration_us", "spread_us", "repeats", "outliers", "interval_low_us", "interval_high_us", "rounds",
@@ -108,11 +108,9 @@ def _clock_share(clock_us: pd.Series, sample_us: pd.Series) -> np.ndarray:
 
 
 def _stopped_by(numbers: pd.DataFrame, visits: Any, plan: Plan) -> np.ndarray:
-    middle = numbers["duration_us"]
-    width = np.maximum(numbers["interval_high_us"] - middle, middle - numbers["interval_low_us"]) / middle
     ended = visits["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
     unfinished = visits["round"].nunique().to_numpy() < plan.rule.rounds
-    cases = [unfinished, (width <= plan.rule.interval).to_numpy(), ended.ne("").to_numpy()]
+    cases = [unfinished, (half_widths(numbers) <= plan.rule.interval).to_numpy(), ended.ne("").to_numpy()]
     return np.select(cases, [UNFINISHED, INTERVAL, ended.to_numpy(dtype=object)], default=DIFFER)
 
 

@@ -93,3 +93,9 @@ def visit_intervals(medians_us: FloatArray, rows: NDArray[np.int64], level: floa
         half = quantile * found["std"] / np.sqrt(count)
         lower, upper = np.exp(found["mean"] - half), np.exp(found["mean"] + half)
     return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=found.index)
+
+
+def half_widths(table: pd.DataFrame) -> pd.Series:
+    """Return the wider half of the interval of each row, relative to its median."""
+    middle = table["duration_us"]
+    return np.maximum(table["interval_high_us"] - middle, middle - table["interval_low_us"]) / middle

@@ -127,7 +127,7 @@ class ConstantRatio(_RelativeL1):
         x, y = self._fit_rows(X, y)
         check_positive_target(self, y)
         used = x != 0
-        self.ratio_ = _weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
+        self.ratio_ = weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -136,8 +136,14 @@ class ConstantRatio(_RelativeL1):
         return self.ratio_ * self._column(X, reset=False)
 
 
-def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the smallest value with at least half of the weight at or below it."""
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the smallest value with at least half of the weight at or below it: the minimum of Σ w·|value - m|.
+
+    Examples
+    --------
+    >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0]))
+    2.0
+    """
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(below, below[-1] / 2)])

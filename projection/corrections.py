@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..features.cleaning.mad import MAD_TO_SIGMA
 from ..features.pairing import pair as pair_rows
 from ..hardware import GPU
 from .activity_work import of_pairs
@@ -17,8 +18,6 @@ from .scalings import Pair
 
 FEWEST = 3
 """Pairs from which a spread can be told."""
-MAD_TO_SIGMA = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..measuring.protocol import ENDINGS
+from ..measuring.visits import half_widths
 from .progress import Report, clock, shown_progress
 
 _NAMED = 10  # failed rows that are listed
@@ -107,13 +108,6 @@ def doubts(table: pd.DataFrame) -> list[str]:
         limit = f"{100 * _CLOCK:.0f} %"
         said.append(f"{clock} of {len(table)} rows: the clock itself takes over {limit} of a sample (clock_share)")
     return said
-
-
-def half_widths(table: pd.DataFrame) -> pd.Series:
-    """Return the wider half of each interval, relative to the median."""
-    middle = table["duration_us"]
-    width = np.maximum(table["interval_high_us"] - middle, middle - table["interval_low_us"])
-    return width / middle
 
 
 def difference_line(differences: pd.Series) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from ..errors import DataError
+from ..features.cleaning.mad import MAD_TO_SIGMA
 from .tables import check_clock_pairs
 
 MOST_SLOPE_ERROR: Final = 0.01
@@ -114,7 +115,7 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     _check_slope(float(slope))
     residual = cpu - slope * gpu
     residual -= np.median(residual[start])
-    typical = 1.4826 * float(np.median(np.abs(residual)))
+    typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
     if typical > max(MOST_SCATTER_NS, 10 * float(np.median(delay))):
         raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} us around a line: are they of one GPU?")
     outlier = np.abs(residual) - delay / 2 > MISSES * max(typical, 1.0)

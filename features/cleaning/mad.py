@@ -16,6 +16,8 @@ THRESHOLD = 7.0
 """MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from."""
 LEAST = 5
 """Repeats from which an outlier can be told: of four values, two may be outliers and the median between the camps."""
+MAD_TO_SIGMA = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .mad import MAD_TO_SIGMA
 from .median import drift_of_medians, median_intervals
 from .repeats import LAUNCH, runs_of
 
 IntArray = NDArray[np.int64]
 
-NORMAL = 1.4826
-"""Standard deviation of a normal sample over its MAD."""
 REMOVED = "removed."
 """Prefix of the columns that count what was left out, by reason."""
 _ROUNDING_US = 1e-6  # a thousandth of a nanosecond: one tick must not be more than one tick
@@ -73,7 +72,7 @@ def spread_report(
         "n": count,
         "median_us": found["median"],
         "mad_us": found["mad"].where(count > 1),
-        "robust_cv": (NORMAL * found["mad"] / found["median"]).where(count > 1),
+        "robust_cv": (MAD_TO_SIGMA * found["mad"] / found["median"]).where(count > 1),
         "lower_us": found["lower"].clip(upper=found["median"] - half_us),
         "upper_us": found["upper"].clip(lower=found["median"] + half_us),
         "level": found["level"],

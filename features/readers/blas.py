@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..table import as_text
 from .base import Options
 from .devices import device_of, known_gpu
 
@@ -57,6 +58,11 @@ def padding(blas: pd.DataFrame) -> pd.Series:
         sparse |= given[name].gt(dense).to_numpy()
     words = blas["lda"].astype(str) + " " + blas["ldb"].astype(str) + " " + blas["ldc"].astype(str)
     return ("ld " + words).where(sparse, "")
+
+
+def text_column(given: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column as text, "" where the table does not have it."""
+    return as_text(given[name]) if name in given else pd.Series("", index=given.index, dtype="str")
 
 
 def device_of_gfx(gfx: str, options: Options) -> tuple[str, str]:

@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..table import DEFECT, DEFECT_DETAIL, as_text
+from ..table import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
-from .blas import device_of_gfx, padding, row_major
+from .blas import device_of_gfx, padding, row_major, text_column
 from .devices import canonical_device
 from .files import campaign_of, content
 
@@ -135,53 +135,48 @@ class _Log:
 def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     """Return the rows under the names of the measurement table."""
     blas = pd.DataFrame(
-        {"M": _column(given, "m"), "N": _column(given, "n"), "K": _column(given, "k")}
-        | {"trans_a": _column(given, "transa").str.lower(), "trans_b": _column(given, "transb").str.lower()}
-        | {name: _column(given, name) for name in ("lda", "ldb")}
-        | {"ldc": _column(given, "ldd")}
+        {"M": text_column(given, "m"), "N": text_column(given, "n"), "K": text_column(given, "k")}
+        | {"trans_a": text_column(given, "transa").str.lower(), "trans_b": text_column(given, "transb").str.lower()}
+        | {name: text_column(given, name) for name in ("lda", "ldb")}
+        | {"ldc": text_column(given, "ldd")}
         | {f"type_{side}": _dtypes(given, f"{side}_type") for side in "ab"}
         | {"type_c": _dtypes(given, "d_type")}
     )
     rows = row_major(blas)
-    batch = _column(given, "batch_count").replace("", "1")
+    batch = text_column(given, "batch_count").replace("", "1")
     rows["op"] = np.where(batch.eq("1"), "gemm", "batched_gemm")
     rows["batch"] = batch
     rows["library"] = "hipblaslt"
-    index = _column(given, "solution index")
-    rows["kernel"] = _column(given, "solution name").mask(lambda name: name.eq(""), index)
+    index = text_column(given, "solution index")
+    rows["kernel"] = text_column(given, "solution name").mask(lambda name: name.eq(""), index)
     rows["layout"] = blas["trans_a"] + blas["trans_b"]
     # The scales of the table are those of its A, which is BLAS's B.
-    rows["scale_block"] = _column(given, "scaleb").map(_SCALES).fillna("")
+    rows["scale_block"] = text_column(given, "scaleb").map(_SCALES).fillna("")
     rows["variant"] = _variant(given, blas)
-    rows["duration_us"] = _column(given, "us")
+    rows["duration_us"] = text_column(given, "us")
     rows[LINE] = given[LINE].astype("int64")
     rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
-    grouped = ~_column(given, "grouped_gemm").isin(_OFF) & rows[DEFECT].eq("")
+    grouped = ~text_column(given, "grouped_gemm").isin(_OFF) & rows[DEFECT].eq("")
     rows.loc[grouped, DEFECT] = "grouped GEMM: the line does not give the sizes of its groups"
-    rows.loc[grouped, DEFECT_DETAIL] = "grouped_gemm = " + _column(given, "grouped_gemm")[grouped]
+    rows.loc[grouped, DEFECT_DETAIL] = "grouped_gemm = " + text_column(given, "grouped_gemm")[grouped]
     return rows
-
-
-def _column(given: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column as text, "" where the log does not have it."""
-    return as_text(given[name]) if name in given else pd.Series("", index=given.index, dtype="str")
 
 
 def _dtypes(given: pd.DataFrame, column: str) -> pd.Series:
     """Return number formats without hipBLAS's suffixes ("f8_fnuz_r" -> "f8"); FP32 computed as TF32 is TF32."""
-    plain = _column(given, column).str.replace(r"_(?:fnuz_)?r$", "", regex=True)
-    narrowed = plain.eq("f32") & _column(given, "compute_type").str.contains("xf32", regex=False)
+    plain = text_column(given, column).str.replace(r"_(?:fnuz_)?r$", "", regex=True)
+    narrowed = plain.eq("f32") & text_column(given, "compute_type").str.contains("xf32", regex=False)
     return plain.mask(narrowed & (column != "d_type"), "tf32")
 
 
 def _variant(given: pd.DataFrame, blas: pd.DataFrame) -> pd.Series:
     """Return what else tells two problems apart: bias, activation, arithmetic, scales, spaced matrices."""
-    activation = _column(given, "activation_type")
-    compute = _column(given, "compute_type").str.removeprefix("c_").str.replace("f32_fast_xf32_r", "xf32_r")
-    scale_a, scale_b = _column(given, "scalea").replace("", "0"), _column(given, "scaleb").replace("", "0")
+    activation = text_column(given, "activation_type")
+    compute = text_column(given, "compute_type").str.removeprefix("c_").str.replace("f32_fast_xf32_r", "xf32_r")
+    scale_a, scale_b = text_column(given, "scalea").replace("", "0"), text_column(given, "scaleb").replace("", "0")
     odd = scale_a.ne(scale_b) | ~scale_b.isin(list(_SCALES))
     words = [
-        *(pd.Series(word, given.index).mask(_is_off(_column(given, name)), "") for name, word in _SWITCHES.items()),
+        *(pd.Series(word, given.index).mask(_is_off(text_column(given, name)), "") for name, word in _SWITCHES.items()),
         activation.mask(_is_off(activation), ""),
         ("compute " + compute).mask(compute.isin(_USUAL_COMPUTE), ""),
         ("scales " + scale_b + " " + scale_a).where(odd, ""),

@@ -24,8 +24,9 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError
-from ..table import DEFECT, DEFECT_DETAIL, as_text
+from ..table import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
+from .blas import text_column
 from .files import campaign_of, content
 
 #: `mpirun --tag-output` puts the rank before each line.
@@ -197,10 +198,10 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
         {
             "op": "collective",
             "variant": collectives + _details(given, runs),
-            "message_bytes": _column(given, "size"),
+            "message_bytes": text_column(given, "size"),
             "ranks": [run.size for run in runs],
             "nodes": [len(run.hosts) or None for run in runs],
-            "dtype_a": _column(given, "type").replace(_DTYPES),
+            "dtype_a": text_column(given, "type").replace(_DTYPES),
             "device": [run.device for run in runs],
             "campaign": campaign_of(path),
             LINE: given[LINE].astype("int64"),
@@ -211,7 +212,7 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
 
 def _details(given: pd.DataFrame, runs: list[_Run]) -> pd.Series:
     """Return what tells equal collectives apart: a reduction other than the sum, and the number of nodes."""
-    reduction = _column(given, "redop")
+    reduction = text_column(given, "redop")
     words = (" " + reduction).mask(reduction.isin(_PLAIN_REDUCTIONS), "")
     nodes = [f" {len(run.hosts)} nodes" if len(run.hosts) > 1 else "" for run in runs]
     return words + pd.Series(nodes, index=given.index, dtype="str")
@@ -221,9 +222,9 @@ def _both_ways(common: pd.DataFrame, given: pd.DataFrame, notes: list[Note]) -> 
     """Return each line as two rows, out of place and in place; a line that is no row of the table stays one."""
     ways = []
     for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
-        rows = common.assign(variant=common["variant"] + word, duration_us=_column(given, f"{prefix}time"))
+        rows = common.assign(variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time"))
         rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
-        _refuse_wrong(rows, _column(given, f"{prefix}wrong"), _column(given, f"{prefix}error"))
+        _refuse_wrong(rows, text_column(given, f"{prefix}wrong"), text_column(given, f"{prefix}error"))
         ways.append(rows)
     outside, inside = ways
     absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
@@ -244,11 +245,6 @@ def _refuse_wrong(rows: pd.DataFrame, wrong: pd.Series, error: pd.Series) -> Non
     failed &= rows[DEFECT].eq("")
     rows.loc[failed, DEFECT] = "the collective's result was wrong"
     rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
-
-
-def _column(given: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column as text, "" where the table does not have it."""
-    return as_text(given[name]) if name in given else pd.Series("", index=given.index, dtype="str")
 
 
 def _notes(runs: list[_Run]) -> list[Note]:

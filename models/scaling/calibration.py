@@ -161,16 +161,3 @@ def quantile(scores: FloatArray, level: float) -> float:
         return float(scores[rank - 1])
     rms = float(np.sqrt(np.mean(scores**2)))
     return max(float(scores[-1]), rms * float(stats.t.ppf((1 + level) / 2, m)) * float(np.sqrt(1 + 1 / m)))
-
-
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """Return the smallest value with at least half of the weight at or below it: the minimum of Σ w·|value - m|.
-
-    Examples
-    --------
-    >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0]))
-    2.0
-    """
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DataError
+from ..analytic import weighted_median
 from .base import Curve
-from .calibration import JOINED, MIN_BENCHMARKS, PUBLISHED, Case, all_cases, weighted_median, with_published
+from .calibration import JOINED, MIN_BENCHMARKS, PUBLISHED, Case, all_cases, with_published
 from .cliffs import CliffPath
 from .curve import FloatArray, log_ratio
 from .scale_model import ScaleModel

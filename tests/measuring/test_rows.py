@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.rows import described, in_one_line, sizes, unknown, word
+from flopcast.measuring.rows import described, sizes, unknown, word
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,3 @@ def test_rows_in_words() -> None:
     assert "softmax with variant odd cannot be measured: known here is log" in str(
         unknown({"op": "softmax", "variant": "odd"}, "variant", "log")
     )
-
-
-def test_errors_in_one_line() -> None:
-    assert in_one_line(RuntimeError("\n no memory \nat 0x1")) == "RuntimeError: no memory "
-    assert in_one_line(KeyError()) == "KeyError"

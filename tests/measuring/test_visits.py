@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.visits import FloatArray, row_statistics, visit_intervals
+from flopcast.measuring.visits import FloatArray, half_widths, row_statistics, visit_intervals
 
 TRUTH_US = 100.0
 
@@ -89,3 +90,8 @@ def test_visits_of_two_percent_are_rarely_known_to_one() -> None:
     found = row_statistics(*simulated(0.02, 500), level=0.95, threshold=7.0)
     width = (found["interval_high_us"] - found["interval_low_us"]) / 2 / found["duration_us"]
     assert (width <= 0.01).mean() < 0.05
+
+
+def test_the_wider_half_of_the_interval_counts() -> None:
+    rows = {"duration_us": [100, 200, 9.5], "interval_low_us": [99, 190, 9.5], "interval_high_us": [102, 204, 9.5]}
+    assert half_widths(pd.DataFrame(rows)).tolist() == pytest.approx([0.02, 0.05, 0.0])

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.model_selection import KFold, cross_val_predict
 
-from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio
+from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio, weighted_median
 from flopcast.models.base import selected_features
 
 TIMES = pd.DataFrame({"size": [1.0, 2.0, 3.0], "host_us": [10.0, 20.0, 40.0], "law": [5.0, 9.0, 21.0]})
@@ -96,3 +98,10 @@ def test_line_on_amd_pairs_is_within_ten_percent(shared_data: Path) -> None:
     }
     assert error["Affine"] < 10.2
     assert error["Affine"] < error["ConstantRatio"] < 20
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=1, max_size=20), st.floats(-6, 6))
+def test_the_weighted_median_minimises_absolute_deviations(pairs: list[tuple[float, float]], other: float) -> None:
+    values, weights = np.array(pairs).T
+    middle = weighted_median(values, weights)
+    assert np.sum(weights * np.abs(values - middle)) <= np.sum(weights * np.abs(values - other)) + 1e-9

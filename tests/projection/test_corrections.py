@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.features.cleaning.mad import MAD_TO_SIGMA
 from flopcast.features.table import clean
-from flopcast.projection.corrections import MAD_TO_SIGMA, corrections_of, learn_corrections
+from flopcast.projection.corrections import corrections_of, learn_corrections
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 
 

@@ -13,7 +13,6 @@ from rich.console import Console
 from flopcast.report.measuring import (
     difference_line,
     doubts,
-    half_widths,
     measurements_json,
     show_measurements,
     shown_measuring,
@@ -58,10 +57,6 @@ def test_progress_on_a_terminal_is_drawn_and_quiet_is_quiet(monkeypatch: pytest.
         assert progress is not None
         progress(0, 10, "gemm", float("nan"))
         progress(5, 10, "gemm", 4.0)
-
-
-def test_the_wider_half_of_the_interval_counts() -> None:
-    assert half_widths(TABLE).tolist() == pytest.approx([0.02, 0.05, 0.0])
 
 
 def test_operators_failures_and_passes_are_shown() -> None:

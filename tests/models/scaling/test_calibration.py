@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flopcast.models.scaling.base import Curve
-from flopcast.models.scaling.calibration import Calibration, all_cases, cases_for, quantile, weighted_median
+from flopcast.models.scaling.calibration import Calibration, all_cases, cases_for, quantile
 from flopcast.models.scaling.published import published_curves
 
 
@@ -82,10 +80,3 @@ def test_a_law_that_failed_on_others_has_no_bound_there() -> None:
         == [0.1, 0.2] + [np.inf] * 3
     )
     assert Calibration(np.array([]), np.array([])).radius(np.array([0.0, 1.0]), 0.9).tolist() == [0, np.inf]
-
-
-@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=1, max_size=20), st.floats(-6, 6))
-def test_the_weighted_median_minimises_absolute_deviations(pairs: list[tuple[float, float]], other: float) -> None:
-    values, weights = np.array(pairs).T
-    middle = weighted_median(values, weights)
-    assert np.sum(weights * np.abs(values - middle)) <= np.sum(weights * np.abs(values - other)) + 1e-9
