@@ -19,6 +19,19 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {', '.join(names)}"
 
 
+def few(names: Iterable[object], most: int = 5) -> str:
+    """Return the first names, and how many more there are.
+
+    Examples
+    --------
+    >>> few("abc"), few("abcdefg"), few("abc", most=2)
+    ('a, b, c', 'a, b, c, d, e and 2 more', 'a, b and 1 more')
+    """
+    shown = [str(name) for name in names]
+    more = len(shown) - most
+    return ", ".join(shown[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def one_line(error: BaseException) -> str:
     r"""Return what happened in one line; frameworks add pages to theirs.
 

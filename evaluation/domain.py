@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, few
 
 WIDENING: Final = 0.3
 """Growth of the interval's half-width (log scale) per doubling, or per trained span, outside the trained range.
@@ -100,8 +100,7 @@ class TrainedRange:
             A trained feature is not among the columns.
         """
         if absent := [name for name in self.names if name not in X.columns]:
-            more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
-            raise DataError(f"the model was trained with features that are missing: {', '.join(absent[:5])}{more}")
+            raise DataError(f"the model was trained with features that are missing: {few(absent)}")
         values = X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
         distances = self._distances(values)
         furthest = distances.max(axis=1, initial=0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, few
 from ..hardware import GPU
 from . import roofline
 from .catalogue import LAUNCHED
@@ -19,8 +19,6 @@ from .ops import Work, group_labels, work_of
 from .pairing import one_per_problem, pair, rows_of
 from .recipe import FeatureRecipe, learn_recipe
 from .work.columns import positive
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -224,10 +222,10 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool 
     missing = [name for name in group if name not in rows]
     if missing:
         there = [str(name) for name in rows.columns if rows[name].notna().any()]
-        raise DataError(f"no column {', '.join(missing[:_SHOWN])} to group by: there are {', '.join(there)}")
+        raise DataError(f"no column {few(missing)} to group by: there are {', '.join(there)}")
     empty = [name for name in group if (rows[name].isna() | (rows[name] == "")).any()]
     if empty:
-        raise DataError(f"cannot group by {', '.join(empty[:_SHOWN])}: empty in some rows")
+        raise DataError(f"cannot group by {few(empty)}: empty in some rows")
     parts = [name + " " + rows[name].astype(str).str.removesuffix(".0") for name in group]
     return pd.concat(parts, axis=1).agg(" ".join, axis=1).to_numpy(dtype=object)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, few
 from .context import HOST, carried
 from .ops import CACHE, complete
 from .problems import best_kernel, merge_duplicates, problem_ids, words_of
@@ -162,11 +162,10 @@ def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, tar
     for name in (name for name in _WORDS if name in host_rows and name in target_rows):
         here, there = (list(dict.fromkeys(words_of(rows, name))) for rows in (host_rows, target_rows))
         if not set(here) & set(there):
-            found.append(f"{name} ({_few(here)} on {host}, {_few(there)} on {target})")
+            found.append(f"{name} ({_shown(here)} on {host}, {_shown(there)} on {target})")
     reason = "they differ in " + "; ".join(found) if found else "no two rows agree in all dimensions"
     return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
 
 
-def _few(words: Sequence[str]) -> str:
-    shown = [word or "none" for word in words]
-    return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")
+def _shown(words: Sequence[str]) -> str:
+    return few((word or "none" for word in words), most=3)

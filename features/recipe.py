@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import ArtifactError, DataError, NotPublishedError
+from ..errors import ArtifactError, DataError, NotPublishedError, few
 from ..hardware import GPU
 from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
 from .context import HOST, Context, carried
@@ -95,7 +95,7 @@ class FeatureRecipe:
         for name, known in self.levels.items():
             found = _CATEGORY[name].compute(context)
             for row in np.flatnonzero(~np.isin(found, known)) if OTHER not in known else ():
-                reasons[row].append(f"{name} {found[row]} was not in training ({_few(known)})")
+                reasons[row].append(f"{name} {found[row]} was not in training ({few(known)})")
         for name, value in self.constant.items():
             now = self._column(name, context, words)
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
@@ -178,7 +178,7 @@ class FeatureRecipe:
             raise ArtifactError(f"feature recipe is damaged: {type(error).__name__} {error}") from error
         unknown = [name for name in recipe._names() if not recipe._known(name)]
         if unknown:
-            raise ArtifactError(f"feature recipe names features this version does not know: {_few(unknown)}")
+            raise ArtifactError(f"feature recipe names features this version does not know: {few(unknown)}")
         return recipe
 
     def _names(self) -> list[str]:
@@ -278,7 +278,7 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
     """
     others = rows["device"][rows["device"] != host.name] if "device" in rows else rows.index[:0]
     if len(others):
-        raise DataError(f"this model predicts from rows of {host.name}, {len(others)} are of {_few(others.unique())}")
+        raise DataError(f"this model predicts from rows of {host.name}, {len(others)} are of {few(others.unique())}")
     missing = [name for name in dict.fromkeys(("duration_us", metric)) if name not in rows]
     if missing:
         raise DataError(f"this model predicts from what {host.name} measured: the rows lack {' and '.join(missing)}")
@@ -353,8 +353,3 @@ def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]
             factor = np.linalg.norm(matrix[:, late]) / np.linalg.norm(matrix[:, early])
             found[names[late]] = (names[early], float(factor))
     return found
-
-
-def _few(names: Iterable[object]) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FlopcastError
+from ..errors import DataError, FlopcastError, few
 from .dtypes import canonical_dtypes
 from .ops import Op, complete, op_of
 
@@ -197,14 +197,14 @@ def select(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
     for column, values in where.items():
         if column not in frame.columns:
             close = difflib.get_close_matches(column, map(str, frame.columns), n=3) or list(map(str, frame.columns))
-            raise DataError(f"the table has no column {column!r}: try {_listing(close)}")
+            raise DataError(f"the table has no column {column!r}: try {few(close, _LISTED)}")
         wanted = [_typed(frame[column], value) for value in values]
         for value, number in zip(values, wanted, strict=True):
             if not frame[column].eq(number).any():
-                raise DataError(f"no row has {column}={value}: {column} is {_listing(_present(frame[column]))}")
+                raise DataError(f"no row has {column}={value}: {column} is {few(_present(frame[column]), _LISTED)}")
         left = chosen[chosen[column].isin(wanted)]
         if left.empty:
-            present = _listing(_present(chosen[column]))
+            present = few(_present(chosen[column]), _LISTED)
             asked = " or ".join(f"{column}={value}" for value in values)
             raise DataError(f"no row has {asked} after the other conditions: there {column} is {present}")
         chosen = left
@@ -342,8 +342,3 @@ def _present(column: pd.Series) -> list[str]:
         f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
         for value in counts.index
     ]
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_LISTED])
-    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"

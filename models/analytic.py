@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..errors import few
 from .base import check_positive_target, check_target, feature_names, one_blas_thread
 
 
@@ -35,8 +36,7 @@ class _OneColumn(RegressorMixin, BaseEstimator):
                 return names.index(self.column)
         elif -len(names) <= self.column < len(names):
             return int(self.column) % len(names)
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        raise ValueError(f"X has no column {self.column!r}, which {type(self).__name__} reads: it has {shown}")
+        raise ValueError(f"X has no column {self.column!r}, which {type(self).__name__} reads: it has {few(names)}")
 
     def _fit_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the column and the target of the training rows; remember the column's name."""

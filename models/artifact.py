@@ -23,7 +23,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from .. import __version__
-from ..errors import ArtifactError
+from ..errors import ArtifactError, few
 from . import json_text, persistence
 
 SCHEMA = 1
@@ -152,7 +152,7 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
         "unexpected": [name for name in counts if name not in set(expected)],
         "repeated": [name for name, count in counts.items() if count > 1],
     }
-    if said := [f"{fault}: {_first_five(names)}" for fault, names in faults.items() if names]:
+    if said := [f"{fault}: {few(names)}" for fault, names in faults.items() if names]:
         raise ArtifactError(f"the columns are not those the model was trained on ({'; '.join(said)})")
     place = next(index for index, (a, b) in enumerate(zip(expected, given, strict=True)) if a != b)
     raise ArtifactError(
@@ -200,11 +200,6 @@ def _probe_rows(X: pd.DataFrame) -> pd.DataFrame:
     rows = X.to_numpy(dtype=float)[chosen]
     between = 0.6 * rows[:-1] + 0.4 * rows[1:]
     return pd.DataFrame(np.vstack([rows, between]), columns=X.columns)
-
-
-def _first_five(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(map(str, names[:5])) + more
 
 
 def _predict(estimator: Any, X: pd.DataFrame) -> np.ndarray:

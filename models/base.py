@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
@@ -15,6 +15,8 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
+
+from ..errors import few
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -59,15 +61,11 @@ class DroppedColumns(UserWarning):
     def __init__(self, model: str, constant: list[str], copies: list[str]) -> None:
         self.model, self.constant, self.copies = model, constant, copies
         kinds = (("constant", constant), ("a copy of an earlier one", copies))
-        said = " and ".join(f"{_few(names)} ({kind})" for kind, names in kinds if names)
+        said = " and ".join(f"{few(names)} ({kind})" for kind, names in kinds if names)
         super().__init__(f"{model} leaves out columns that add nothing: {said}")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, list[str], list[str]]]:
         return type(self), (self.model, self.constant, self.copies)
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def fit(

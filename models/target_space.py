@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.utils import Tags, check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..errors import few
 from .base import check_positive_target, check_target, check_weights, fit
 from .least_squares import OLS
 
@@ -214,8 +215,7 @@ class Columns(TransformerMixin, BaseEstimator):
         values = check_array(chosen, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
         if not (finite := np.isfinite(values).all(axis=0)).all():
             bad = [str(name) for name, good in zip(chosen.columns, finite, strict=True) if not good]
-            shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-            raise ValueError(f"X holds NaN or infinity in {shown}: leave out the rows or the columns")
+            raise ValueError(f"X holds NaN or infinity in {few(bad)}: leave out the rows or the columns")
         return chosen
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -231,8 +231,7 @@ def _matching(seen: list[str], wanted: Sequence[str]) -> list[int]:
     exact = [name for name in wanted if not name.endswith("*")]
     prefixes = tuple(name[:-1] for name in wanted if name.endswith("*"))
     if missing := [name for name in exact if name not in seen]:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise ValueError(f"X has no column {shown}")
+        raise ValueError(f"X has no column {few(missing)}")
     found = [j for j, name in enumerate(seen) if name in exact or name.startswith(prefixes)]
     if not found:
         raise ValueError(f"no column of X matches {', '.join(wanted) or 'an empty list of names'}")

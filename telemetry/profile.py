@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, few
 from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import Energy, kernel_energy
 from .interest import covered_share, readings_of_interest
@@ -294,11 +294,10 @@ def _kernel(measured: Measured, kernel: str | None) -> str:
     names = measured.kernels
     if kernel is None and len(names) == 1:
         return names[0]
-    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     if kernel is None:
-        raise DataError(f"which kernel? the executions are of {listed}")
+        raise DataError(f"which kernel? the executions are of {few(names)}")
     if kernel not in names:
-        raise DataError(f"no execution of kernel {kernel!r}: the executions are of {listed}")
+        raise DataError(f"no execution of kernel {kernel!r}: the executions are of {few(names)}")
     return kernel
 
 

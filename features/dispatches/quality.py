@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...errors import few
 from .table import Finding, Severity, counters_of
 from .timeline import gaps_ns, resolution_ns
 
@@ -41,7 +42,6 @@ LEAST_TICKS = 10
 TOUCHING_NS = 1
 """A gap this small is none: Kineto stores ends one nanosecond short."""
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
-_NAMED = 5  # counters named in a finding
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,7 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
     zero = [name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()]
     if not zero:
         return []
-    named = ", ".join(zero[:_NAMED]) + (", ..." if len(zero) > _NAMED else "")
-    return [Finding("zero-counter", "info", f"counters that are zero in every activity ({named})", len(zero))]
+    return [Finding("zero-counter", "info", f"counters that are zero in every activity ({few(zero)})", len(zero))]
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:

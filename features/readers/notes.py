@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...errors import few
 from ..dispatches.overview import Overview
 from .base import Note
 
@@ -60,7 +61,4 @@ def _count(number: int, noun: str) -> str:
 
 def _named(files: Sequence[str], lead: str) -> str:
     """Return the first few names after `lead`, and how many more; nothing for no files."""
-    if not files:
-        return ""
-    more = len(files) - _NAMED
-    return lead + ", ".join(files[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return lead + few(files, _NAMED) if files else ""

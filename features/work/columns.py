@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
+from ...errors import DataError, few
 
 BITS = {
     "fp64": 64, "int64": 64,
@@ -81,11 +81,10 @@ def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.n
     bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
     faulty = [name for name, rows in zip(names, bad, strict=True) if rows.any()]
     if faulty:
-        shown = ", ".join(faulty[:5]) + (f" and {len(faulty) - 5} more" if len(faulty) > 5 else "")
         op = frame["op"].iloc[0] if "op" in frame else "these"
         rows = np.logical_or.reduce(bad)
         raise DataError(
-            f"{op} rows need {shown} >= {minimum:g}, missing or smaller in {int(rows.sum())} of {len(frame)} rows"
+            f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in {int(rows.sum())} of {len(frame)} rows"
             f"{_where(frame, rows)}: add the columns, or leave these rows out"
         )
     return arrays
@@ -127,6 +126,5 @@ def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
     unknown = [level for level in levels if level not in BITS]
     if unknown:
         bad = np.isin(codes, [i for i, level in enumerate(levels) if level in unknown])
-        said = ", ".join(repr(level) for level in unknown[:5])
-        raise DataError(f"unknown {name} {said}{_where(frame, bad)}: known are {', '.join(BITS)}")
+        raise DataError(f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are {', '.join(BITS)}")
     return np.array([BITS[level] / 8 for level in levels], dtype=float)[codes]

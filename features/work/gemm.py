@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
+from ...errors import DataError, few
 from .columns import element_bytes, numbers, texts
 
 SCALES = ("", "tensor", "token", "1x128", "1x32", "1x16")
@@ -88,7 +88,7 @@ def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray
     block = texts(frame, "scale_block")
     unknown = sorted({str(b) for b in block} - set(SCALES))
     if unknown:
-        raise DataError(f"unknown scale_block {', '.join(map(repr, unknown[:5]))}: known are {', '.join(SCALES[1:])}")
+        raise DataError(f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}")
     in_block = np.ceil(rows / 128) if dtype == "dtype_b" else rows
     mx_size = np.where(np.isin(texts(frame, dtype), ["int4", "uint4"]), 2.0, 1.0)
     sizes = {

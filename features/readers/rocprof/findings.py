@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from ....errors import few
 from ...dispatches.table import Finding, Severity
 from .csv_files import DispatchTable
 from .times import Times
 
-_NAMED = 3  # names in a message
+NAMED = 3
+"""Names in a message."""
 _WIDE = 0.1  # spread between passes from which counters of one row hardly describe one execution
-
-
-def in_short(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export the data again") -> list[Finding]:
@@ -69,7 +65,7 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
     if not differ:
         return []
     worst = sorted(differ, key=lambda name: -differ[name])
-    listed = in_short([f"{name} {differ[name]:.1%}" for name in worst])
+    listed = few((f"{name} {differ[name]:.1%}" for name in worst), NAMED)
     message = f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the first is used"
     severity: Severity = "warning" if differ[worst[0]] > _WIDE else "info"
     return [Finding("replay-spread", severity, message, len(differ), source=label)]
@@ -86,6 +82,6 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
     short = {name: numbers for name, numbers in found.items() if numbers[0] < numbers[1]}
     if not short:
         return []
-    listed = in_short([f"{name} {have} of {all_}" for name, (have, all_) in short.items()])
+    listed = few((f"{name} {have} of {all_}" for name, (have, all_) in short.items()), NAMED)
     message = f"counters recorded on some channels only ({listed}): their sums are of these channels"
     return [Finding("channels-missing", "warning", message, len(short), source=label)]

@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ....errors import DataError
+from ....errors import DataError, few
 from ...counters import FloatArray, merge_passes
 from ...dispatches.table import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import content, head
 from .csv_files import DispatchTable, at, counter_columns, counters, header_of, positions, read_table
 from .findings import (
-    in_short,
+    NAMED,
     left_out,
     replay_spread,
     spoiled_timestamps,
@@ -223,11 +223,11 @@ def _trace(run: DispatchTable, counted: Sequence[DispatchTable], options: Option
     findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
     columns, more, words = _counters(run, counted, options)
     findings += more
-    notes += [f"{run.label}: columns without numbers left out: {in_short(words)}"] if words else []
+    notes += [f"{run.label}: columns without numbers left out: {few(words, NAMED)}"] if words else []
     if "device" not in options.defaults:
         notes.append(f"{run.label}: the device is not recorded: name it with --set device=NAME")
     if counted:
-        files = in_short([table.label for table in counted])
+        files = few((table.label for table in counted), NAMED)
         notes.append(f"{run.label}: counters come from other runs of the program ({files}), joined by Index and name")
     table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
     findings += left_out(times, run)

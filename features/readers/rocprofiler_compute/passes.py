@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ....errors import DataError
+from ....errors import DataError, few
 from ...counters import FloatArray, channels_of, merge_passes
 from ...dispatches.table import Finding
 from ..base import DataFile, Options
 from ..rocprof.csv_files import DispatchTable, IntArray, at, counters, positions, read_table
-from ..rocprof.findings import channels_missing, in_short, replay_spread, unmatched
+from ..rocprof.findings import NAMED, channels_missing, replay_spread, unmatched
 from ..rocprof.times import Times, times_of
 
 _CELLS = 10_000_000  # a long table may need this many cells when made wide, or
@@ -118,7 +118,7 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     of_time = max(base.spread, merge_passes(("", own) for own in durations).spread.get("", 0.0))
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
     findings += channels_missing(_recorded(merged.columns, channels), base.label)
-    notes = [f"{base.label}: columns without numbers left out: {in_short(list(dict.fromkeys(words)))}"] if words else []
+    notes = [f"{base.label}: columns without numbers left out: {few(dict.fromkeys(words), NAMED)}"] if words else []
     if merged.columns:
         notes.append(
             f"{base.label}: counters of a dispatch come from several runs of the program, one for each set of "

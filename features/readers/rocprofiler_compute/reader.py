@@ -27,11 +27,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ....errors import few
 from ...dispatches.table import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import head
 from ..rocprof.csv_files import IntArray, counter_columns, header_of
-from ..rocprof.findings import in_short, left_out, spoiled_timestamps, without_times
+from ..rocprof.findings import NAMED, left_out, spoiled_timestamps, without_times
 from ..rocprof.times import Times, dispatch_columns
 from .passes import Pass, join, read_pass, rows_of
 from .sysinfo import System, read_system
@@ -145,7 +146,7 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
         "it was made from (pmc_perf.csv, sysinfo.csv)"
         for label in derived
     ]
-    return notes + ([f"{in_short(rest)}: no dispatches, give the whole workload folder"] if rest else [])
+    return notes + ([f"{few(rest, NAMED)}: no dispatches, give the whole workload folder"] if rest else [])
 
 
 def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: Options) -> Trace:
