@@ -129,10 +129,6 @@ class FeatureRecipe:
             records.append({"name": name, "unit": self.units[name], "role": self.roles[name], "formula": formula})
         return pd.DataFrame(records, columns=["name", "unit", "role", "formula"])
 
-    def of_role(self, role: str) -> list[str]:
-        """Return the columns of a role, in order."""
-        return [name for name in self.columns if self.roles[name] == role]
-
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON, devices included."""
         return {

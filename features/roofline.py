@@ -66,16 +66,6 @@ def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
     return {"roofline": roofline_us, "memory": memory_us}[measure](work, gpu)
 
 
-def hardware_efficiency(work: Work, measured_us: np.ndarray, gpu: GPU) -> np.ndarray:
-    """Return HE = achieved FLOPS / peak of the precision used, 0 to 1 (above 1: a cache or a wrong figure helps)."""
-    return compute_us(work, gpu) / measured_us
-
-
-def bandwidth_efficiency(work: Work, measured_us: np.ndarray, gpu: GPU) -> np.ndarray:
-    """Return compulsory bytes per second / memory bandwidth (above 1: the data came from a cache)."""
-    return memory_us(work, gpu) / measured_us
-
-
 def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndarray:
     """Return what bounds each row on a GPU by the roofline.
 

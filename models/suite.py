@@ -25,23 +25,6 @@ from .target_space import Columns, LogTarget, RelativeError
 from .transfer import SHAPE_TIME, Transfer
 
 SUITES = ("default", "literature")
-LITERATURE = {
-    "HALWPE": (
-        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
-        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "ElasticNet", "RandomForest",
-    ),
-    "RastSim": (
-        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
-        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "Lasso/NNLS", "ElasticNet",
-        "ElasticNet/NNLS", "RandomForest",
-    ),
-    "HLSPredict": (
-        "OLS", "NNLS", "OLS/RFECV", "NNLS/RFECV", "Lasso", "Lasso/NNLS", "ElasticNet", "ElasticNet/NNLS",
-        "RandomForest", "MLP",
-    ),
-}  # fmt: skip
-"""The models each of O'Neal's predictors compared (O'Neal, Brisk et al., 2017-2018: 13, 15 and 10 of them)."""
-
 MANY_ROWS = 2000
 """From here on models with inner folds use three instead of five, and forests fewer and coarser trees."""
 _SHAPE = ("shape", AnalyticLaw(SHAPE_TIME))

@@ -1,8 +1,6 @@
-"""How well a median is known: intervals from order statistics, and of the difference of two medians."""
+"""How well a median is known: intervals from order statistics, and whether two halves of a series differ."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,28 +11,6 @@ FloatArray = NDArray[np.float64]
 
 LEAST = 6
 """Repeats from which the smallest and the largest enclose the median with 95 % (1 - 2 / 2^6 = 96.9 %)."""
-LEAST_COMPARED = 7
-"""Repeats of either sample from which the difference of two medians has an interval of 95 %."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference of two medians.
-
-    Attributes
-    ----------
-    value, lower, upper : float
-        Second median minus the first, and its interval.
-    """
-
-    value: float
-    lower: float
-    upper: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the interval holds zero."""
-        return self.lower <= 0.0 <= self.upper
 
 
 def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
@@ -87,10 +63,8 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     )
 
 
-def difference_of_medians(
-    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, floor: float = 0.0
-) -> Difference:
-    """Return by how much the median of the second sample exceeds that of the first, with its interval.
+def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
+    """Return by how much the second half of each group lies above the first, and whether that is more than chance.
 
     If each of two independent intervals holds its median with a probability of sqrt(`level`), both do with `level`, and
     the difference then lies between ``lower2 - upper1`` and ``upper2 - lower1``. This is wider than it need be for one
@@ -100,44 +74,17 @@ def difference_of_medians(
 
     Parameters
     ----------
-    first, second : array-like of float
-        At least `LEAST_COMPARED` values each at a level of 95 %.
-    level : float, default=0.95
-    floor : float, default=0
-        Resolution of the clock: the interval reaches at least so far on either side, as two medians one tick apart
-        are the same.
-
-    Raises
-    ------
-    ValueError
-        A sample is too small for the level.
-    """
-    sizes = len(np.asarray(first)), len(np.asarray(second))
-    values = np.concatenate([np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)])
-    found = median_intervals(values, np.repeat([0, 1], sizes), float(np.sqrt(level)))
-    if len(found) < 2 or found["lower"].isna().any():
-        raise ValueError(f"an interval of {level:g} needs more values than {sizes[0]} and {sizes[1]}")
-    (median1, lower1, upper1), (median2, lower2, upper2) = found[["median", "lower", "upper"]].to_numpy().tolist()
-    value, lower, upper = median2 - median1, lower2 - upper1, upper2 - lower1
-    return Difference(value, min(lower, value - floor), max(upper, value + floor))
-
-
-def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
-    """Return by how much the second half of each group lies above the first, and whether that is more than chance.
-
-    Parameters
-    ----------
     values : array-like of float of shape (n,)
         In the order they were measured.
     groups : array-like of int of shape (n,)
     level : float, default=0.95
-        Of the interval of the difference (see `difference_of_medians`).
+        Of the interval of the difference.
 
     Returns
     -------
     DataFrame, one row per group number that occurs (the index)
         `drift`, and `drifts`: 1.0 where the interval does not hold zero, 0.0 where it does; both NaN for groups of
-        fewer than two times `LEAST_COMPARED`.
+        which a half is too small for the level (fewer than 7 values at 95 %).
     """
     codes = np.asarray(groups, dtype=np.int64)
     place = pd.Series(codes).groupby(codes)

@@ -60,12 +60,6 @@ TEXT = (
     "kind", "device", "name", "op_name", "op_stack", "op_inputs", "collective", "source",
 )  # fmt: skip
 NANOSECONDS = ("start_ns", "duration_ns")
-INTEGERS = (
-    "rank", "process", "gpu", "stream",
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
-    "lds_bytes", "scratch_bytes", "vgpr", "accum_vgpr", "sgpr",
-    "bytes", "dispatch_id", "correlation", "op_id", "collective_bytes", "group_size", "step",
-)  # fmt: skip
 COLUMNS = (
     "kind", "device", "rank", "process", "gpu", "stream", "name", "start_ns", "duration_ns",
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",

@@ -53,7 +53,6 @@ def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: Featur
     assert "dtype=bf16" in recipe.columns
     assert "host_kernel=ck" in recipe.columns
     assert recipe.roles["host_us"] == "additive"
-    assert "host_us" in recipe.of_role("additive")
 
 
 def test_rows_of_the_host_and_paired_rows_give_the_same_matrix(recipe: FeatureRecipe):

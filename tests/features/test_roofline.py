@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -28,9 +27,6 @@ def test_times_are_in_microseconds():
     assert roofline.compute_us(work, SLOW) == pytest.approx([2e9 / 100e12 * 1e6, 1e6 / 10e12 * 1e6])
     assert roofline.memory_us(work, SLOW) == pytest.approx([6e6 / 1000e9 * 1e6] * 2)
     assert roofline.roofline_us(work, SLOW) == pytest.approx([20, 6])
-    measured = np.array([40.0, 12.0])
-    assert roofline.hardware_efficiency(work, measured, SLOW) == pytest.approx([0.5, 0.1 / 12])
-    assert roofline.bandwidth_efficiency(work, measured, SLOW) == pytest.approx([6 / 40, 0.5])
 
 
 def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():

@@ -3,12 +3,28 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.models.suite import LITERATURE, Columnar, baselines, suite
+from flopcast.models.suite import Columnar, baselines, suite
 
 ROLES = {
     "host_us": "additive", "compute.target_us": "additive", "waves.target": "additive",
     "law.roofline_us": "additive", "log2.m": "shape", "dtype=fp8": "category",
 }  # fmt: skip
+LITERATURE = {
+    "HALWPE": (
+        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
+        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "ElasticNet", "RandomForest",
+    ),
+    "RastSim": (
+        "OLS", "OLS/Forward/AIC", "OLS/Forward/BIC", "OLS/Backward/AIC", "OLS/Backward/BIC", "NNLS", "NNLS/Forward/AIC",
+        "NNLS/Forward/BIC", "NNLS/Backward/AIC", "NNLS/Backward/BIC", "Lasso", "Lasso/NNLS", "ElasticNet",
+        "ElasticNet/NNLS", "RandomForest",
+    ),
+    "HLSPredict": (
+        "OLS", "NNLS", "OLS/RFECV", "NNLS/RFECV", "Lasso", "Lasso/NNLS", "ElasticNet", "ElasticNet/NNLS",
+        "RandomForest", "MLP",
+    ),
+}  # fmt: skip
+"""The models each of O'Neal's predictors compared (O'Neal, Brisk et al., 2017-2018: 13, 15 and 10 of them)."""
 
 
 def _data(*, host: bool = True, unpaired: bool = True, n_rows: int = 400) -> Columnar:

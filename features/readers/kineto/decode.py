@@ -125,10 +125,6 @@ class Document:
         """Return the process of each event, `MISSING` where the file has a word."""
         return _whole([process for process, _ in self.threads])[events.threads]
 
-    def thread_ids(self, events: Events) -> IntArray:
-        """Return the system's number of each event's thread, `MISSING` where the file has a word."""
-        return _whole([thread for _, thread in self.threads])[events.threads]
-
 
 @contextmanager
 def refusing(source: str) -> Iterator[None]:

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.cleaning.median import LEAST_COMPARED, difference_of_medians
 from flopcast.features.cleaning.pipeline import CleanOptions, clean
 from flopcast.features.cleaning.repeats import pool, repeat_codes, resolutions_ns
 from flopcast.features.dispatches.table import empty_steps
 from flopcast.features.readers import TraceFailure, read_traces
+from flopcast.tests.features.cleaning.oracles.halves import LEAST_COMPARED, difference_of_medians
 
 Table = Callable[..., pd.DataFrame]
 

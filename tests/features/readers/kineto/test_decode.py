@@ -68,7 +68,6 @@ def test_threads_are_numbered_over_all_groups() -> None:
     found = decode(json.dumps(events).encode())
     assert found.operators.threads[0] == found.launches.threads[0]
     assert found.processes(found.launches).tolist() == [3, MISSING]
-    assert found.thread_ids(found.launches).tolist() == [4, 4]
 
 
 def test_inputs_are_those_the_file_has_without_white_space() -> None:
