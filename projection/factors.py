@@ -32,7 +32,7 @@ class Factor:
     name : str
         What it is ("gemm", "memory_bw_gbs"); no two factors of one propagation share it.
     group : str
-        What kind of source it is ("efficiency", "spec", "law", "cpu", "communication"), for tables.
+        What kind of source it is ("spec", "law", "cpu", "communication"), for tables.
     sigma : float
         Standard deviation of its logarithm; 0 for a factor that is known.
     """

@@ -12,7 +12,7 @@ from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
 from .account import class_table, gap_summary, outcome, remark_table, step_table, total_table
 from .factors import parse_sigmas
-from .forecast import forecast, names_of
+from .forecast import CPU_SIGMA, forecast, names_of
 from .pace import path_kernels, path_shares, verdict
 from .split import STEP, STREAM, time_split
 from .sweep import Sweep, changes_of_bound
@@ -198,7 +198,8 @@ def _notes(trace: Annotated, projection: Projection) -> list[str]:
     if not len(projection.graph.calls):
         notes.append("the trace has no calls of the CPU: gaps are kept, whatever their cause")
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
-        notes.append("the target's CPU is taken to be as fast as the one measured, within 10 %: state --cpu-speed")
+        within = f"within {100 * CPU_SIGMA:.0f} %"
+        notes.append(f"the target's CPU is taken to be as fast as the one measured, {within}: state --cpu-speed")
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:
         notes.append(f"the trace says {', '.join(sorted(names))}; it is taken for {projection.host.name}")

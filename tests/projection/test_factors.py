@@ -49,4 +49,4 @@ def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
 @pytest.mark.parametrize("sigma", [-0.1, math.nan, math.inf])
 def test_a_sigma_is_a_finite_number_from_0_on(sigma: float) -> None:
     with pytest.raises(ValueError, match="sigma of factor gemm must be at least 0 and finite"):
-        Factor("gemm", "efficiency", sigma)
+        Factor("gemm", "law", sigma)

@@ -14,7 +14,7 @@ PARTS_US, SIGMAS = np.array([500.0, 300.0, 150.0, 50.0]), np.array([0.1, 0.05, 0
 
 
 def factors_of(sigmas: np.ndarray) -> list[Factor]:
-    return [Factor(f"class {number}", "efficiency", float(sigma)) for number, sigma in enumerate(sigmas)]
+    return [Factor(f"class {number}", "law", float(sigma)) for number, sigma in enumerate(sigmas)]
 
 
 def linear(parts_us: np.ndarray) -> Simulate:
@@ -29,7 +29,7 @@ def of_sum() -> Uncertainty:
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
 def test_one_factor_has_the_quantiles_of_the_lognormal(level: float) -> None:
-    found = propagate(linear(np.array([100.0])), [Factor("gemm", "efficiency", 0.2)], level=level)
+    found = propagate(linear(np.array([100.0])), [Factor("gemm", "law", 0.2)], level=level)
     low, high = 100 * lognorm(0.2).ppf([(1 - level) / 2, (1 + level) / 2])
     (row,) = found.tornado.to_dict("records")
     assert (row["low_us"], row["high_us"]) == pytest.approx((low, high), rel=1e-12)
