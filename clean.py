@@ -18,7 +18,8 @@ from flopcast.features.cleaning.mad import THRESHOLD
 from flopcast.features.cleaning.passes import Joined, join_passes
 from flopcast.features.cleaning.pipeline import Cleaned, CleanOptions
 from flopcast.features.cleaning.pipeline import clean as clean_dispatches
-from flopcast.features.cleaning.repeats import RUN, pool
+from flopcast.features.cleaning.repeats import OF_RUN as RUN
+from flopcast.features.cleaning.repeats import pool
 from flopcast.features.cleaning.steps import STABLE
 from flopcast.features.cleaning.steps import parse_rule as parse_steps
 from flopcast.features.dispatches import annotate

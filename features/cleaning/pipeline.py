@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..dispatches.quality import LONGEST_NS
 from .binning import MARGINS, golden_runs, margin_of
 from .mad import LEAST, THRESHOLD, mad_filter
-from .repeats import RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes
+from .repeats import OF_RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes
 from .report import spread_report
 from .steps import STABLE, select_steps
 from .warmup import BATCH, LEAST_KEPT, warm_up
@@ -157,9 +157,9 @@ def _steps(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions,
             rows = np.zeros(len(runs), dtype=bool)
             rows[own[found.reason == reason]] = True
             verdict.remove(rows, reason)
-        parts.append(found.steps.assign(**{RUN: run}))
+        parts.append(found.steps.assign(**{OF_RUN: run}))
         verdict.notes += found.notes
-    return pd.concat(parts, ignore_index=True)[[RUN, "step", "activities", "span_us", "reason"]]
+    return pd.concat(parts, ignore_index=True)[[OF_RUN, "step", "activities", "span_us", "reason"]]
 
 
 def _warm_up(
@@ -248,7 +248,7 @@ def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
             "device": own["device"].astype(str),
             "kind": own["kind"].astype(str),
             "name": own["name"].astype(str),
-            RUN: runs_of(own),
+            OF_RUN: runs_of(own),
             "step": own["step"],
             "duration_us": own["duration_ns"] / 1e3,
         },

@@ -14,8 +14,9 @@ from ..ops import OPS
 
 IntArray = NDArray[np.int64]
 
-RUN = "run"
-"""Column that numbers the runs of a program where several are put together; one run where it is absent."""
+OF_RUN = "run"
+"""Column that numbers the runs of a program where several are put together; one run where it is absent. It is not
+`ops.RUN`, which numbers the repeats of a problem."""
 LAUNCH = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _WHAT = ("device", "kind", "name", *LAUNCH, "collective", "collective_bytes", "group_size", "bytes")
 _SIZES = tuple(dict.fromkeys(size for op in OPS.values() for size in op.dims if size not in WORDS))
@@ -24,12 +25,12 @@ _ALONE = ("", UNKNOWN, "collective")
 
 def pool(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the tables of several runs as one, `run` their number from 0 on."""
-    return pd.concat([table.assign(**{RUN: number}) for number, table in enumerate(tables)], ignore_index=True)
+    return pd.concat([table.assign(**{OF_RUN: number}) for number, table in enumerate(tables)], ignore_index=True)
 
 
 def runs_of(table: pd.DataFrame) -> IntArray:
     """Return the run of each row."""
-    return table[RUN].to_numpy(dtype=np.int64) if RUN in table else np.zeros(len(table), dtype=np.int64)
+    return table[OF_RUN].to_numpy(dtype=np.int64) if OF_RUN in table else np.zeros(len(table), dtype=np.int64)
 
 
 def repeat_codes(table: pd.DataFrame) -> IntArray:
