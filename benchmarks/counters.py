@@ -25,6 +25,8 @@ class Counters:
         Positive times.
     groups : ndarray of str, shape (n,)
         20 groups in turn.
+    unpaired : None
+        No workloads were measured on one of the devices alone.
     """
 
     X: pd.DataFrame

@@ -40,6 +40,8 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray, iterations: int = 50) -
         Logarithms of out-of-fold predictions.
     log_y : ndarray of shape (n_samples,)
         Logarithm of the target.
+    iterations : int, default=50
+        Rounds of reweighting, always all of them.
 
     Returns
     -------

@@ -78,6 +78,8 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
     ----------
     found : mapping of str to (int, int)
         Counter -> channels recorded, channels there are.
+    label : str
+        The file.
     """
     short = {name: numbers for name, numbers in found.items() if numbers[0] < numbers[1]}
     if not short:
