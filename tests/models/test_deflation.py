@@ -10,20 +10,9 @@ from hypothesis import strategies as st
 from flopcast.models import deflation
 from flopcast.models.elimination import eliminate_free
 from flopcast.models.least_squares import centred
+from flopcast.tests.models.oracles.problems import wild_counters
 
 CUT_OFF = 1e-7
-
-
-def counters(seed: int, n: int, p: int, extras: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return X driven by a few latent factors in wild units, y and weights; with ``extras`` exact collinearity too."""
-    rng = np.random.default_rng(seed)
-    factors = rng.lognormal(size=(n, 4))
-    X = factors @ rng.gamma(0.5, size=(4, p)) * rng.lognormal(0, 0.2, size=(n, p))
-    if extras:
-        X = np.column_stack([X, X[:, 0], X[:, :2].sum(axis=1), 3 * X[:, 1] + 2, np.full(n, 7.0)])
-        X = X[:, rng.permutation(X.shape[1])]
-    X *= 10.0 ** rng.uniform(0, 12, size=X.shape[1])
-    return X, (1 + factors @ [2, 1, 0.5, 0.1]) * rng.lognormal(0, 0.1, size=n), rng.uniform(0.1, 1, size=n)
 
 
 @pytest.mark.parametrize("noise", [1e-3, 1e-5, 1e-8, 1e-13])
@@ -44,7 +33,7 @@ def test_factorises_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     factorise = deflation._factorise
     monkeypatch.setattr(deflation, "_factorise", lambda A, b: calls.append(A.shape) or factorise(A, b))
-    X, y, w = counters(5, 60, 30, extras=False)
+    X, y, w = wild_counters(5, 60, 30, extras=False)
     eliminate_free(centred(X, y, w), 1)
     assert len(calls) == 1
     eliminate_free(centred(X[:20], y[:20], w[:20]), 1)  # once for all columns, once where they become independent
@@ -54,7 +43,7 @@ def test_factorises_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.integers(0, 10_000), st.integers(4, 12), st.booleans())
 def test_wide_and_narrow_fits_agree(seed: int, n: int, extras: bool) -> None:
-    X, y, w = counters(seed, n, 5 * n, extras)
+    X, y, w = wild_counters(seed, n, 5 * n, extras)
     problem, every = centred(X, y, w), np.arange(X.shape[1])
     wide, narrow = deflation.WideFit.of(problem, every), deflation.NarrowFit.of(problem, every)
     for j in np.random.default_rng(seed).permutation(X.shape[1])[:-1]:
@@ -68,7 +57,7 @@ def test_wide_and_narrow_fits_agree(seed: int, n: int, extras: bool) -> None:
     "limits", [{"_SHRUNK": 2.0, "_CHECK": 1}, {"_GROWN": 0.0}, {"_FREE": 2.0}, {"_DEPENDENT": 2.0, "_INDEPENDENT": 0.0}]
 )
 def test_factorising_more_often_changes_nothing(limits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y, w = counters(9, 12, 40, extras=False)
+    X, y, w = wild_counters(9, 12, 40, extras=False)
     problem = centred(X, y, w)
     expected = eliminate_free(problem, 1)
     for name, value in limits.items():

@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 
 from flopcast.models.elimination import eliminate_bounded, eliminate_free, weakest
 from flopcast.models.least_squares import centred, with_intercept
+from flopcast.tests.models.oracles.problems import wild_counters
 
 CUT_OFF = 1e-7
 
@@ -55,22 +56,10 @@ def slow_bounded(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
         columns = np.delete(columns, frozen_weakest(path[-1][columns]))
 
 
-def counters(seed: int, n: int, p: int, extras: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return X driven by a few latent factors in wild units, y and weights; with ``extras`` exact collinearity too."""
-    rng = np.random.default_rng(seed)
-    factors = rng.lognormal(size=(n, 4))
-    X = factors @ rng.gamma(0.5, size=(4, p)) * rng.lognormal(0, 0.2, size=(n, p))
-    if extras:
-        X = np.column_stack([X, X[:, 0], X[:, :2].sum(axis=1), 3 * X[:, 1] + 2, np.full(n, 7.0)])
-        X = X[:, rng.permutation(X.shape[1])]
-    X *= 10.0 ** rng.uniform(0, 12, size=X.shape[1])
-    return X, (1 + factors @ [2, 1, 0.5, 0.1]) * rng.lognormal(0, 0.1, size=n), rng.uniform(0.1, 1, size=n)
-
-
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.integers(0, 10_000), st.integers(4, 30), st.integers(2, 30), st.booleans())
 def test_free_path_is_that_of_a_decomposition_at_every_step(seed: int, n: int, p: int, extras: bool) -> None:
-    X, y, w = counters(seed, n, p, extras)
+    X, y, w = wild_counters(seed, n, p, extras)
     path = eliminate_free(centred(X, y, w), 1)
     slow = slow_free(X, y, w)
     np.testing.assert_allclose(path.t, slow, atol=1e-7 * np.abs(slow).max())
@@ -80,7 +69,7 @@ def test_free_path_is_that_of_a_decomposition_at_every_step(seed: int, n: int, p
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.integers(0, 10_000), st.integers(20, 40), st.integers(2, 15))
 def test_bounded_path_is_that_of_an_active_set_at_every_step(seed: int, n: int, p: int) -> None:
-    X, y, w = counters(seed, n, p, extras=False)
+    X, y, w = wild_counters(seed, n, p, extras=False)
     problem = with_intercept(X, y, w)
     spread = np.sqrt(np.average((X - np.average(X, axis=0, weights=w)) ** 2, axis=0, weights=w))
     path = eliminate_bounded(problem, spread / problem.scale[1:], 1)
@@ -92,12 +81,12 @@ def test_bounded_path_is_that_of_an_active_set_at_every_step(seed: int, n: int, 
 @settings(deadline=None, derandomize=True, max_examples=5)
 @given(st.integers(0, 10_000))
 def test_many_more_counters_than_workloads(seed: int) -> None:
-    X, y, w = counters(seed, 40, 90, extras=True)
+    X, y, w = wild_counters(seed, 40, 90, extras=True)
     np.testing.assert_allclose(eliminate_free(centred(X, y, w), 1).t, slow_free(X, y, w), atol=1e-6)
 
 
 def test_stops_at_the_number_of_columns_wanted() -> None:
-    X, y, w = counters(6, 40, 8, extras=False)
+    X, y, w = wild_counters(6, 40, 8, extras=False)
     every, some = eliminate_free(centred(X, y, w), 1), eliminate_free(centred(X, y, w), 3)
     np.testing.assert_array_equal(some.t, every.t[:6])
     np.testing.assert_array_equal(some.columns, np.flatnonzero(every.t[5]))
@@ -106,7 +95,7 @@ def test_stops_at_the_number_of_columns_wanted() -> None:
 
 
 def test_columns_of_zeros_go_first() -> None:
-    X, y, w = counters(7, 40, 8, extras=False)
+    X, y, w = wild_counters(7, 40, 8, extras=False)
     X[:, [1, 4]] = 5.0
     path = eliminate_free(centred(X, y, w), 3)
     assert (path.t[:, [1, 4]] == 0).all()

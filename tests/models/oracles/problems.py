@@ -34,3 +34,15 @@ def factor_counters(n: int, p: int, own: float, seed: int) -> Problem:
     X *= 10.0 ** rng.uniform(0, 12, size=p)
     y = (X / X.std(axis=0))[:, ::9].sum(axis=1)
     return X, y + 0.1 * y.std() * rng.normal(size=n), np.ones(n)
+
+
+def wild_counters(seed: int, n: int, p: int, extras: bool) -> Problem:
+    """Return X driven by a few latent factors in wild units, y and weights; with ``extras`` exact collinearity too."""
+    rng = np.random.default_rng(seed)
+    factors = rng.lognormal(size=(n, 4))
+    X = factors @ rng.gamma(0.5, size=(4, p)) * rng.lognormal(0, 0.2, size=(n, p))
+    if extras:
+        X = np.column_stack([X, X[:, 0], X[:, :2].sum(axis=1), 3 * X[:, 1] + 2, np.full(n, 7.0)])
+        X = X[:, rng.permutation(X.shape[1])]
+    X *= 10.0 ** rng.uniform(0, 12, size=X.shape[1])
+    return X, (1 + factors @ [2, 1, 0.5, 0.1]) * rng.lognormal(0, 0.1, size=n), rng.uniform(0.1, 1, size=n)
