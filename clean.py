@@ -31,7 +31,7 @@ from flopcast.features.readers.files import campaign_of
 from flopcast.features.table import Measurements, fill_text
 from flopcast.features.table import clean as usable
 from flopcast.models.json_text import dumps
-from flopcast.options import JsonOption, SetOption, parse_defaults, run_command
+from flopcast.options import JobsOption, JsonOption, SetOption, check_jobs, parse_defaults, run_command
 from flopcast.output import check_table, write_table
 from flopcast.report.cleaning import (
     cleaned_json,
@@ -124,6 +124,7 @@ def clean_traces(
     DataError
         Nothing can be read or is left, an option is impossible, or runs that are to be joined contradict each other.
     """
+    check_jobs(jobs)
     options, reading = options or CleanOptions(), reading or Options()
     rule = None if by is None else parse_rule(by)
     if rule is not None:
@@ -186,7 +187,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet or .csv.")
     ] = None,
     set_: SetOption = None,
-    jobs: Annotated[int, typer.Option(help="Processes for several traces; -1: one per core.")] = -1,
+    jobs: JobsOption = -1,
     as_json: JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""

@@ -19,10 +19,12 @@ from flopcast.features.readers import Options, TraceFailure, read, read_traces
 from flopcast.models.json_text import dumps
 from flopcast.options import (
     EachOption,
+    JobsOption,
     JsonOption,
     SetOption,
     UnitOption,
     WhereOption,
+    check_jobs,
     parse_defaults,
     parse_size,
     parse_units,
@@ -121,6 +123,7 @@ def ingest_measurements(
     DataError
         Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
     """
+    check_jobs(jobs)
     found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
     result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable)
     if strict:
@@ -150,6 +153,7 @@ def ingest_dispatches(
     DataError
         As for `ingest_measurements`; also where there is no trace among the files.
     """
+    check_jobs(jobs)
     traces: list[Overview] = []
     unreadable: list[str] = []
     rows = 0
@@ -187,7 +191,7 @@ def command(
     max_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Limit of a decompressed file, e.g. 500M, 16G.")
     ] = "16G",
-    jobs: Annotated[int, typer.Option(help="Processes for several traces; -1: one per core.")] = -1,
+    jobs: JobsOption = -1,
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""

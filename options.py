@@ -51,6 +51,7 @@ EachOption = Annotated[
     bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of folds and bootstrap samples.")]
+JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -141,6 +142,18 @@ def parse_budget(budget: str | None) -> float | None:
     600.0
     """
     return None if budget is None else parse_time(budget, "--budget", "90s, 10m or 1.5h") / 1e6
+
+
+def check_jobs(jobs: int) -> None:
+    """Refuse a number of processes that starts none.
+
+    Raises
+    ------
+    DataError
+        If it is 0.
+    """
+    if jobs == 0:
+        raise DataError("--jobs must be a number of processes, or -1 for one per core, got 0")
 
 
 def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> float:

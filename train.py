@@ -27,12 +27,14 @@ from flopcast.options import (
     DataArgument,
     EachOption,
     GroupOption,
+    JobsOption,
     JsonOption,
     MetricOption,
     SeedOption,
     SetOption,
     UnitOption,
     WhereOption,
+    check_jobs,
     load_measurements,
     parse_budget,
     parse_defaults,
@@ -142,8 +144,7 @@ def train(
     if target is None:
         raise DataError("which device? give --target, and --host to predict from another device's measurements")
     devices = find(host) if host else None, find(target)
-    if jobs == 0:
-        raise DataError("--jobs must be a number of processes, or -1 for one per core, got 0")
+    check_jobs(jobs)
     if devices[0] == devices[1]:
         raise DataError(f"--host and --target are both {devices[1].name}: leave out --host to predict new workloads")
     names = [device.name for device in devices if device is not None]
@@ -185,7 +186,7 @@ def command(
     group: GroupOption = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
     seed: SeedOption = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")] = -1,
+    jobs: JobsOption = -1,
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,

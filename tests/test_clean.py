@@ -188,6 +188,7 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
     [
         (["-o", "t.xlsx"], "--out must end in .parquet or .csv"),
         (["--removed", "t.txt"], "--removed must end in .parquet or .csv"),
+        (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
         (["--mad", "-1"], "--mad must be 0 or more, got -1"),
         (["--steps", "some"], "--steps must be stable, all or A:B"),
         (["--steps", "1:2"], "no steps are recorded"),

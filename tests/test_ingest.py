@@ -147,6 +147,8 @@ def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
     [
         (["-o", "t.xlsx"], "--out must end in .parquet or .csv"),
         (["--max-size", "many"], "--max-size must be a size such as 500M or 16G"),
+        (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
+        (["--jobs", "0", "--dispatches"], "--jobs must be a number of processes"),
         (["--dispatches", "--where", "op=gemm"], "--where chooses rows of the measurement table"),
     ],
 )
