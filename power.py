@@ -38,6 +38,8 @@ from flopcast.telemetry.sources import CPU_CLOCK, read_log
 from flopcast.telemetry.tables import check_clock_pairs, check_executions
 
 FILES = ("power.json", "power.html")
+MOST_SIMULATED = 10_000
+"""Executions, and readings, of a run that `ablation` simulates: its 200 runs fit into a gigabyte."""
 
 
 def power(
@@ -208,7 +210,9 @@ def ablation_command(
     """Show what each step of the method is worth, on simulated loggers with known truth."""
     times = parse_time(kernel_time, "--kernel-time"), parse_window(window)
     plan(*times)  # says what is wrong with them
-    found = ablation(Scenario(kernel_us=times[0], window_us=times[1], seed=seed), repetitions=repetitions)
+    scenario = Scenario(kernel_us=times[0], window_us=times[1], seed=seed)
+    _check_size(scenario)
+    found = ablation(scenario, repetitions=repetitions)
     if as_json:
         print(dumps(ablation_json(found), missing=True), end="")
     else:
@@ -218,6 +222,18 @@ def ablation_command(
 app.command("plan")(run_command(plan_command))
 app.command("profile")(run_command(profile_command))
 app.command("ablation")(run_command(ablation_command))
+
+
+def _check_size(scenario: Scenario) -> None:
+    """Refuse to simulate runs that do not fit into memory."""
+    executions = scenario.executions_per_run
+    readings = executions * scenario.kernel_us / scenario.period_us
+    if max(executions, readings) > MOST_SIMULATED:
+        raise DataError(
+            f"--window {scenario.window_us:g} us and --kernel-time {scenario.kernel_us:g} us make {executions:,} "
+            f"executions and {readings:,.0f} readings per run, of which at most {MOST_SIMULATED:,} are simulated: "
+            "shorten the longer of the two"
+        )
 
 
 def _write(text: str, page: str, out: Path) -> None:

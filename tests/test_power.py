@@ -217,6 +217,19 @@ def test_the_ablation() -> None:
     assert run("ablation", "--kernel-time", "0")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--window", "1h"], "--window 3.6e+09 us and --kernel-time 120 us make 30,000,002 executions"),
+        (["--kernel-time", "1h"], "make 5 executions and 18,000,000 readings per run, of which at most 10,000 are"),
+    ],
+)
+def test_an_ablation_that_no_memory_holds_is_refused(arguments: list[str], message: str) -> None:
+    code, text, error = run("ablation", *arguments)
+    assert (code, text, error.count("\n")) == (2, "", 1)
+    assert message in error
+
+
 @pytest.mark.parametrize(("text", "expected"), [("120us", 120), ("1 ms", 1000), ("0", 0), ("2s", 2e6), ("500ns", 0.5)])
 def test_times(text: str, expected: float) -> None:
     assert parse_window(text) == pytest.approx(expected)
