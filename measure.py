@@ -30,7 +30,7 @@ from flopcast.measuring.table import (
     write_table,
 )
 from flopcast.models.json_text import dumps
-from flopcast.options import JsonOption, parse_budget, run_command
+from flopcast.options import JsonOption, parse_budget, parse_counts, parse_names, run_command
 from flopcast.report.console import output
 from flopcast.report.measuring import measurements_json, show_measurements, shown_measuring
 
@@ -262,10 +262,10 @@ def command(
             shapes,
             out,
             suite_name=suite_name,
-            kernels=_words(kernel),
+            kernels=parse_names(kernel, "--kernel", "gemm,conv"),
             function=function,
             device=device,
-            threads=_threads(threads),
+            threads=parse_counts(threads, "--threads", "1,2") or (),
             name=name,
             rule=Rule(interval=interval, rounds=rounds),
             passes=passes,
@@ -305,19 +305,6 @@ def _resuming(found: Measured, out: Path) -> str:
     left = found.provenance["unmeasured"]
     missing = f" ({left} of {found.provenance['workloads']} workloads have no time yet)" if left else ""
     return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _threads(text: str | None) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")] if text else []
-    except ValueError:
-        raise DataError(
-            f"--threads must be numbers with commas between, got {text!r}: write e.g. --threads 1,2"
-        ) from None
 
 
 if __name__ == "__main__":

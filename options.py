@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -18,6 +19,7 @@ from .features.readers import Options, read
 from .features.table import Measurements
 
 P = ParamSpec("P")
+N = TypeVar("N", int, float)
 
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
@@ -112,20 +114,47 @@ def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
     return _unique(_assignments(settings, "--set", "device=MI300X"), "--set")
 
 
-def parse_names(names: str | None) -> list[str] | None:
+def parse_names(names: str | None, option: str, example: str) -> list[str] | None:
     """Return ``NAME[,NAME]`` as a list, None for all.
 
     Raises
     ------
     DataError
         If a name is empty.
+
+    Examples
+    --------
+    >>> parse_names("OLS, Stack", "--models", "Additive,Stack")
+    ['OLS', 'Stack']
     """
     if names is None:
         return None
     found = [name.strip() for name in names.split(",")]
     if not all(found):
-        raise DataError(f"models must be given as NAME[,NAME], got {names!r}: write e.g. Additive,Stack")
+        raise DataError(f"{option} must be NAME[,NAME], got {names!r}: write e.g. {option} {example}")
     return found
+
+
+def parse_numbers(text: str | None, option: str, example: str) -> list[float] | None:
+    """Return ``VALUE[,VALUE]`` as numbers, None where nothing is given.
+
+    Raises
+    ------
+    DataError
+        If one is no finite number.
+    """
+    return None if text is None else _listed(_finite, "numbers", text, option, example)
+
+
+def parse_counts(text: str | None, option: str, example: str) -> list[int] | None:
+    """Return ``N[,N]`` as whole numbers, None where nothing is given.
+
+    Raises
+    ------
+    DataError
+        If one is no whole number.
+    """
+    return None if text is None else _listed(int, "whole numbers", text, option, example)
 
 
 def parse_budget(budget: str | None) -> float | None:
@@ -272,6 +301,22 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped
+
+
+def _listed(kind: Callable[[str], N], what: str, text: str, option: str, example: str) -> list[N]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise DataError(
+            f"{option} must be {what} with commas between, got {text!r}: write e.g. {option} {example}"
+        ) from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def _assignments(texts: Sequence[str] | None, option: str, example: str) -> list[tuple[str, str]]:

@@ -181,7 +181,7 @@ def profile_command(
         clocks,
         gpu=gpu,
         kernel=kernel,
-        components=parse_names(component),
+        components=parse_names(component, "--component", "total,xcd"),
         window_us=None if window is None else parse_window(window),
         execution=execution,
         level=level,

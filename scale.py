@@ -32,9 +32,11 @@ from flopcast.options import (
     UnitOption,
     WhereOption,
     load_measurements,
+    parse_counts,
     parse_defaults,
     parse_group,
     parse_names,
+    parse_numbers,
     parse_units,
     parse_where,
     run_command,
@@ -207,14 +209,20 @@ def predict_command(
     """Predict larger sizes from small ones, benchmark by benchmark; needs no name in front of FILE."""
     if out is not None:
         check_output(out, FILES)
-    sizes = _numbers(fit, "--fit", "8,16")
+    sizes = parse_numbers(fit, "--fit", "8,16")
     if sizes is None:
         raise DataError("which sizes are the scale models? give --fit, e.g. --fit 8,16")
-    targets = _numbers(target, "--target", "128")
-    values = (_numbers(performance, "--performance", "120.5,238"), _numbers(mpki, "--mpki", "1.7,1.6"), f_mem)
-    data = _input(file, sizes, targets, scenario, *values)
+    targets = parse_numbers(target, "--target", "128")
+    values = parse_numbers(performance, "--performance", "120.5,238"), parse_numbers(mpki, "--mpki", "1.7,1.6")
+    data = _input(file, sizes, targets, scenario, *values, f_mem)
     result = scale(
-        data, sizes, targets, laws=parse_names(law), where=parse_where(where), scenario=scenario, level=level
+        data,
+        sizes,
+        targets,
+        laws=parse_names(law, "--law", "proportional"),
+        where=parse_where(where),
+        scenario=scenario,
+        level=level,
     )
     text = dumps(predictions_json(result), missing=True)
     if out is not None:
@@ -247,9 +255,12 @@ def devices_command(
     """Say how measured kernels scale with the compute units, from device to device; --devices tells it from predict."""
     if out is not None:
         check_output(out, FILES)
+    names = parse_names(devices, "--devices", f"{DEFAULT_HOST},{DEFAULT_TARGET}")
+    if names is None:
+        names = [] if data else [DEFAULT_HOST, DEFAULT_TARGET]
     result = scale_devices(
         data,
-        _devices(devices, bool(data)),
+        names,
         where=parse_where(where),
         group=parse_group(group),
         units=parse_units(unit),
@@ -288,11 +299,8 @@ def configs_command(
     as_json: JsonOption = False,
 ) -> None:
     """Derive scale models of a GPU: shared resources in proportion to the number of its compute units."""
-    counts = _numbers(sizes, "--sizes", "38,76")
-    if counts is not None and (broken := [size for size in counts if size % 1]):
-        raise DataError(f"--sizes must be whole numbers, got {broken[0]:g}")
     base = find(gpu)
-    models = scale_models(base, None if counts is None else [int(size) for size in counts], by)
+    models = scale_models(base, parse_counts(sizes, "--sizes", "38,76"), by)
     if as_json:
         print(dumps(configurations_json(models, base), missing=True), end="")
     else:
@@ -324,24 +332,6 @@ def _input(
     if performance is None:
         raise DataError("what was measured? give a file, or --performance with a value for each size of --fit")
     return stated(sizes, performance, targets or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
-
-
-def _numbers(text: str | None, option: str, example: str) -> list[float] | None:
-    """Return ``VALUE[,VALUE]`` as numbers."""
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(f"{option} must be numbers with commas between, got {text!r}: write e.g. {example}") from None
-
-
-def _devices(names: str | None, own_data: bool) -> list[str]:
-    """Return the devices named; the embedded measurements have their own."""
-    found = [name.strip() for name in (names or "").split(",") if name.strip()]
-    if not found and not own_data:
-        return [DEFAULT_HOST, DEFAULT_TARGET]
-    return found
 
 
 def _say_written(out: Path | None) -> None:

@@ -230,10 +230,10 @@ def test_a_function_of_the_user_with_and_without_a_list(
     ("arguments", "message"),
     [
         (("--kernel", "gem"), "unknown kernel 'gem'"),
-        (("--kernel", ""), "--kernel names no kernel"),
-        (("--kernel", " , "), "--kernel names no kernel"),
+        (("--kernel", ""), "--kernel must be NAME[,NAME], got ''"),
+        (("--kernel", " , "), "--kernel must be NAME[,NAME], got ' , '"),
         (("--function", "math:hypot"), "math:hypot is built in"),
-        (("--threads", "many"), "--threads must be numbers"),
+        (("--threads", "many"), "--threads must be whole numbers"),
         (("--interval", "2"), "--interval must lie between 0 and 1"),
         (("--device", "gpu"), "--device must be cpu or cuda:0"),
         (("-o", "runs.txt"), "must end in .parquet or .csv"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +13,11 @@ from flopcast.errors import DataError, FlopcastError
 from flopcast.options import (
     load_measurements,
     parse_budget,
+    parse_counts,
     parse_defaults,
     parse_group,
+    parse_names,
+    parse_numbers,
     parse_size,
     parse_time,
     parse_units,
@@ -47,6 +52,30 @@ def test_group_is_a_list_of_columns() -> None:
 def test_an_empty_or_repeated_group_column_is_refused(columns: str) -> None:
     with pytest.raises(DataError, match=r"--group must be COLUMN\[,COLUMN\], each once"):
         parse_group(columns)
+
+
+def test_lists_of_names_and_numbers() -> None:
+    assert parse_names(" OLS,Stack ", "--models", "OLS") == ["OLS", "Stack"]
+    assert parse_numbers("8, 1.5", "--fit", "8,16") == [8.0, 1.5]
+    assert parse_counts("1,2", "--threads", "1,2") == [1, 2]
+    assert parse_names(None, "--models", "OLS") is parse_numbers(None, "--fit", "8") is None
+    assert parse_counts(None, "--threads", "1") is None
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_names, "OLS,,Stack", "--x must be NAME[,NAME], got 'OLS,,Stack': write e.g. --x 1,2"),
+        (parse_numbers, "1,", "--x must be numbers with commas between, got '1,': write e.g. --x 1,2"),
+        (parse_numbers, "8,inf", "--x must be numbers with commas between, got '8,inf': write e.g. --x 1,2"),
+        (parse_counts, "1.5", "--x must be whole numbers with commas between, got '1.5': write e.g. --x 1,2"),
+    ],
+)
+def test_what_is_no_list_is_refused_in_the_words_of_its_option(
+    parse: Callable[[str, str, str], object], text: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+        parse(text, "--x", "1,2")
 
 
 def test_units_and_defaults_have_one_value_each() -> None:

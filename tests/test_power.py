@@ -172,6 +172,7 @@ def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
         (["--execution", "0"], "--execution is counted from 1, got 0"),
         (["--level", "90"], "--level must lie between 0 and 1, got 90: 0.9 means 90 %"),
         (["--kernel", "conv"], "no execution of kernel 'conv': the executions are of gemm"),
+        (["--component", ","], "--component must be NAME[,NAME], got ',': write e.g. --component total,xcd"),
         (["--component", "soc"], "the power log has no component 'soc': it has total, xcd, iod, hbm"),
         (["--window", "100ms"], "the averaging window of 100000 us does not fill"),
     ],

@@ -191,7 +191,8 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
         (["FILE"], "which sizes are the scale models? give --fit"),
         (["FILE", "--fit", "8"], "--fit needs two sizes or more, got 8"),
         (["FILE", "--fit", "16,8"], "--fit must be sizes above 0 that increase, got 16, 8"),
-        (["FILE", "--fit", "8;16"], "--fit must be numbers with commas between, got '8;16'"),
+        (["FILE", "--fit", "8;16"], "--fit must be numbers with commas between, got '8;16': write e.g. --fit 8,16"),
+        (["FILE", "--fit", "8,16", "--target", "inf"], "--target must be numbers with commas between, got 'inf'"),
         (["FILE", "--fit", "8,16", "--law", "quadratic"], "unknown law 'quadratic': choose from"),
         (["FILE", "--fit", "8,16", "--where", "benchmark=z"], "no row has benchmark=z"),
         (["FILE", "--fit", "8,16", "--where", "colour=red"], "the table has no column 'colour'"),
@@ -206,9 +207,11 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
         (["--fit", "8,16", "--performance", "1,2"], "nothing was measured beyond 16: say with --target"),
         (["--devices", "MI300X", "FILE"], "FILE"),
         (["devices", "FILE"], "FILE"),
+        (["devices", "FILE", "--devices", "MI300X,"], "--devices must be NAME[,NAME], got 'MI300X,'"),
+        (["FILE", "--fit", "8,16", "--law", ""], "--law must be NAME[,NAME], got '': write e.g. --law proportional"),
         (["configs", "MI300Y"], "unknown GPU 'MI300Y'"),
         (["configs", "MI300X", "--sizes", "8,8"], "sizes must increase, got 8, 8"),
-        (["configs", "MI300X", "--sizes", "8.5"], "--sizes must be whole numbers, got 8.5"),
+        (["configs", "MI300X", "--sizes", "8.5"], "--sizes must be whole numbers with commas between, got '8.5'"),
     ],
 )
 def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:

@@ -197,6 +197,7 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path
         (["--host", "MI300X"], "which device? give --target"),
         (["--host", "MI355X", "--target", "MI355X"], "both MI355X: leave out --host"),
         (["--target", "MI355X", "--models", "Lass"], "no model 'Lass' in the default suite"),
+        (["--target", "MI355X", "--without", "OLS,"], "--without must be NAME[,NAME], got 'OLS,'"),
         (["--target", "MI355X", "--suite", "all"], "--suite must be default or literature"),
         (["--target", "MI355X", "--scheme", "none"], "--scheme must be"),
         (["--target", "MI355X", "--budget", "10"], "--budget must be a time such as 90s"),
