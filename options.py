@@ -53,6 +53,7 @@ EachOption = Annotated[
     bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of folds and bootstrap samples.")]
+LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 

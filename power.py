@@ -14,9 +14,10 @@ from typing import Annotated
 import typer
 
 from flopcast.errors import DataError
+from flopcast.evaluation.intervals import check_level
 from flopcast.features.readers.files import read_plain_table as read_table
 from flopcast.models.json_text import dumps
-from flopcast.options import JsonOption, SeedOption, parse_names, parse_time, run_command
+from flopcast.options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 from flopcast.output import check_output, whole_folder
 from flopcast.report.console import output
 from flopcast.report.power import (
@@ -80,8 +81,7 @@ def power(
     """
     if execution < 1:
         raise DataError(f"--execution is counted from 1, got {execution}")
-    if not 0 < level < 1:
-        raise DataError(f"--level must lie between 0 and 1, got {level:g}: 0.9 means 90 %")
+    check_level(level)
     found = read_log(log, gpu)
     if clocks is None and found.clock != CPU_CLOCK:
         raise DataError(
@@ -167,7 +167,7 @@ def profile_command(
         typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
     ] = None,
     execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = LEAST_EXECUTIONS,
-    level: Annotated[float, typer.Option(help="Of the intervals: 0.9 = 90 %.")] = 0.9,
+    level: LevelOption = 0.9,
     out: Annotated[Path | None, typer.Option(help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from flopcast.errors import ArtifactError, DataError, NotPublishedError
 from flopcast.evaluation.domain import WIDENING, TrainedRange
-from flopcast.evaluation.intervals import LEVELS, ConformalIntervals
+from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, check_level
 from flopcast.features import roofline
 from flopcast.features.context import HOST
 from flopcast.features.laws import own_laws, scaling_laws
@@ -26,6 +26,7 @@ from flopcast.features.table import REFUSED, REFUSED_DETAIL, select
 from flopcast.models import artifact
 from flopcast.options import (
     JsonOption,
+    LevelOption,
     SetOption,
     UnitOption,
     WhereOption,
@@ -230,8 +231,7 @@ def predict(
     FlopcastError
         If the run cannot be loaded, or the data cannot be read, or no row of them can be predicted.
     """
-    if not LEVELS[0] <= interval <= LEVELS[-1]:
-        raise DataError(f"--interval must lie between {LEVELS[0]} and {LEVELS[-1]}, got {interval:g}: 0.9 means 90 %")
+    check_level(interval, LEVELS[0], LEVELS[-1])
     if not data:
         raise DataError("no DATA to predict: give the files or folders that hold the workloads")
     with threadpool_limits(limits=1):  # small trees by the hundred: threads would wait for each other
@@ -282,7 +282,7 @@ def write(prediction: Prediction, out: Path) -> None:
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
-    interval: Annotated[float, typer.Option(help="Share of rows between lower and upper.")] = 0.9,
+    interval: LevelOption = 0.9,
     out: Annotated[Path | None, typer.Option(help="File to write: .csv, .parquet or .json.")] = None,
     where: WhereOption = None,
     unit: UnitOption = None,

@@ -20,6 +20,7 @@ from flopcast.hardware import GPU, find
 from flopcast.models.json_text import dumps
 from flopcast.options import (
     JsonOption,
+    LevelOption,
     SeedOption,
     SetOption,
     load_measurements,
@@ -234,7 +235,7 @@ def command(
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="FIGURE=A:B:STEP", help="Change a figure of the target (repeatable).")
     ] = None,
-    level: Annotated[float, typer.Option("--interval", help="Level of the interval.")] = 0.9,
+    level: LevelOption = 0.9,
     samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
     seed: SeedOption = 0,
     set_: SetOption = None,

@@ -27,6 +27,7 @@ from flopcast.models.json_text import dumps
 from flopcast.options import (
     GroupOption,
     JsonOption,
+    LevelOption,
     SeedOption,
     SetOption,
     UnitOption,
@@ -202,7 +203,7 @@ def predict_command(
     f_mem: Annotated[float | None, typer.Option(help="Share of the time that waits for memory, 0 to 1.")] = None,
     scenario: Annotated[str, typer.Option(help=f"Of rows that state none: {', '.join(SCENARIOS)}.")] = "strong",
     where: WhereOption = None,
-    level: Annotated[float, typer.Option(help="Of the intervals: 0.9 = 90 %.")] = 0.9,
+    level: LevelOption = 0.9,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -46,6 +46,18 @@ SIDE_LIMIT: Final = 4.0
 FloatArray = NDArray[np.float64]
 
 
+def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
+    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
+
+    Raises
+    ------
+    DataError
+        Names the option of the commands.
+    """
+    if not (0 < level < 1 and least <= level <= most):
+        raise DataError(f"--interval (--level) must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
+
+
 class Coverage(NamedTuple):
     """What intervals did on rows they had not been calibrated on.
 

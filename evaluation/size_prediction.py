@@ -14,6 +14,7 @@ from ..models.scaling import LAWS, laws
 from ..models.scaling.base import ScalingLaw
 from ..models.scaling.cliffs import cliffs
 from ..models.scaling.curve import Curve
+from .intervals import check_level
 from .scaling_class import ScalingClass, classify
 
 NAMED = 3
@@ -218,8 +219,7 @@ def _check(fit: Sequence[float], targets: Sequence[float], level: float) -> None
             raise DataError(f"{option} must be sizes above 0 that increase, got {_listed(sizes)}")
     if targets[0] <= fit[-1]:
         raise DataError(f"--target must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
-    if not 0 < level < 1:
-        raise DataError(f"--level must lie between 0 and 1, got {level:g}: 0.9 means 90 % intervals")
+    check_level(level)
 
 
 def _chosen(names: Sequence[str] | None) -> list[str]:

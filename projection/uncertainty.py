@@ -22,6 +22,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from ..errors import DataError
+from ..evaluation.intervals import check_level
 from .factors import Factor, FloatArray
 from .sensitivity import first_order_shares
 
@@ -170,8 +171,7 @@ def propagate(
 
 def check_sample(level: float, samples: int) -> None:
     """Raise a DataError if the level of an interval or the number of samples is out of its range (see `propagate`)."""
-    if not 0 < level < 1:
-        raise DataError(f"the level of an interval must lie between 0 and 1, got {level:g}")
+    check_level(level)
     if samples < 16 or samples & (samples - 1):
         raise DataError(f"the number of samples must be a power of two from 16 on, got {samples}")
 

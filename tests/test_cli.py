@@ -63,6 +63,12 @@ def test_help_of_gpus_explains_the_file() -> None:
     assert "based_on" in text
 
 
+@pytest.mark.parametrize("command", ["predict", "project", "scale predict", "power profile"])
+def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
+    shown = run(*command.split(), "--help").output
+    assert {"--interval", "--level"} <= set(shown.replace(",", " ").split())
+
+
 @pytest.mark.parametrize("script", ["train.py", "predict.py", "validate.py"])
 def test_scripts_at_the_root_have_the_same_options_as_the_subcommands(script: str) -> None:
     root = Path(__file__).parents[1]

@@ -224,7 +224,7 @@ def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], sa
     assert len(result.output.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--samples", "100")])
+@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--level", "90"), ("--samples", "100")])
 def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: str, value: str) -> None:
     result = invoke(tmp_path / "missing.json", "--to", "MI355X", option, value)
     assert result.exit_code == 2

@@ -198,7 +198,7 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
         (["FILE", "--fit", "8,16", "--where", "colour=red"], "the table has no column 'colour'"),
         (["FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario must be one of strong, weak, chiplets"),
         (["FILE", "--fit", "8,16", "--mpki", "1,2"], "--performance, --mpki and --f-mem state values"),
-        (["FILE", "--fit", "8,16", "--level", "90"], "--level must lie between 0 and 1, got 90"),
+        (["FILE", "--fit", "8,16", "--level", "90"], "--interval (--level) must lie between 0 and 1, got 90"),
         (["nothing.csv", "--fit", "8,16"], "nothing.csv: no such file"),
         (["--fit", "8,16"], "what was measured? give a file, or --performance"),
         (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance of stated must be above 0, got -2"),

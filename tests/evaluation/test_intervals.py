@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, cross_coverage
+from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, check_level, cross_coverage
 from flopcast.evaluation.schemes import make_folds
 
 SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])
@@ -118,6 +118,19 @@ def test_predictions_that_are_no_time_are_misses_without_bounds() -> None:
     assert intervals.bounds([3.0], 0.9) == (0.0, np.inf)
     coverage = cross_coverage(y, p, np.arange(40), make_folds("kfold", None, 40), 0.5, "kfold")
     assert coverage.coverage <= 32 / 40
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
+def test_a_level_lies_between_0_and_1(level: float) -> None:
+    check_level(0.9)
+    with pytest.raises(DataError, match=r"--interval \(--level\) must lie between 0 and 1, got .*: 0.9 means 90 %"):
+        check_level(level)
+
+
+def test_a_level_may_be_held_to_a_narrower_range() -> None:
+    check_level(0.005, 0.005, 0.995)
+    with pytest.raises(DataError, match=r"must lie between 0.005 and 0.995, got 0.999"):
+        check_level(0.999, 0.005, 0.995)
 
 
 def test_json_round_trip() -> None:

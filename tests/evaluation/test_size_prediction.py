@@ -132,7 +132,7 @@ def test_cliffs_are_sought_where_miss_rates_are_known(asked: list[list[str]]) ->
         ([-8, 8], [64], {}, "--fit must be sizes above 0 that increase, got -8, 8"),
         ([8, 16], [64, 32], {}, "--target must be sizes above 0 that increase, got 64, 32"),
         ([8, 16], [16], {}, r"--target must lie beyond the sizes to fit \(up to 16\), got 16"),
-        ([8, 16], [64], {"level": 90}, "--level must lie between 0 and 1, got 90"),
+        ([8, 16], [64], {"level": 90}, "must lie between 0 and 1, got 90"),
         ([8, 16], [64], {"names": ["straigt"]}, "unknown law 'straigt': choose from straight, failing"),
         ([8, 24], [64], {}, r"a \(strong\) was not measured at 24, only at 8, 16, 32, 64"),
     ],
