@@ -46,13 +46,15 @@ UnitOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X."),
+    typer.Option(
+        "--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X (repeatable)."
+    ),
 ]
 MetricOption = Annotated[str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...")]
 EachOption = Annotated[
     bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of folds and bootstrap samples.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
 LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -168,7 +168,7 @@ def profile_command(
     ] = None,
     execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = LEAST_EXECUTIONS,
     level: LevelOption = 0.9,
-    out: Annotated[Path | None, typer.Option(help="Folder for power.json and power.html.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:

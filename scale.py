@@ -51,7 +51,7 @@ from flopcast.report.scaling_page import devices_html, predictions_html
 
 FILES = ("scale.json", "scale.html")
 
-OutOption = Annotated[Path | None, typer.Option(help="Folder for scale.json and scale.html.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
 
 
 def scale(

@@ -184,7 +184,7 @@ def command(
     target: Annotated[str | None, typer.Option(help="Device to predict: a name or a TOML file.")] = None,
     where: WhereOption = None,
     group: GroupOption = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",

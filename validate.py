@@ -137,7 +137,9 @@ def command(
     where: WhereOption = None,
     group: GroupOption = None,
     margin: Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")] = 0.10,
-    out: Annotated[Path | None, typer.Option(help="Folder for validation.json and validation.html.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for validation.json and validation.html.")
+    ] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
     metric: MetricOption = "duration_us",

@@ -69,6 +69,18 @@ def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
     assert {"--interval", "--level"} <= set(shown.replace(",", " ").split())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train", "predict", "validate", "ingest", "measure", "clean", "project",
+        "scale predict", "scale devices", "power profile",
+    ],
+)  # fmt: skip
+def test_the_place_of_the_result_has_a_short_name_everywhere(command: str) -> None:
+    shown = run(*command.split(), "--help").output
+    assert {"--out", "-o"} <= set(shown.replace(",", " ").split())
+
+
 @pytest.mark.parametrize("script", ["train.py", "predict.py", "validate.py"])
 def test_scripts_at_the_root_have_the_same_options_as_the_subcommands(script: str) -> None:
     root = Path(__file__).parents[1]

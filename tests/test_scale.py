@@ -98,7 +98,7 @@ def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) ->
 
 def test_measured_devices_need_no_command_either(tmp_path: Path) -> None:
     devices = f"{DEFAULT_HOST},{DEFAULT_TARGET}"
-    code, text, _ = run("--devices", devices, "--where", "op=softmax", "--out", tmp_path / "out")
+    code, text, _ = run("--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
     assert code == 0
     for words in ("CPU-1T (1), CPU-2T (2)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
         assert words in text
@@ -179,6 +179,7 @@ def test_the_learned_scale_model_is_as_good_as_it_says(facts: dict[str, Any]) ->
         (["--fit", "8,16", "--json"], "predict"),
         (["runs", "--devices=a,b"], "devices"),
         (["--json", "--devices", "a,b"], "devices"),
+        (["-o", "out", "--json"], "predict"),
     ],
 )
 def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> None:
