@@ -30,8 +30,8 @@ def render(metrics: Row, predictions: pd.DataFrame, data_report: Row | None = No
         One row per workload, scheme and model: ``row``, ``scheme``, ``model``, ``observed``, ``predicted``, ``ape``
         (%), ``fold``, ``group``, and a column per analytic baseline with its prediction.
     data_report : mapping, optional
-        What cleaning did: ``rejected`` ({reason: {"count", "examples": ["file:line …"]}}), ``duplicates_merged``,
-        ``files`` and ``notes``. Without it the counts of ``metrics["data"]`` are shown.
+        What cleaning did: ``rejected`` ({reason: {"count", "examples": ["file:line …"]}}) and ``notes``. Without it
+        the counts of ``metrics["data"]`` are shown.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def _intervals(page: Page, intervals: Row) -> None:
 
 
 def _cleaning(page: Page, data: Row, report: Row) -> None:
-    """Show what the data lost: rejected rows with their first examples, merged duplicates, notes."""
+    """Show what the data lost: rejected rows with their first examples, notes."""
     rejected = report.get("rejected") or {
         reason: {"count": count, "examples": []} for reason, count in (data.get("rejected") or {}).items()
     }
@@ -211,9 +211,7 @@ def _cleaning(page: Page, data: Row, report: Row) -> None:
         f'<td class="wide">{"<br>".join(escape(str(example)) for example in found.get("examples") or [])}</td></tr>'
         for reason, found in sorted(rejected.items(), key=lambda item: (-item[1]["count"], item[0]))
     ]
-    said = [f"{report['duplicates_merged']:,} duplicate rows were merged."] if report.get("duplicates_merged") else []
-    said += [f"Read: {', '.join(map(str, report['files']))}."] if report.get("files") else []
-    said += [str(note) for note in dict.fromkeys([*(data.get("notes") or []), *(report.get("notes") or [])])]
+    said = [str(note) for note in dict.fromkeys([*(data.get("notes") or []), *(report.get("notes") or [])])]
     if data.get("sha256"):
         said.append(f"SHA-256 of the training data: {data['sha256']}")
     page.section(

@@ -154,7 +154,6 @@ def counts(data: Row) -> list[tuple[str, str]]:
         (f"rows without {data.get('metric')}", data.get("without_metric")),
         (f"rows whose {data.get('metric')} is not a positive number", data.get("metric_not_positive")),
         ("rows of kernels without an operator left out", data.get("without_operator")),
-        ("duplicates merged", data.get("duplicates_merged")),
     ]
     return [(label, f"{value:,}") for label, value in lines if value is not None]
 

@@ -103,8 +103,6 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
             "zero duration": {"count": 12, "examples": ["tuned<1>.csv:17: us = 0", "tuned<1>.csv:19: us = 0"]},
             "not a number": {"count": 3, "examples": ["b.csv:4: us = 'nan'"]},
         },
-        "duplicates_merged": 64,
-        "files": ["tuned<1>.csv", "b.csv"],
     }
     return metrics, pd.concat(frames, ignore_index=True), report
 

@@ -105,11 +105,11 @@ def test_titles_and_units(data, title, metric):
 
 
 def test_rows_without_a_partner_are_counted_only_where_there_are_pairs():
-    data = {"n": 1429, "groups": 16, "target": "B", "unpaired_host": 3, "unpaired_target": 0, "duplicates_merged": 5}
+    data = {"n": 1429, "groups": 16, "target": "B", "unpaired_host": 3, "unpaired_target": 0}
     pairs = [("pairs of host and target", "1,429"), ("groups", "16")]
-    partners = [("host rows without a target", "3"), ("target rows without a host", "0"), ("duplicates merged", "5")]
+    partners = [("host rows without a target", "3"), ("target rows without a host", "0")]
     assert wording.counts({**data, "host": "A"}) == pairs + partners
-    assert wording.counts(data) == [("workloads", "1,429"), ("groups", "16"), ("duplicates merged", "5")]
+    assert wording.counts(data) == [("workloads", "1,429"), ("groups", "16")]
 
 
 def test_schemes_say_what_they_leave_out():
