@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..projection.fidelity import Fidelity, TraceFidelity
-from .projection import each, shortened
+from .console import shortened
+from .projection import each
 
 HEADS = (
     "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "overhead", "CPU step", "matched", "ratio",

@@ -57,6 +57,13 @@ class Page:
         self.links: list[str] = []
         self.plots: list[str] = []
 
+    def heading(self, title: str, lead: str, *parts: str) -> None:
+        """Add the head of the page: its title, a sentence under it, HTML parts, and its entry in the navigation."""
+        self.links.append('<a href="#top">Overview</a>')
+        self.body.append(
+            f'<header id="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{"".join(parts)}</header>'
+        )
+
     def section(self, anchor: str, link: str, heading: str, *parts: str) -> None:
         """Add a section of HTML parts, and its entry in the navigation."""
         self.links.append(f'<a href="#{anchor}">{escape(link)}</a>')
@@ -97,13 +104,11 @@ def _overview(page: Page, metrics: Row) -> None:
     versions = [
         f"{escape(str(name))} {escape(str(number))}" for name, number in (metrics.get("versions") or {}).items()
     ]
-    page.links.append('<a href="#top">Overview</a>')
-    page.body.append(
-        f'<header id="top"><h1>{escape(wording.title(data))}</h1>'
-        f'<p class="lead">Predicted: {escape(wording.metric(data))}</p><div class="tiles">{tiles}</div>'
-        f'<p class="facts">{" · ".join(facts)}</p>'
-        + (f'<p class="small">{", ".join(versions)}</p>' if versions else "")
-        + "</header>"
+    page.heading(
+        wording.title(data),
+        f"Predicted: {wording.metric(data)}",
+        f'<div class="tiles">{tiles}</div><p class="facts">{" · ".join(facts)}</p>',
+        f'<p class="small">{", ".join(versions)}</p>' if versions else "",
     )
 
 

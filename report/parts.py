@@ -13,7 +13,7 @@ def listed(lines: Iterable[str]) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table that scrolls sideways by itself; columns of words are set to the left."""
-    words = [all(row[i][:1].isalpha() or not row[i] for row in rows) for i in range(len(heads))]
+    words = [all(not row[i] or row[i][0].isidentifier() for row in rows) for i in range(len(heads))]
     head = "".join(f'<th scope="col"{_left(left)}>{escape(one)}</th>' for one, left in zip(heads, words, strict=True))
     lines = "".join(
         f"<tr>{''.join(f'<td{_left(left)}>{escape(one)}</td>' for one, left in zip(row, words, strict=True))}</tr>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..telemetry.profile import ComponentPower, Curve, KernelPower
 from ..telemetry.smoothing import PHASES
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
+from .parts import listed, table
 from .power import COLUMNS, METHOD, clock_words, component_cells, description
 
 PANEL = 260
@@ -34,13 +35,9 @@ def power_html(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> 
         Of the energies' intervals.
     """
     page = Page()
-    page.links.append('<a href="#top">Overview</a>')
-    page.body.append(
-        f'<header id="top"><h1>Power of kernels</h1><p class="lead">Method: {escape(METHOD)}. '
-        f"Energies with {100 * level:g} % intervals.</p></header>"
-    )
+    page.heading("Power of kernels", f"Method: {METHOD}. Energies with {100 * level:g} % intervals.")
     rows = [(str(row["kernel"]), *component_cells(row)) for row in compare(kernels).to_dict("records")]
-    page.section("table", "Table", "Power and energy", _table(COLUMNS, rows), _listed([clock_words(clocks)]))
+    page.section("table", "Table", "Power and energy", table(COLUMNS, rows), listed([clock_words(clocks)]))
     for place, one in enumerate(kernels):
         page.section(
             f"kernel-{place}",
@@ -49,7 +46,7 @@ def power_html(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> 
             page.figure(
                 power_figure(one), "Readings of golden runs over the kernel's time, and the curves through them"
             ),
-            _listed([*description(one), *(f"{one.kernel}: {note}" for note in one.notes)]),
+            listed([*description(one), *(f"{one.kernel}: {note}" for note in one.notes)]),
         )
     return page.document("Power of kernels · flopcast")
 
@@ -100,17 +97,3 @@ def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, l
 def _short(values: np.ndarray) -> list[float]:
     """Return numbers to six digits, which the page needs no more than."""
     return [float(f"{value:.6g}") for value in values]
-
-
-def _listed(lines: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table that scrolls sideways by itself; words are set to the left."""
-    words = {"kernel", "component", "class"}
-    sides = [' class="text"' if head in words else "" for head in heads]
-    head = "".join(f'<th scope="col"{side}>{escape(one)}</th>' for one, side in zip(heads, sides, strict=True))
-    cells = ("".join(f"<td{side}>{escape(one)}</td>" for one, side in zip(row, sides, strict=True)) for row in rows)
-    lines = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'

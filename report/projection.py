@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..projection.forecast import MEASURED
 from ..projection.result import Result, changes
+from .console import shortened
 
 WAYS = {
     "sum": "sum of activities and gaps",
@@ -88,11 +89,6 @@ def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[
 def remarks(result: Result) -> list[str]:
     """Return what a reader should know beside the tables."""
     return [*changes(result), *result.notes, result.uncertainty.note]
-
-
-def shortened(name: str, width: int) -> str:
-    """Return a name that fits into so many columns."""
-    return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def each(table: pd.DataFrame) -> Iterator[Any]:

@@ -23,11 +23,8 @@ def projection_html(result: Result) -> str:
     """Return the page of a projection; the same result gives the same text."""
     page = Page()
     host, target = result.projection.host.name, result.projection.target.name
-    page.links.append('<a href="#top">Overview</a>')
-    page.body.append(
-        f'<header id="top"><h1>{escape(host)} → {escape(target)}</h1><p class="lead">{escape(headline(result))}</p>'
-        f'<div class="verdict"><p>{escape(result.verdict)}</p></div></header>'
-    )
+    verdict = f'<div class="verdict"><p>{escape(result.verdict)}</p></div>'
+    page.heading(f"{host} → {target}", headline(result), verdict)
     tables = {title: table(heads, rows) for title, heads, rows in sections(result)}
     page.section("total", "End to end", "End to end", tables.pop("end to end"))
     page.section(

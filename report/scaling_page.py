@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..evaluation.device_sizes import DeviceScaling, DeviceSizes
+from ..evaluation.device_sizes import FAMILY, DeviceScaling, DeviceSizes
 from ..evaluation.size_prediction import BenchmarkPrediction, LawPrediction, SizePredictions, error_percent, summarise
 from ..models.scaling.improved import LearnedScaleModel
 from .device_sizes import COLUMNS, family_cells, legend, title, verdict_lines
@@ -31,7 +31,7 @@ def predictions_html(result: SizePredictions) -> str:
     """Return the page on predicted sizes; the same result gives the same text."""
     page = Page()
     fitted, targets = (", ".join(f"{size:g}" for size in sizes) for sizes in (result.fit, result.targets))
-    _heading(page, "Performance over size", f"Fitted to sizes {fitted}; predicted at {targets}")
+    page.heading("Performance over size", f"Fitted to sizes {fitted}; predicted at {targets}")
     lead = leading(result)
     page.section(
         "curves",
@@ -55,7 +55,7 @@ def predictions_html(result: SizePredictions) -> str:
 def devices_html(result: DeviceScaling) -> str:
     """Return the page on measured devices; the same result gives the same text."""
     page = Page()
-    _heading(page, "Performance over size, measured", title(result.measured))
+    page.heading("Performance over size, measured", title(result.measured))
     rows = [family_cells(one) for one in result.families]
     page.section(
         "families",
@@ -178,7 +178,7 @@ def _measured(
 
 def family_figure(result: DeviceScaling) -> go.Figure:
     """Return the exponent of each problem, family by family, with the median and its interval."""
-    keys = result.measured.rows.reindex(columns=["op", "family", "dtype_a"]).fillna("").astype(str)
+    keys = result.measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
     exponents, figure = result.measured.exponents, go.Figure()
     for place, one in enumerate(result.families):
         of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
@@ -247,8 +247,3 @@ def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[s
     figures = [f"{value:.5g}" if np.isfinite(value) else "–" for value in law.at(target)]
     error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
     return law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error
-
-
-def _heading(page: Page, heading: str, lead: str) -> None:
-    page.links.append('<a href="#top">Overview</a>')
-    page.body.append(f'<header id="top"><h1>{escape(heading)}</h1><p class="lead">{escape(lead)}</p></header>')

@@ -15,7 +15,7 @@ from flopcast.hardware import find
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.sweep import parse_sweeps
 from flopcast.projection.whole_trace import Laws
-from flopcast.report.projection import remarks, sections, shortened, show_result
+from flopcast.report.projection import remarks, sections, show_result
 from flopcast.report.projection_page import projection_html
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
 
@@ -62,7 +62,6 @@ def test_the_longest_kernels_of_the_path_have_names() -> None:
     result = projected(laws=Laws(compute="kept", communication="kept"))
     (row,) = rows_of(result, "longest kernels of the critical path")
     assert row == ("mystery_kernel", "unknown", "1", "50 µs", "7.7 %")
-    assert shortened("x" * 70, 60) == "x" * 59 + "…"
 
 
 def test_nothing_is_said_of_a_cpu_that_the_trace_does_not_show() -> None:

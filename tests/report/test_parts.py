@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from flopcast.report.parts import listed, table
+
+
+def test_columns_of_words_are_set_to_the_left() -> None:
+    page = table(("kernel", "time"), [("__amd_rocclr_copy", "1.5"), ("", "–"), ("a<b>", "2")])
+    assert '<th scope="col" class="text">kernel</th><th scope="col">time</th>' in page
+    assert '<td class="text">__amd_rocclr_copy</td><td>1.5</td>' in page
+    assert '<td class="text">a&lt;b&gt;</td>' in page
+
+
+def test_a_list_has_an_entry_for_each_line() -> None:
+    assert listed(["a & b", "c"]) == "<ul><li>a &amp; b</li><li>c</li></ul>"
