@@ -37,6 +37,7 @@ td.failed { text-align: left; color: var(--red); white-space: normal; }
 tr.baseline { color: var(--soft); }
 tr.selected { background: var(--tint); } tr.selected th, tr.selected td { font-weight: 700; }
 tr.tie { background: var(--tie); }
+tr.title td { font-weight: 600; padding-top: 1.1rem; }
 figure { margin: 1.8rem 0 0; } figcaption { font-weight: 600; margin-bottom: .2rem; }
 .plot { width: 100%; }
 details { margin-top: 1rem; } summary { cursor: pointer; color: var(--blue); }

@@ -18,6 +18,7 @@ from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Eviden
 from ..features.quantity import Quantity, quantity
 
 SCHEMA = 1
+QUESTION = "Does linear scaling hold?"
 FIGURES = ("median [90 %]", "slope [95 %]", "scatter", "E_out")
 
 _STYLES = {
@@ -38,7 +39,7 @@ _RANK = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 
 def validation_table(result: ValidationResult) -> Table:
     """Return the evidence and the verdict on every law, class by class."""
-    heading, caption = Text(title(result), "bold"), Text(legend(result))
+    heading, caption = Text(f"{QUESTION} {asked(result)}", "bold"), Text(legend(result))
     table = Table(title=heading, caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("class / law", no_wrap=True)
@@ -83,12 +84,12 @@ def class_lines(finding: ClassFinding) -> Iterator[tuple[str, tuple[str, ...], s
             yield one.law, ("", "", "", _error(one)), _parameters(one.parameters, quantity(finding.metric)), None
 
 
-def title(result: ValidationResult) -> str:
-    """Return one line that says what was asked of which data."""
+def asked(result: ValidationResult) -> str:
+    """Return one line that says of which data the question was asked."""
     data = result.dataset
     host = data.host.name if data.host else "host"
     return (
-        f"Does linear scaling hold? {host} → {data.target.name}, {data.metric}: "
+        f"{host} → {data.target.name}, {data.metric}: "
         f"{len(data.y)} pairs, {len(np.unique(data.groups))} groups, margin ±{100 * result.margin:g} %"
     )
 

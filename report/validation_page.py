@@ -4,49 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.colors import qualitative
 
-from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationResult
+from ..evaluation.linear_scaling import HOST_DURATION, ValidationResult
 from ..features.quantity import quantity
-from .validation import FIGURES, class_lines, conclusion, legend, summary, title
+from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
+from .html import Page
+from .parts import listed, table
+from .validation import FIGURES, QUESTION, asked, class_lines, conclusion, legend, summary
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body {{ font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em }}
-h1 {{ font-size: 1.3em }} h2 {{ font-size: 1.1em }} .legend {{ color: #555; font-size: 13px }}
-table {{ border-collapse: collapse; font-size: 13px }}
-td, th {{ border-bottom: 1px solid #ddd; padding: .2em 1.2em .2em 0; text-align: left; white-space: nowrap }}
-.class td {{ font-weight: bold; padding-top: 1em }}
-</style></head>
-<body><h1>{title}</h1>
-<ul>{summary}</ul>
-{plot}
-<table><tr>{heads}</tr>
-{rows}
-</table>
-<p class="legend">{legend}</p>
-<h2>Class by class</h2>
-<ul>{classes}</ul></body></html>
-"""
+_COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
+_SYMBOLS: Final = ("circle", "square", "triangle-up", "cross", "x", "star")
+"""Of the points of a class, one after the other where there are more classes than colours."""
 
 
 def validation_html(result: ValidationResult) -> str:
-    """Return the whole page as text; the same result gives the same bytes."""
-    plot = validation_figure(result).to_html(full_html=False, include_plotlyjs=True, div_id="deviations")
-    return _PAGE.format(
-        title=escape(title(result)),
-        summary="".join(f"<li>{escape(line)}</li>" for line in summary(result)),
-        classes="".join(f"<li>{escape(conclusion(one))}</li>" for one in result.classes[1:] if one.judged),
-        plot=plot,
-        heads="".join(f"<th>{escape(head)}</th>" for head in ("class / law", *FIGURES, "verdict")),
-        rows="\n".join(row for finding in result.classes for row in _rows(finding)),
-        legend=escape(legend(result)),
+    """Return the page on linear scaling; the same result gives the same text."""
+    page = Page()
+    verdict = "".join(f"<p>{escape(line)}</p>" for line in summary(result))
+    page.heading(QUESTION, asked(result), f'<div class="verdict">{verdict}</div>')
+    symbol = quantity(result.dataset.metric).symbol
+    page.section(
+        "deviations",
+        "Deviations",
+        "Target against law",
+        page.figure(
+            validation_figure(result),
+            f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin",
+        ),
     )
+    heads, rows, titles = ("class / law", *FIGURES, "verdict"), [], []
+    for finding in sorted(result.classes, key=lambda finding: not finding.judged):
+        titles.append(len(rows))
+        rows += [(label, *figures, words) for label, figures, words, _ in class_lines(finding)]
+    evidence = table(heads, rows, titles=titles, prose={"verdict"})
+    reading = f'<p class="small">{escape(legend(result))}</p>'
+    page.section("evidence", "Evidence", "Evidence and verdicts", evidence, reading)
+    if judged := [conclusion(one) for one in result.classes[1:] if one.judged]:
+        page.section("classes", "Classes", "Class by class", listed(judged))
+    return page.document(f"{QUESTION} {asked(result)} · flopcast")
 
 
 def validation_figure(result: ValidationResult) -> go.Figure:
@@ -60,27 +59,30 @@ def validation_figure(result: ValidationResult) -> go.Figure:
     figure.update_xaxes(type="log", title="t_host (µs)")
     figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
     buttons = [_button(law, symbol, [law == owner for owner, _ in traces]) for law in laws]
-    menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.1, "buttons": buttons}
-    figure.update_layout(
-        template="plotly_white", height=720, legend_title="class (diamond: median)", updatemenus=[menu]
-    )
-    return figure
+    menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    # The chosen button is nearly white, on dark pages too: its words need a colour that both can bear.
+    look = {"bgcolor": "rgba(0,0,0,0)", "bordercolor": GRID, "font": {"color": SELECTED}}
+    styled(figure, 720, legend={"title": {"text": "class (diamond: median)"}, "itemsizing": "constant"})
+    return figure.update_layout(updatemenus=[{**menu, **look, "buttons": buttons}], margin_t=70)
 
 
 def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield, for each class, its points and then its median with the interval."""
-    data, palette = result.dataset, qualitative.Dark24
+    data = result.dataset
     host, deviation = data.rows[HOST_DURATION].to_numpy(dtype=float), data.y / data.laws[law].to_numpy()
-    sources = data.rows["source"].astype(str).to_numpy() if "source" in data.rows else np.full(len(host), "")
+    sources = (
+        data.rows["source"].astype(str).map(escape).to_numpy() if "source" in data.rows else np.full(len(host), "")
+    )
     for index, finding in enumerate(result.classes[1:]):
-        rows, colour = finding.members, palette[index % len(palette)]
+        rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
+        symbol = _SYMBOLS[index // len(_COLOURS) % len(_SYMBOLS)]
         shared = {"name": finding.name, "legendgroup": finding.name, "mode": "markers"}
         yield go.Scattergl(
             x=host[rows],
             y=deviation[rows],
             text=sources[rows],
             hovertemplate="%{x:.4g} µs, %{y:.3f}<br>%{text}",
-            marker={"size": 5, "opacity": 0.5, "color": colour},
+            marker={"size": 5, "opacity": 0.5, "color": colour, "symbol": symbol},
             **shared,
         )
         if (evidence := finding.law(law).evidence) is not None:
@@ -102,10 +104,3 @@ def _button(law: str, symbol: str, visible: list[bool]) -> dict[str, Any]:
 
 def _axis(symbol: str, law: str) -> str:
     return f"{symbol}_target / {symbol} by {law}"
-
-
-def _rows(finding: ClassFinding) -> Iterator[str]:
-    """Yield the lines of one class as HTML rows."""
-    for label, figures, words, _ in class_lines(finding):
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in (label, *figures, words))
-        yield f'<tr class="class">{cells}</tr>' if label == finding.name else f"<tr>{cells}</tr>"

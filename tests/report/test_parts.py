@@ -12,3 +12,10 @@ def test_columns_of_words_are_set_to_the_left() -> None:
 
 def test_a_list_has_an_entry_for_each_line() -> None:
     assert listed(["a & b", "c"]) == "<ul><li>a &amp; b</li><li>c</li></ul>"
+
+
+def test_rows_that_head_others_and_columns_of_prose_are_marked() -> None:
+    page = table(("class", "verdict"), [("copy", ""), ("law", "1.5 µs")], titles={0}, prose={"verdict"})
+    assert page.count('<tr class="title">') == 1
+    assert '<tr class="title"><td class="text">copy</td>' in page
+    assert '<td class="text">1.5 µs</td>' in page

@@ -18,11 +18,11 @@ from flopcast.models.json_text import dumps
 from flopcast.report.console import WIDTH
 from flopcast.report.validation import (
     FIGURES,
+    asked,
     class_lines,
     conclusion,
     legend,
     summary,
-    title,
     validation_json,
     validation_table,
 )
@@ -106,7 +106,7 @@ def test_figures_of_energy_are_in_its_unit(result: ValidationResult) -> None:
 
 
 def test_title_and_legend_state_the_settings(result: ValidationResult) -> None:
-    assert title(result).endswith("33 pairs, 5 groups, margin ±10 %")
+    assert asked(result).endswith("33 pairs, 5 groups, margin ±10 %")
     assert "5%" in legend(result)
     assert "67%" in legend(result)
 

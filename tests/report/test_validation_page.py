@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 
@@ -11,6 +12,7 @@ from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.features.matrix import build_dataset
 from flopcast.features.table import clean
 from flopcast.hardware import find
+from flopcast.report.validation import summary
 from flopcast.report.validation_page import validation_figure, validation_html
 
 
@@ -36,7 +38,9 @@ class _Links(HTMLParser):
         self.fetched: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.fetched += [value or "" for name, value in attrs if name in {"src", "href"}]
+        self.fetched += [
+            value or "" for name, value in attrs if name in {"src", "href"} and not (value or "").startswith("#")
+        ]
 
 
 def test_the_figure_shows_every_pair_and_the_medians(result: ValidationResult) -> None:
@@ -72,8 +76,19 @@ def test_the_page_needs_no_network_and_repeats_itself(result: ValidationResult) 
     assert page == validation_html(result)
 
 
+def test_the_page_is_that_of_the_other_commands(result: ValidationResult) -> None:
+    page = validation_html(result)
+    assert '<meta name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+    assert '<a href="#evidence">' in page
+    assert '<section id="evidence">' in page
+
+
 def test_the_page_tells_the_classes_apart(result: ValidationResult) -> None:
     body = re.sub(r"<script.*?</script>", "", validation_html(result), flags=re.DOTALL)
-    assert body.count('<tr class="class">') == len(result.classes)
-    assert "<td>copy bf16 memory-bound</td>" in body
+    assert body.count('<tr class="title">') == len(result.classes)
+    assert '<tr class="title"><td class="text">copy bf16 memory-bound</td><td>12 rows</td>' in body
+    assert '<th scope="col" class="text">verdict</th>' in body
+    assert "<h1>Does linear scaling hold?</h1>" in body
+    assert f"<p>{html.escape(summary(result)[0])}</p>" in body
     assert "a<b>" not in body
