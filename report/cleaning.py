@@ -36,7 +36,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     numbers = ["n", "median us", f"{100 * level:g} % interval", "MAD us", "CV %", "removed"]
     table = plain_table("spread of the repeats", ["kernel", "class"], numbers)
     table.add_column("remark")
-    table.padding, table.columns[1].no_wrap = (0, 1, 0, 0), True
+    table.columns[1].no_wrap = True
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     rows = report.assign(lost=lost)[report["n"] > 0]
     for row in rows.head(SHOWN).to_dict("records"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 WIDTH = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
@@ -18,13 +19,18 @@ def output() -> Console:
     return console if console.is_terminal or console.width >= WIDTH else Console(width=WIDTH)
 
 
-def plain_table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
+def plain_table(
+    title: str, words: Sequence[str] = (), numbers: Sequence[str] = (), *, caption: str | None = None
+) -> Table:
     """Return an empty table: columns of words, which fold, then columns of numbers, which never do."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    if caption is not None:
+        table.caption, table.caption_justify = Text(caption), "left"
     for header in words:
-        table.add_column(header, overflow="fold")
+        table.add_column(Text(header), overflow="fold")
     for header in numbers:
-        table.add_column(header, justify="right", no_wrap=True)
+        table.add_column(Text(header), justify="right", no_wrap=True)
     return table
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from ..evaluation.device_sizes import CU_LAW, LEVEL, MARGIN, DeviceScaling, DeviceSizes, FamilyScaling, Growth
 from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.verdicts import Interval, Outcome
+from .console import plain_table
 from .validation import conclusion, summary, validation_json
 
 COLUMNS = ("family", "problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems", "scaling")
@@ -32,12 +32,7 @@ def show_devices(console: Console, result: DeviceScaling) -> None:
 
 def family_table(result: DeviceScaling) -> Table:
     """Return one row per kernel family: exponent, interval, spread over problems and the class."""
-    heading = Text(title(result.measured), "bold")
-    table = Table(title=heading, caption=legend(), caption_justify="left", box=SIMPLE_HEAD)
-    table.padding, table.pad_edge = (0, 1, 0, 0), False
-    table.add_column(COLUMNS[0], no_wrap=True)
-    for column in COLUMNS[1:-1]:
-        table.add_column(Text(column), justify="right", no_wrap=True)
+    table = plain_table(title(result.measured), COLUMNS[:1], COLUMNS[1:-1], caption=legend())
     table.add_column(COLUMNS[-1])
     for one in result.families:
         style = _STYLES.get(one.growth, "dim")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..projection.fidelity import Fidelity, TraceFidelity
-from .console import shortened
+from .console import plain_table, shortened
 from .projection import each
 
 HEADS = (
@@ -35,10 +34,7 @@ def trace_table(found: Fidelity) -> Table:
     End to end is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
     median of the matched kernels against those of the trace to believe.
     """
-    table = Table(title="traces", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("trace")
-    for head in HEADS:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = plain_table("traces", ["trace"], HEADS)
     for place, trace in enumerate(found.traces):
         cells = [Text(cell) for cell in _cells(trace)]
         table.add_row(Text(trace.times.label), *cells, style="bold" if place == found.believed else "")
@@ -47,11 +43,7 @@ def trace_table(found: Fidelity) -> Table:
 
 def kernel_table(found: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
-    table = Table(title="kernels", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in ("kernel", "trace"):
-        table.add_column(head)
-    for head in ("count", "ms", "ratio", "± MAD"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = plain_table("kernels", ["kernel", "trace"], ["count", "ms", "ratio", "± MAD"])
     others = found.kernels[found.kernels["label"] != found.best]
     for row in each(others.head(SHOWN)):
         cells = (f"{row.count:,}", f"{row.time_us / 1e3:,.3f}", f"{row.ratio:.3f}", f"{row.spread:.3f}")

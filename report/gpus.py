@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
+from .console import plain_table
 
 MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
@@ -31,17 +31,15 @@ _LIST_CAPTION: Final = (
 
 def gpu_table(gpus: Iterable[GPU]) -> Table:
     """Return the list of GPUs, one row each: what it is, its peaks, bandwidths, year and the confidence in them."""
-    table = Table(title="GPUs", caption=_LIST_CAPTION, caption_justify="left", box=SIMPLE_HEAD)
-    table.padding, table.show_edge = 0, False
-    table.add_column("name", no_wrap=True)
-    table.add_column("arch", min_width=9)
-    table.add_column("gfx", no_wrap=True)
-    for column in ("CUs", *_LIST_PEAKS, "mem", "links", "year"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ["CUs", *_LIST_PEAKS, "mem", "links", "year"]
+    table = plain_table("GPUs", ["name", "arch", "gfx"], numbers, caption=_LIST_CAPTION)
     table.add_column("conf.", no_wrap=True)
+    table.padding, table.show_edge = 0, False  # it fits into 80 columns, names and all
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    table.columns[1].min_width = 9
     for gpu in gpus:
-        numbers = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
-        cells = (Text("–" if number is None else _short(number)) for number in numbers)
+        figures = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
+        cells = (Text("–" if figure is None else _short(figure)) for figure in figures)
         table.add_row(Text(gpu.name), Text(gpu.arch), Text(gpu.gfx), *cells, Text(gpu.confidence or "–"))
     return table
 
@@ -57,10 +55,8 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         What to compare with it; a ratio is left out where either figure is not published.
     """
     gpus = (first, *others)
-    table = Table(title=Text(" · ".join(gpu.name for gpu in gpus)), caption="Peaks are dense.", caption_justify="left")
-    table.add_column("figure")
-    table.add_column("unit")
-    table.add_column(Text(first.name), justify="right")
+    title = " · ".join(gpu.name for gpu in gpus)
+    table = plain_table(title, ["figure", "unit"], [first.name], caption="Peaks are dense.")
     for gpu in others:
         table.add_column(Text(gpu.name), justify="right")
         table.add_column("ratio", justify="right", style="cyan")
@@ -77,9 +73,8 @@ def compare_table(first: GPU, *others: GPU) -> Table:
 
 def provenance_table(gpus: Iterable[GPU]) -> Table:
     """Return where the figures come from, GPU by GPU: confidence, caveats, and each source with its address."""
-    table = Table(title="Where the figures come from", show_lines=True)
-    for column in ("GPU", "confidence", "note", "sources"):
-        table.add_column(column, overflow="fold")
+    table = plain_table("Where the figures come from", ["GPU", "confidence", "note", "sources"])
+    table.show_lines = True
     for gpu in gpus:
         lines = "\n".join(_source_line(source) for source in gpu.sources)
         table.add_row(Text(gpu.name), Text(gpu.confidence), Text(gpu.note), Text(lines))
@@ -88,7 +83,7 @@ def provenance_table(gpus: Iterable[GPU]) -> Table:
 
 def ceilings_table(gpus: Iterable[GPU]) -> Table:
     """Return what others have measured on the given GPUs, as a share of the published peak."""
-    table = Table(title="Measured by others")
+    table = plain_table("Measured by others")
     for column in ("GPU", "metric", "value", "unit", "of peak", "method", "conditions", "source", "confidence"):
         table.add_column(column, justify="right" if column in ("value", "of peak") else "left", overflow="fold")
     for gpu in gpus:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..measuring.protocol import ENDINGS
 from ..measuring.visits import half_widths
+from .console import plain_table
 from .progress import Report, clock, shown_progress
 
 _NAMED = 10  # failed rows that are listed
@@ -73,12 +73,9 @@ def show_measurements(
 
 def operator_table(table: pd.DataFrame) -> Table:
     """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
-    shown = Table(box=SIMPLE_HEAD, title="measured", title_justify="left")
-    for name in ("device", "operator"):
-        shown.add_column(name)
     words = [word for word in ENDINGS if word in set(table["stopped_by"])]
-    for name in ("rows", "fastest us", "slowest us", "interval ±%", "outliers %", *words):
-        shown.add_column(name, justify="right")
+    numbers = ["rows", "fastest us", "slowest us", "interval ±%", "outliers %", *words]
+    shown = plain_table("measured", ["device", "operator"], numbers)
     for key, rows in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)
         stopped = rows["stopped_by"].value_counts()

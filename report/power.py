@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from ..telemetry.comparison import compare, compare_classes
 from ..telemetry.profile import ComponentPower, Curve, KernelPower
 from ..telemetry.protocol import TABLE, Plan
 from ..telemetry.smoothing import PHASES
+from .console import plain_table
 
 SCHEMA = 1
 METHOD = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
@@ -27,9 +27,8 @@ COLUMNS = ("kernel", "component", "class", "time us", "SSE W", "SSP W", "error %
 def plan_table(chosen: Plan) -> Table:
     """Return the recommended protocol, one line per setting."""
     logger = f"a window of {chosen.interval_us:g} us" if chosen.interval_us else "a logger of instantaneous power"
-    table = _table(f"How to measure a kernel of {chosen.kernel_us:g} us with {logger}")
-    for column in ("setting", "value", ""):
-        table.add_column(column)
+    title = f"How to measure a kernel of {chosen.kernel_us:g} us with {logger}"
+    table = plain_table(title, ["setting", "value", ""])
     for setting, value, remark in plan_rows(chosen):
         table.add_row(Text(setting), Text(value), Text(remark, "dim"))
     return table
@@ -95,13 +94,10 @@ def show_power(console: Console, kernels: Sequence[KernelPower], clocks: Clocks)
 
 def component_table(compared: pd.DataFrame) -> Table:
     """Return one row per kernel and component; see `telemetry.comparison.compare`."""
-    table = _table("Power of kernels, means over their time")
-    table.caption = Text("SSE: steady execution, SSP: steady power; error: made by taking the first for the second")
-    table.add_column(COLUMNS[0], overflow="fold", min_width=12)
-    for column in COLUMNS[1:3]:
-        table.add_column(column, no_wrap=True)
-    for column in COLUMNS[3:]:
-        table.add_column(Text(column), justify="right", no_wrap=True)
+    caption = "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
+    table = plain_table("Power of kernels, means over their time", COLUMNS[:3], COLUMNS[3:], caption=caption)
+    table.columns[0].min_width = 12
+    table.columns[1].no_wrap = table.columns[2].no_wrap = True
     for name, rows in compared.groupby("kernel", sort=False):
         for place, row in enumerate(rows.to_dict("records")):
             table.add_row(Text(str(name) if not place else ""), *map(Text, component_cells(row)))
@@ -126,11 +122,8 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
 
 def class_table(classes: pd.DataFrame) -> Table:
     """Return the mean power of each component over the kernels of a class."""
-    table = _table("By op-to-byte class: means over kernels")
-    for column in ("class", "component"):
-        table.add_column(column, no_wrap=True)
-    for column in ("kernels", "SSP W", "share %"):
-        table.add_column(column, justify="right")
+    title = "By op-to-byte class: means over kernels"
+    table = plain_table(title, ["class", "component"], ["kernels", "SSP W", "share %"])
     for row in classes.to_dict("records"):
         figures = (_figure(row["ssp_w"]), _figure(100 * row["share"]))
         table.add_row(str(row["class"]), Text(str(row["component"])), str(row["kernels"]), *figures)
@@ -244,14 +237,13 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
 
 def ablation_table(found: pd.DataFrame) -> Table:
     """Return the errors of each case; see `telemetry.ablation.ablation`."""
-    table = _table("Simulated logger, errors in % of the true mean: what each step is worth")
-    table.caption = Text(
+    title = "Simulated logger, errors in % of the true mean: what each step is worth"
+    numbers = ["golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
+    caption = (
         "polynomial, spline: the profile against what a perfect logger would show; own curve: window removed, against "
         "the kernel's own power. RMS over the kernel's time and the simulated measurements."
     )
-    table.add_column("case", no_wrap=True)
-    for column in ("golden runs", "readings", "polynomial", "spline", "own curve", "energy"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = plain_table(title, ["case"], numbers, caption=caption)
     for row in found.to_dict("records"):
         counts = (f"{row['golden_runs']:.0f}", f"{row['readings']:.0f}")
         errors = (row[f"{name}_percent"] for name in ("polynomial", "spline", "own", "energy"))
@@ -262,12 +254,6 @@ def ablation_table(found: pd.DataFrame) -> Table:
 def ablation_json(found: pd.DataFrame) -> dict[str, Any]:
     """Return the errors for machines."""
     return {"schema": SCHEMA, "method": METHOD, "cases": found.to_dict("records")}
-
-
-def _table(title: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE_HEAD, pad_edge=False)
-    table.padding, table.caption_justify = (0, 1, 0, 0), "left"
-    return table
 
 
 def _figure(value: float) -> str:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..projection.forecast import MEASURED
 from ..projection.result import Result, changes
-from .console import shortened
+from .console import plain_table, shortened
 
 WAYS = {
     "sum": "sum of activities and gaps",
@@ -207,7 +206,7 @@ def _ratio(value: float) -> str:
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table; columns of which every cell begins with a letter are set to the left."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = plain_table(title)
     for place, head in enumerate(heads):
         words = all(row[place][:1].isalpha() for row in rows)
         table.add_column(Text(head), justify="left" if words else "right", no_wrap=not words or place > 0)

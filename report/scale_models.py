@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
+from .console import plain_table
 from .gpus import MISSING, gpus_json
 
 NETWORK: Final = "network on chip"
@@ -34,12 +34,8 @@ Row: TypeAlias = tuple[str, str, str, float | None, list[float | None]]
 
 def configuration_table(models: Sequence[GPU], base: GPU) -> Table:
     """Return the scale models of a GPU side by side, the smallest first."""
-    table = Table(title=Text(f"Scale models of {base.name}", "bold"), caption=_CAPTION, box=SIMPLE_HEAD)
-    table.caption_justify, table.pad_edge, table.padding = "left", False, (0, 1, 0, 0)
-    for column in ("resource", "unit", ""):
-        table.add_column(column, no_wrap=True)
-    for model in models:
-        table.add_column(Text(f"{model.cus} CUs"), justify="right", no_wrap=True)
+    sizes = [f"{model.cus} CUs" for model in models]
+    table = plain_table(f"Scale models of {base.name}", ["resource", "unit", ""], sizes, caption=_CAPTION)
     for label, unit, how, whole, values in rows(models, base):
         table.add_row(label, unit, how, *(_cell(value, whole) for value in values))
     return table

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +20,7 @@ from ..evaluation.size_prediction import (
     error_percent,
     summarise,
 )
+from .console import plain_table
 
 SCHEMA = 1
 NAMED = 4
@@ -44,12 +44,13 @@ def show_predictions(console: Console, result: SizePredictions) -> None:
 def prediction_table(result: SizePredictions) -> Table:
     """Return what each law predicts for each benchmark, with its interval and, where measured, its error."""
     level = f"{100 * result.level:g} %"
-    table = _table(f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %")
-    table.add_column("benchmark / law", no_wrap=True)
+    title = f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
     compared = any(one.series.measured_at(target) for one in result.benchmarks for target in result.targets)
-    for target in result.targets:
-        for column in (f"at {target:g}", level, *(["error"] if compared else [])):
-            table.add_column(Text(column), justify="right", no_wrap=True)
+    columns = [
+        column for target in result.targets for column in (f"at {target:g}", level, *(["error"] if compared else []))
+    ]
+    table = plain_table(title, ["benchmark / law"], columns)
+    table.columns[0].no_wrap = True
     for one in result.benchmarks:
         measured = [one.series.measured_at(target) for target in result.targets]
         heading = [
@@ -73,11 +74,8 @@ def _cells(law: LawPrediction, target: float, measured: float | None) -> list[Te
 
 def summary_table(found: Sequence[LawSummary], level: float, heading: str = "Errors over the benchmarks, %") -> Table:
     """Return how the laws did over the benchmarks, one row per law and target; the best average in bold."""
-    table = _table(heading)
-    for column in ("scenario", "law"):
-        table.add_column(column, no_wrap=True)
-    for column in ("at", "benchmarks", "average", "max", f"in {100 * level:g} % interval"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ["at", "benchmarks", "average", "max", f"in {100 * level:g} % interval"]
+    table = plain_table(heading, ["scenario", "law"], numbers)
     cells = list(dict.fromkeys((one.scenario, one.target) for one in found))
     for scenario, target in cells:
         rows = [one for one in found if (one.scenario, one.target) == (scenario, target)]
@@ -211,12 +209,10 @@ def published_table(found: pd.DataFrame) -> Table:
         As `scaling_trials.reproduction` gives it.
     """
     reasons = list(dict.fromkeys(reason for reason in found["explanation"] if reason))
-    table = _table("Errors on the published benchmarks, %, each with the published figure beside it")
-    table.caption = Text("\n".join(f"[{i}] {reason}" for i, reason in enumerate(reasons, 1)))
-    for column in ("scenario", "predictor"):
-        table.add_column(column, no_wrap=True)
-    for column in ("at", "average", "published", "max", "published", ""):
-        table.add_column(column, justify="right", no_wrap=True)
+    title = "Errors on the published benchmarks, %, each with the published figure beside it"
+    numbers = ["at", "average", "published", "max", "published", ""]
+    caption = "\n".join(f"[{i}] {reason}" for i, reason in enumerate(reasons, 1))
+    table = plain_table(title, ["scenario", "predictor"], numbers, caption=caption)
     before = ""
     for row in found.to_dict("records"):
         cell = f"{row['scenario']} {row['target']:g}"
@@ -260,12 +256,6 @@ def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
 def published_json(found: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Any]:
     """Return both for machines."""
     return {"schema": SCHEMA, "published": found.to_dict("records"), "trials": trials.to_dict("records")}
-
-
-def _table(title: str) -> Table:
-    table = Table(title=Text(title, "bold"), box=SIMPLE_HEAD, pad_edge=False)
-    table.padding, table.caption_justify = (0, 1, 0, 0), "left"
-    return table
 
 
 def _figure(value: float | None) -> str:

@@ -7,7 +7,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from ..evaluation.law_comparison import Explanation
 from ..evaluation.linear_scaling import ClassFinding, LawFinding, ValidationResult
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..features.quantity import Quantity, quantity
+from .console import plain_table
 
 SCHEMA = 1
 QUESTION = "Does linear scaling hold?"
@@ -39,12 +39,8 @@ _RANK = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 
 def validation_table(result: ValidationResult) -> Table:
     """Return the evidence and the verdict on every law, class by class."""
-    heading, caption = Text(f"{QUESTION} {asked(result)}", "bold"), Text(legend(result))
-    table = Table(title=heading, caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    table.add_column("class / law", no_wrap=True)
-    for column in FIGURES:
-        table.add_column(Text(column), justify="right", no_wrap=True)
+    table = plain_table(f"{QUESTION} {asked(result)}", ["class / law"], FIGURES, caption=legend(result))
+    table.columns[0].no_wrap = True
     table.add_column("verdict")
     for finding in sorted(result.classes, key=lambda finding: not finding.judged):
         for label, figures, words, outcome in class_lines(finding):
