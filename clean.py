@@ -41,7 +41,7 @@ from flopcast.report.cleaning import (
     show_cleaned,
     show_coverage,
 )
-from flopcast.report.console import output
+from flopcast.report.console import counted, output, say_written
 from flopcast.report.ingest import show_losses
 
 
@@ -230,8 +230,10 @@ def _show(result: CleanedRuns, options: CleanOptions, out: Path | None) -> None:
     if result.joined is not None:
         console.print(counter_table(result.joined))
     show_losses(console, dict(result.table.rejected_by_reason), result.notes, result.unreadable)
-    written = f" written to {out}" if out is not None else ""
-    console.print(f"{len(result.table.frame):,} rows of measurements{written}", markup=False)
+    if out is None:
+        console.print(counted(len(result.table.frame), "measurement"), highlight=False)
+    else:
+        say_written(console, out, rows=len(result.table.frame))
 
 
 def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, annotate.Annotated], list[str]]:

@@ -32,7 +32,7 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_table, whole_table, write_table
-from flopcast.report.console import output
+from flopcast.report.console import counted, output, say_written
 from flopcast.report.ingest import show_losses, show_traces
 
 
@@ -212,8 +212,11 @@ def command(
     console = output()
     show_traces(console, found.traces)
     show_losses(console, dict(found.rejected), found.notes, found.unreadable)
-    kind = "activities" if dispatches else "measurements"
-    console.print(f"{found.rows:,} {kind}" + (f" written to {out}" if out is not None else ""), markup=False)
+    if out is None:
+        nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
+        console.print(counted(found.rows, *nouns), highlight=False)
+    else:
+        say_written(console, out, rows=found.rows)
 
 
 def _arrow(table: pd.DataFrame) -> pa.Table:

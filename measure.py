@@ -31,7 +31,7 @@ from flopcast.measuring.table import (
 )
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, parse_budget, parse_counts, parse_names, run_command
-from flopcast.report.console import output
+from flopcast.report.console import output, say_written
 from flopcast.report.measuring import measurements_json, show_measurements, shown_measuring
 
 DEFAULT_OUT = Path("measured.parquet")
@@ -296,8 +296,7 @@ def _show(found: Measured, out: Path) -> None:
         console.print(f"note: {note}", markup=False)
     if found.ended not in (DONE, INTERRUPTED, LOST):
         console.print(_resuming(found, out), markup=False, highlight=False, soft_wrap=True)
-    written = f"Wrote {out} ({len(found.table):,} rows) and {provenance_path(out)}"
-    console.print(written, markup=False, highlight=False, soft_wrap=True)
+    say_written(console, out, provenance_path(out), rows=len(found.table))
 
 
 def _resuming(found: Measured, out: Path) -> str:

@@ -19,7 +19,7 @@ from flopcast.features.readers.files import read_plain_table as read_table
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 from flopcast.output import check_output, whole_folder
-from flopcast.report.console import output
+from flopcast.report.console import output, say_written
 from flopcast.report.power import (
     ablation_json,
     ablation_table,
@@ -196,8 +196,7 @@ def profile_command(
     console = output()
     show_power(console, found, synchronised)
     if out is not None:
-        names = " and ".join(str(out / name) for name in FILES)
-        console.print(f"Wrote {names}", markup=False, highlight=False)
+        say_written(console, *(out / name for name in FILES))
 
 
 def ablation_command(

@@ -41,7 +41,7 @@ from flopcast.projection.scalings import LAWS
 from flopcast.projection.sweep import parse_sweeps
 from flopcast.projection.uncertainty import check_sample
 from flopcast.projection.whole_trace import GAPS, Gaps, Laws, Projection, host_of
-from flopcast.report.console import output
+from flopcast.report.console import output, say_written
 from flopcast.report.projection import show_result
 from flopcast.report.projection_page import projection_html
 
@@ -282,7 +282,7 @@ def command(
     for result in results:
         show_result(console, result)
     if out is not None:
-        console.print(f"Wrote {out}/ ({', '.join(FILES)})", markup=False, highlight=False)
+        say_written(console, *(out / name for name in FILES))
 
 
 def parse_network(text: str | None, ranks: int) -> Network:

@@ -43,7 +43,7 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_output, whole_folder
-from flopcast.report.console import output
+from flopcast.report.console import output, say_written
 from flopcast.report.device_sizes import devices_json, show_devices
 from flopcast.report.scale_models import configuration_table, configurations_json
 from flopcast.report.scaling import predictions_json, published_json, published_table, show_predictions, trial_table
@@ -337,8 +337,7 @@ def _input(
 
 def _say_written(out: Path | None) -> None:
     if out is not None:
-        names = " and ".join(str(out / name) for name in FILES)
-        output().print(f"Wrote {names}", markup=False, highlight=False)
+        say_written(output(), *(out / name for name in FILES))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_output, whole_folder
-from flopcast.report.console import output
+from flopcast.report.console import output, say_written
 from flopcast.report.validation import summary, validation_json, validation_table
 from flopcast.report.validation_page import validation_html
 
@@ -180,7 +180,7 @@ def _show(result: ValidationResult, out: Path | None) -> None:
     for reason, rows in result.rejected.items():
         console.print(f"{rows} row{'s' * (rows > 1)} kept out: {reason}", style="yellow", markup=False, highlight=False)
     if out is not None:
-        console.print(f"Wrote {' and '.join(str(out / name) for name in FILES)}", markup=False, highlight=False)
+        say_written(console, *(out / name for name in FILES))
 
 
 def _json(result: ValidationResult) -> str:

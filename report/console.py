@@ -1,8 +1,9 @@
-"""Where tables are printed, and the plain table of words and numbers."""
+"""What the commands share on the terminal: its width, the plain table of words and numbers, the files written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -37,3 +38,16 @@ def plain_table(
 def shortened(name: str, width: int) -> str:
     """Return a name cut to a number of characters, the last of which says so."""
     return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number and its noun: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def say_written(console: Console, *paths: Path, rows: int | None = None) -> None:
+    """Print ``Wrote A and B (N rows)``, in one line however long: a path that is cut cannot be copied."""
+    *first, last = map(str, paths)
+    names = " and ".join(filter(None, (", ".join(first), last)))
+    held = "" if rows is None else f" ({counted(rows, 'row')})"
+    console.print(f"Wrote {names}{held}", markup=False, highlight=False, soft_wrap=True)

@@ -21,6 +21,7 @@ from ..features.ops import OPS
 from ..features.table import DTYPE_COLUMNS
 from ..output import whole_file
 from . import wording
+from .console import say_written
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -146,7 +147,7 @@ def show(console: Console, frame: pd.DataFrame, report: Report, out: Path | None
     console.print(summary(report))
     console.print(table(frame, report))
     if out is not None:
-        console.print(f"Wrote {out} ({len(frame):,} rows)", markup=False, highlight=False)
+        say_written(console, out, rows=len(frame))
     elif len(frame) > SHOWN:
         console.print(f"First {SHOWN} of {len(frame):,} rows: --out FILE.csv writes them all", highlight=False)
 

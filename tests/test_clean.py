@@ -69,7 +69,7 @@ def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: 
     pd.testing.assert_frame_equal(cleaned.drop(columns="source"), expected.drop(columns="source"))
     removed = pd.read_csv(tmp_path / "out" / "r.csv")
     assert removed[["reason", "duration_us"]].to_numpy().tolist() == [["outlier", 50.0], ["outlier", 60.0]]
-    assert "1 rows of measurements written to" in result.output
+    assert f"Wrote {tmp_path / 'out' / 'c.parquet'} (1 row)" in result.output
     beside = json.loads(pq.read_schema(tmp_path / "out" / "c.parquet").metadata[METADATA])
     assert beside["removed"] == {"outlier": 2}
     assert read([tmp_path / "out" / "c.parquet"]).frame["repeats"].tolist() == [60.0]

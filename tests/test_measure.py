@@ -77,7 +77,7 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
     assert code == 0
     assert "measuring: 0 of 12 visits" in error
     assert "From the first pass to the last a time changes by" in text
-    assert f"Wrote {out} (12 rows) and {out.with_suffix('.json')}" in text
+    assert f"Wrote {out} and {out.with_suffix('.json')} (12 rows)" in text
     table = pd.read_csv(out)
     assert table.groupby(["device", "campaign"])["op"].agg(list).map(tuple).unique().tolist() == [
         ("gemm", "softmax", "add")
@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
         stop_after(patched, 2)
         code, text, error = run(*arguments)
     assert code == 130
-    assert f"Wrote {out} (2 rows)" in text
+    assert f"Wrote {out} and {out.with_suffix('.json')} (2 rows)" in text
     assert "(1 of 3 workloads have no time yet); the same command with --resume continues" in error
     assert set(pd.read_parquet(out)["stopped_by"]) <= {"unfinished", "interval"}
     code, _, error = run(*arguments)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from flopcast.report.console import WIDTH, output, plain_table, shortened
+from flopcast.report.console import WIDTH, counted, output, plain_table, say_written, shortened
 
 
 def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +37,21 @@ def test_a_table_has_its_words_on_the_left_and_prints_brackets_as_they_are() -> 
     assert [line.strip() for line in (lines[0], lines[-1])] == ["[b]a", "[i] of two"]
     assert lines[1] == " x [/]    n"
     assert lines[3:5] == [" word     1", " w      100"]
+
+
+def test_what_was_written_is_one_line_whatever_the_width() -> None:
+    text, parts = io.StringIO(), [Path("folder-of-a-run") / name for name in ("a[b].json", "b.html", "c.parquet")]
+    console = Console(file=text, width=20)
+    say_written(console, *parts)
+    say_written(console, parts[0], rows=2000)
+    say_written(console, *parts[:2], rows=1)
+    assert text.getvalue().splitlines() == [
+        "Wrote folder-of-a-run/a[b].json, folder-of-a-run/b.html and folder-of-a-run/c.parquet",
+        "Wrote folder-of-a-run/a[b].json (2,000 rows)",
+        "Wrote folder-of-a-run/a[b].json and folder-of-a-run/b.html (1 row)",
+    ]
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    assert [counted(number, "row") for number in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+    assert [counted(number, "activity", "activities") for number in (1, 2)] == ["1 activity", "2 activities"]
