@@ -41,8 +41,7 @@ from flopcast.report.cleaning import (
     show_cleaned,
     show_coverage,
 )
-from flopcast.report.console import counted, output, say_written
-from flopcast.report.ingest import show_losses
+from flopcast.report.console import counted, output, say_written, show_losses
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ def _show(result: CleanedRuns, options: CleanOptions, out: Path | None) -> None:
         show_coverage(console, result.coverage)
     if result.joined is not None:
         console.print(counter_table(result.joined))
-    show_losses(console, dict(result.table.rejected_by_reason), result.notes, result.unreadable)
+    show_losses(console, result.table.rejected_by_reason, result.notes, result.unreadable)
     if out is None:
         console.print(counted(len(result.table.frame), "measurement"), highlight=False)
     else:

@@ -32,8 +32,8 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_table, whole_table, write_table
-from flopcast.report.console import counted, output, say_written
-from flopcast.report.ingest import show_losses, show_traces
+from flopcast.report.console import counted, output, say_written, show_losses
+from flopcast.report.ingest import show_traces
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def command(
         return
     console = output()
     show_traces(console, found.traces)
-    show_losses(console, dict(found.rejected), found.notes, found.unreadable)
+    show_losses(console, found.rejected, found.notes, found.unreadable)
     if out is None:
         nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
         console.print(counted(found.rows, *nouns), highlight=False)

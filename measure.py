@@ -31,7 +31,7 @@ from flopcast.measuring.table import (
 )
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, parse_budget, parse_counts, parse_names, run_command
-from flopcast.report.console import output, say_written
+from flopcast.report.console import note, output, say_written
 from flopcast.report.measuring import measurements_json, show_measurements, shown_measuring
 
 DEFAULT_OUT = Path("measured.parquet")
@@ -292,8 +292,8 @@ def _show(found: Measured, out: Path) -> None:
     show_measurements(console, found.table, found.failures, found.differences)
     for refused in found.provenance["refused"]:
         console.print(f"left out: {refused['source']}: {refused['reason']} ({refused['detail']})", markup=False)
-    for note in found.provenance["notes"]:
-        console.print(f"note: {note}", markup=False)
+    for words in found.provenance["notes"]:
+        console.print(note(words))
     if found.ended not in (DONE, INTERRUPTED, LOST):
         console.print(_resuming(found, out), markup=False, highlight=False, soft_wrap=True)
     say_written(console, out, provenance_path(out), rows=len(found.table))

@@ -32,7 +32,7 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_output, whole_folder
-from flopcast.report.console import output, say_written
+from flopcast.report.console import output, say_written, show_losses
 from flopcast.report.validation import summary, validation_json, validation_table
 from flopcast.report.validation_page import validation_html
 
@@ -175,10 +175,7 @@ def _show(result: ValidationResult, out: Path | None) -> None:
     console.print(validation_table(result))
     for line in summary(result):
         console.print(f"• {line}", markup=False, highlight=False)
-    for note in result.notes:
-        console.print(note, style="dim", markup=False, highlight=False)
-    for reason, rows in result.rejected.items():
-        console.print(f"{rows} row{'s' * (rows > 1)} kept out: {reason}", style="yellow", markup=False, highlight=False)
+    show_losses(console, result.rejected, result.notes)
     if out is not None:
         say_written(console, *(out / name for name in FILES))
 

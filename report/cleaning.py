@@ -14,7 +14,7 @@ from ..features.cleaning.coverage import Coverage
 from ..features.cleaning.passes import Joined
 from ..features.cleaning.pipeline import Cleaned
 from ..features.cleaning.report import REMOVED
-from .console import plain_table, shortened
+from .console import note, plain_table, shortened
 
 SHOWN = 20
 """Kernels in the table on the terminal, those that take most time; ``--json`` has all."""
@@ -27,8 +27,10 @@ def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
     console.print(removed_table(cleaned))
     if cleaned.steps["reason"].ne("").any():
         console.print(step_table(cleaned.steps))
-    for line in (*verdicts(cleaned.report), *cleaned.notes):
-        console.print(Text(line, "dim"), highlight=False)
+    for line in verdicts(cleaned.report):
+        console.print(Text(line, "dim"))
+    for words in cleaned.notes:
+        console.print(note(words))
 
 
 def spread_table(report: pd.DataFrame, level: float) -> Table:

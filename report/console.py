@@ -1,8 +1,8 @@
-"""What the commands share on the terminal: its width, the plain table of words and numbers, the files written."""
+"""What the commands share on the terminal: its width, the plain table, remarks, rows lost, files written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -43,6 +43,27 @@ def shortened(name: str, width: int) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def note(words: str) -> Text:
+    """Return a remark as every command prints it."""
+    return Text(f"note: {words}", "dim")
+
+
+def rejections(rejected: Mapping[str, int]) -> list[Text]:
+    """Return how many rows were kept out for each reason, the most frequent first."""
+    ordered = sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
+    return [Text(f"{counted(count, 'row')} rejected: {reason}", "yellow") for reason, count in ordered]
+
+
+def show_losses(
+    console: Console, rejected: Mapping[str, int], notes: Iterable[str], unreadable: Iterable[str] = ()
+) -> None:
+    """Print what reading kept out, remarks, and the files that could not be read."""
+    for line in (*rejections(rejected), *map(note, notes)):
+        console.print(line)
+    for error in unreadable:
+        console.print(Text(f"unreadable: {error}", "red"))
 
 
 def say_written(console: Console, *paths: Path, rows: int | None = None) -> None:

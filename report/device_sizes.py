@@ -12,7 +12,7 @@ from rich.text import Text
 from ..evaluation.device_sizes import CU_LAW, LEVEL, MARGIN, DeviceScaling, DeviceSizes, FamilyScaling, Growth
 from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.verdicts import Interval, Outcome
-from .console import plain_table
+from .console import note, plain_table
 from .validation import conclusion, summary, validation_json
 
 COLUMNS = ("family", "problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems", "scaling")
@@ -26,8 +26,8 @@ def show_devices(console: Console, result: DeviceScaling) -> None:
     for verdict in result.verdicts:
         for line in verdict_lines(verdict):
             console.print(Text(f"• {line}"), highlight=False)
-    for note in result.notes:
-        console.print(Text(note, "dim"), highlight=False)
+    for words in result.notes:
+        console.print(note(words))
 
 
 def family_table(result: DeviceScaling) -> Table:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..projection.fidelity import Fidelity, TraceFidelity
-from .console import plain_table, shortened
+from .console import note, plain_table, shortened
 from .projection import each
 
 HEADS = (
@@ -24,8 +24,8 @@ def show_fidelity(console: Console, found: Fidelity) -> None:
     console.print(trace_table(found))
     if len(found.kernels):
         console.print(kernel_table(found))
-    for note in found.notes:
-        console.print(Text(f"note: {note}", "dim"), highlight=False)
+    for words in found.notes:
+        console.print(note(words))
 
 
 def trace_table(found: Fidelity) -> Table:

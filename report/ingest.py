@@ -1,4 +1,4 @@
-"""What was read, on the terminal: traces in numbers, operator classes, what has no class, findings, rows kept out."""
+"""What was read, on the terminal: traces in numbers, operator classes, what has no class, findings."""
 
 from __future__ import annotations
 
@@ -31,16 +31,6 @@ def show_traces(console: Console, traces: Sequence[Overview]) -> None:
     findings = finding_table(traces)
     if findings.row_count:
         console.print(findings)
-
-
-def show_losses(console: Console, rejected: dict[str, int], notes: Sequence[str], unreadable: Sequence[str]) -> None:
-    """Print what was kept out, and remarks."""
-    for reason, count in rejected.items():
-        console.print(Text(f"{count:,} rows rejected: {reason}", style="yellow"))
-    for note in notes:
-        console.print(Text(f"note: {note}", style="dim"))
-    for error in unreadable:
-        console.print(Text(f"unreadable: {error}", style="red"))
 
 
 def trace_table(traces: Sequence[Overview]) -> Table:

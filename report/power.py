@@ -16,7 +16,7 @@ from ..telemetry.comparison import compare, compare_classes
 from ..telemetry.profile import ComponentPower, Curve, KernelPower
 from ..telemetry.protocol import TABLE, Plan
 from ..telemetry.smoothing import PHASES
-from .console import plain_table
+from .console import note, plain_table
 
 SCHEMA = 1
 METHOD = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
@@ -88,8 +88,8 @@ def show_power(console: Console, kernels: Sequence[KernelPower], clocks: Clocks)
             console.print(Text(f"• {line}"), highlight=False)
     console.print(Text(f"• {clock_words(clocks)}"), highlight=False)
     for one in kernels:
-        for note in one.notes:
-            console.print(Text(f"{one.kernel}: {note}", "dim"), highlight=False)
+        for words in one.notes:
+            console.print(note(f"{one.kernel}: {words}"))
 
 
 def component_table(compared: pd.DataFrame) -> Table:

@@ -21,7 +21,7 @@ from ..features.ops import OPS
 from ..features.table import DTYPE_COLUMNS
 from ..output import whole_file
 from . import wording
-from .console import say_written
+from .console import note, say_written
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -165,9 +165,8 @@ def summary(report: Report) -> RenderableType:
     spread = f"{100 * report['level']:g} % intervals for {wording.left_out(report['scheme'])}: " + (
         "no bound known at this level" if width is None else f"median width {wording.percent(100 * width)}"
     )
-    notes = [Text(f"note: {note}", style="dim") for note in report["notes"]]
     title = Text(f"{wording.title(report)}: {measure}, by {report['model']}", style="bold")
-    return Padding(Group(title, grid, Text(f"{middle}, {spread}"), *notes), (1, 0, 0, 1))
+    return Padding(Group(title, grid, Text(f"{middle}, {spread}"), *map(note, report["notes"])), (1, 0, 0, 1))
 
 
 def table(frame: pd.DataFrame, report: Report) -> RenderableType:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..projection.forecast import MEASURED
 from ..projection.result import Result, changes
-from .console import plain_table, shortened
+from .console import note, plain_table, shortened
 
 WAYS = {
     "sum": "sum of activities and gaps",
@@ -38,7 +38,7 @@ def show_result(console: Console, result: Result) -> None:
             printed = _table(title, [fill(head, _HEAD) for head in heads], rows)
         console.print(printed)
     for line in remarks(result):
-        console.print(Text(f"note: {line}", "dim"), highlight=False)
+        console.print(note(line))
 
 
 def headline(result: Result) -> str:

@@ -20,7 +20,7 @@ from ..evaluation.size_prediction import (
     error_percent,
     summarise,
 )
-from .console import plain_table
+from .console import note, plain_table
 
 SCHEMA = 1
 NAMED = 4
@@ -35,8 +35,8 @@ def show_predictions(console: Console, result: SizePredictions) -> None:
     for one in result.benchmarks:
         for line in description(one):
             console.print(Text(f"• {line}"), highlight=False)
-    for note in remarks(result):
-        console.print(Text(note, "dim"), highlight=False)
+    for words in remarks(result):
+        console.print(note(words))
     if found := summarise(result):
         console.print(summary_table(found, result.level))
 
@@ -116,9 +116,9 @@ def remarks(result: SizePredictions) -> list[str]:
     about: dict[str, list[str]] = {}
     for one in result.benchmarks:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
-        for note in dict.fromkeys([*one.notes, *failures]):
-            about.setdefault(note, []).append(one.series.name)
-    said = [_about(names, len(result.benchmarks)) + note for note, names in about.items()]
+        for words in dict.fromkeys([*one.notes, *failures]):
+            about.setdefault(words, []).append(one.series.name)
+    said = [_about(names, len(result.benchmarks)) + words for words, names in about.items()]
     return [*result.notes, *said, *_total_costs(result)]
 
 

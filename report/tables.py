@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import wording
+from .console import note, rejections
 
 Row = Mapping[str, Any]
 
@@ -86,12 +87,9 @@ def data_summary(data: Row) -> RenderableType:
     grid.add_column(overflow="fold")
     for label, value in wording.counts(data):
         grid.add_row(Text(value), Text(label))
-    for reason, count in sorted((data.get("rejected") or {}).items(), key=lambda item: (-item[1], item[0])):
-        grid.add_row(Text(f"{count:,}"), Text(f"rows rejected of all that was read: {reason}"), style="yellow")
-    notes = [Text(f"note: {note}", style="dim") for note in data.get("notes") or []]
-    return Padding(
-        Group(Text(f"{wording.title(data)}: {wording.metric(data)}", style="bold"), grid, *notes), (1, 0, 0, 1)
-    )
+    title = Text(f"{wording.title(data)}: {wording.metric(data)}", style="bold")
+    losses = (*rejections(data.get("rejected") or {}), *map(note, data.get("notes") or []))
+    return Padding(Group(title, grid, *losses), (1, 0, 0, 1))
 
 
 def ranking_table(ranking: Sequence[Row], top: int) -> RenderableType:

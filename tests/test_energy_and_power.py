@@ -167,8 +167,8 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     assert frame["predicted"].isna().tolist() == [True, True] + [False] * 46
     result = run(validating.command, tmp_path / "mixed.csv", *flags(DEVICES), "--metric", "energy_j")
     assert result.exit_code == 0, result.output
-    assert "2 rows kept out: no energy_j" in result.output
-    assert "3 rows kept out: energy_j is not positive" in result.output
+    assert "2 rows rejected: no energy_j" in result.output
+    assert "3 rows rejected: energy_j is not positive" in result.output
 
 
 def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_trace_and_a_table_become_one_measurement_table(tmp_path: Path) -> Non
         ["MI300X", "gemm", 16, 10.0],
         ["MI300X", "gemm", 32, 20.0],
     ]
-    assert "1 rows rejected: duration is zero" in result.output
+    assert "1 row rejected: duration is zero" in result.output
     assert f"Wrote {tmp_path / 'runs.parquet'} (3 rows)" in result.output
 
 

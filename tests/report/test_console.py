@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flopcast.report.console import WIDTH, counted, output, plain_table, say_written, shortened
+from flopcast.report.console import WIDTH, counted, output, plain_table, say_written, shortened, show_losses
 
 
 def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,3 +55,16 @@ def test_what_was_written_is_one_line_whatever_the_width() -> None:
 def test_one_is_counted_in_the_singular() -> None:
     assert [counted(number, "row") for number in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
     assert [counted(number, "activity", "activities") for number in (1, 2)] == ["1 activity", "2 activities"]
+
+
+def test_what_was_lost_is_told_the_most_frequent_first() -> None:
+    text = io.StringIO()
+    rejected = {"zero": 1, "no device": 1200, "[b]": 1}
+    show_losses(Console(file=text, width=80), rejected, ["fp8 is [e4m3]"], ["a.json: no JSON"])
+    assert text.getvalue().splitlines() == [
+        "1,200 rows rejected: no device",
+        "1 row rejected: [b]",
+        "1 row rejected: zero",
+        "note: fp8 is [e4m3]",
+        "unreadable: a.json: no JSON",
+    ]
