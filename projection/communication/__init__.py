@@ -5,7 +5,6 @@ from .bandwidth import Network, link_bandwidth_gbs
 from .fitting import Timings, fit_link, held_out
 from .laws import LAWS, CommunicationLaw, communication_factors
 from .parameters import LawErrors, law_errors, measured_links
-from .validation import Side, projection_errors
 
 __all__ = [
     "LAWS",
@@ -14,7 +13,6 @@ __all__ = [
     "Link",
     "Network",
     "Protocol",
-    "Side",
     "Timings",
     "communication_factors",
     "fit_link",
@@ -22,5 +20,4 @@ __all__ = [
     "law_errors",
     "link_bandwidth_gbs",
     "measured_links",
-    "projection_errors",
 ]

@@ -1,0 +1,200 @@
+"""How far the laws of communication are from what was measured.
+
+``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the other, A100, H100 and
+MI300X in pairs and both directions, and never fits a model to the messages it is judged by. It prints the
+``[law_errors]`` of projection/communication/links.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..hardware import GPU, find
+from ..projection.communication import (
+    CommunicationLaw,
+    Link,
+    Timings,
+    communication_factors,
+    fit_link,
+    measured_links,
+)
+from ..projection.communication.fitting import folds_of
+from ..projection.communication.laws import ALPHA_BETA, BANDWIDTH, KEPT
+
+SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+NS_PER_US, US_PER_MS = 1e3, 1e3
+ONE_SIDED = "one-sided"
+LAWS = (ALPHA_BETA, ONE_SIDED, BANDWIDTH)
+"""Laws that have an error in links.toml."""
+A100, H100, MI300X = "A100 80GB SXM4", "H100 SXM5", "MI300X"
+PAIRS = (
+    (A100, H100, "all_reduce", "ranks"),
+    (A100, H100, "all_reduce", "octaves"),
+    (A100, H100, "send_recv", "octaves"),
+    (A100, MI300X, "all_reduce", "octaves"),
+    (H100, MI300X, "all_reduce", "octaves"),
+)
+"""Two GPUs, what was measured on both, and what is left out of the fits at a time."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """A measured GPU: its messages, and how to count their steps."""
+
+    gpu: GPU
+    timings: Timings
+    algorithm: str
+
+    def fit_without(self, fold: float, collective: str, by: str, protocols: int) -> Link:
+        """Return the model fitted to the other folds."""
+        kept = self.timings.transfer()
+        kept = kept.take(folds_of(kept, by) != fold)
+        return fit_link(kept, self.gpu, collective, self.algorithm, protocols=protocols)
+
+
+def projection_errors(host: Side, target: Side, collective: str, *, by: str, protocols: int = 2) -> pd.DataFrame:
+    """Return the error of every law on the target's messages, the models fitted without them on either GPU.
+
+    Parameters
+    ----------
+    host, target : Side
+        What is projected, and what to. The host's times are interpolated at the target's sizes, on logarithmic scales.
+    collective : str
+        What was measured on both.
+    by : {"ranks", "octaves", "decades"}
+        What is left out at a time, as in `fitting.held_out`.
+    protocols : {1, 2}
+        As in `fitting.fit_link`.
+
+    Returns
+    -------
+    DataFrame
+        One row per message measured on both: `fold`, `message_bytes`, `ranks`, then ln(projected / measured) by
+        "alpha-beta", "one-sided" (the alpha-beta model with the host's fit alone), "bandwidth" and "kept".
+    """
+    messages, on_target, on_host = _common(host.timings.transfer(), target.timings.transfer())
+    folds = folds_of(messages, by)
+    parts = []
+    for fold in np.unique(folds):
+        rows = folds == fold
+        links = [side.fit_without(fold, collective, by, protocols) for side in (host, target)]
+        measured = np.log(on_host[rows] / on_target[rows])
+        errors = {
+            name: measured + np.log(_factors(messages.take(rows), host.gpu, target.gpu, collective, law, known))
+            for name, law, known in _laws(links)
+        }
+        left = {"fold": fold, "message_bytes": messages.message_bytes[rows], "ranks": messages.ranks[rows]}
+        parts.append(pd.DataFrame({**left, **errors}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _laws(links: list[Link]) -> list[tuple[str, CommunicationLaw, list[Link]]]:
+    """Return name, law and models of every column of errors."""
+    return [
+        (ALPHA_BETA, ALPHA_BETA, links),
+        (ONE_SIDED, ALPHA_BETA, links[:1]),
+        (BANDWIDTH, BANDWIDTH, []),
+        (KEPT, KEPT, []),
+    ]
+
+
+def _common(host: Timings, target: Timings) -> tuple[Timings, np.ndarray, np.ndarray]:
+    """Return the target's messages that lie among the host's, with the times on the target and on the host."""
+    on_host = np.full(len(target.time_us), np.nan)
+    for n in np.intersect1d(host.ranks, target.ranks):
+        rows, known = target.ranks == n, host.take(host.ranks == n)
+        at, sizes = np.log(target.message_bytes[rows]), np.log(known.message_bytes)
+        on_host[rows] = np.exp(np.interp(at, sizes, np.log(known.time_us), left=np.nan, right=np.nan))
+    both = ~np.isnan(on_host)
+    messages = target.take(both)
+    return messages, messages.time_us, on_host[both]
+
+
+def _factors(
+    messages: Timings, host: GPU, target: GPU, collective: str, law: CommunicationLaw, links: list[Link]
+) -> np.ndarray:
+    activities = pd.DataFrame(
+        {
+            "collective": collective,
+            "name": "",
+            "collective_bytes": messages.message_bytes,
+            "group_size": messages.ranks,
+            "duration_ns": messages.time_us * NS_PER_US,
+        }
+    )
+    return communication_factors(activities, host, target, law, links=links)["factor"].to_numpy()
+
+
+def file_of(link: Link, data: Path) -> Path:
+    """Return the file of measurements that a model of links.toml was fitted to."""
+    key, name = link.source.split(": ")
+    return data.parent / "facts" / name if key == "RCCL-TESTS" else data / "network" / name
+
+
+def timings_of(link: Link, data: Path) -> Timings:
+    """Return those measurements: within one node, and of groups whose ranks have the links of the model.
+
+    Raises
+    ------
+    DataError
+        The file is not there.
+    """
+    path = file_of(link, data)
+    if not path.is_file():
+        raise DataError("no such file of measured messages", source=str(path))
+    table = pd.read_csv(path)
+    if "size_bytes" in table:
+        columns = table["size_bytes"], table["gpus"], table["time_us"]
+    else:
+        table = table[(table["num_workers"] == table["devices_per_node"]) & table["num_workers"].isin(link.ranks)]
+        columns = table["size"], table["num_workers"], table[f"time_stats.{link.collective}.min"] * US_PER_MS
+    return Timings(*(column.to_numpy(dtype=np.float64) for column in columns))
+
+
+def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
+    """Return the errors of `PAIRS` in both directions, one row per message: as `projection_errors`, and which pair."""
+    links = {(link.gpus[0], link.collective): link for link in measured_links()}
+    parts = []
+    for one, other, collective, by in PAIRS:
+        pair = [links[name, collective] for name in (one, other)]
+        sides = [Side(find(link.gpus[0]), timings(link), link.algorithm) for link in pair]
+        for host, target in (sides, sides[::-1]):
+            found = projection_errors(host, target, collective, by=by, protocols=len(pair[0].protocols))
+            parts.append(found.assign(collective=collective, by=by, pair=f"{host.gpu.name} {target.gpu.name}"))
+    return pd.concat(parts)
+
+
+def summary(errors: pd.DataFrame) -> pd.Series:
+    """Return the root mean square of each law's errors; every pair and direction counts once."""
+    squares = errors[list(LAWS)].pow(2).groupby([errors[name] for name in ("collective", "by", "pair")]).mean()
+    return squares.mean().pow(0.5)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the errors; return 0, also where there is nothing to measure against."""
+    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.projection_communication", description=__doc__)
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
+    options = parser.parse_args(arguments)
+    if not options.data.is_dir():
+        print(f"skipped: the measured data ({options.data}) are not on this machine")
+        return 0
+    try:
+        found = summary(pair_errors(lambda link: timings_of(link, options.data)))
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("[law_errors]")
+    print("\n".join(f"{law.replace('-', '_')} = {found[law]:.3f}" for law in LAWS))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
