@@ -18,8 +18,7 @@ from flopcast.features.cleaning.mad import THRESHOLD
 from flopcast.features.cleaning.passes import Joined, join_passes
 from flopcast.features.cleaning.pipeline import Cleaned, CleanOptions
 from flopcast.features.cleaning.pipeline import clean as clean_dispatches
-from flopcast.features.cleaning.repeats import OF_RUN as RUN
-from flopcast.features.cleaning.repeats import pool
+from flopcast.features.cleaning.repeats import OF_RUN, pool
 from flopcast.features.cleaning.steps import STABLE
 from flopcast.features.cleaning.steps import parse_rule as parse_steps
 from flopcast.features.dispatches import annotate
@@ -136,10 +135,10 @@ def clean_traces(
     tables = tables if joined is None else joined.dispatches
     steps = pool([traces[label].steps for label in tables])
     cleaned = clean_dispatches(pool(list(tables.values())), steps, options)
-    runs = cleaned.dispatches[RUN].to_numpy()
+    runs = cleaned.dispatches[OF_RUN].to_numpy()
     parts, cuts = [], list[str]()
     for number, label in enumerate(tables):
-        own = cleaned.dispatches[runs == number].drop(columns=RUN).reset_index(drop=True)
+        own = cleaned.dispatches[runs == number].drop(columns=OF_RUN).reset_index(drop=True)
         if own.empty:
             continue
         campaign, ranges = campaign_of(Path(label)), traces[label].ranges

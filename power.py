@@ -15,7 +15,7 @@ import typer
 
 from flopcast.errors import DataError
 from flopcast.evaluation.intervals import check_level
-from flopcast.features.readers.files import read_plain_table as read_table
+from flopcast.features.readers.files import read_plain_table
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 from flopcast.output import check_output, whole_folder
@@ -90,8 +90,8 @@ def power(
         )
     measured = synchronise(
         found.readings,
-        check_executions(read_table(executions), str(executions)),
-        None if clocks is None else check_clock_pairs(read_table(clocks), str(clocks)),
+        check_executions(read_plain_table(executions), str(executions)),
+        None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
     )
     names = measured.kernels if kernel is None else [kernel]
     profiles = [

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import typer
 
-from flopcast.errors import DataError, UnknownGPUError
+from flopcast.errors import DataError
 from flopcast.features.dispatches.annotate import Annotated as Trace
 from flopcast.features.dispatches.calls import call_table, empty_calls
 from flopcast.features.readers import Options, TraceFailure, read_traces
+from flopcast.features.readers.devices import known_gpu
 from flopcast.hardware import GPU, find
 from flopcast.models.json_text import dumps
 from flopcast.options import (
@@ -102,11 +103,12 @@ def project(
     chosen: dict[str, Laws] = {}
     if known:
         chosen[known.name] = corrected(laws, measured, known, target, correct)
-    for label, trace in read_traces(paths, options=options or Options(calls=True)):
+    reading = options or Options(calls=True)
+    for label, trace in read_traces(paths, options=reading):
         if isinstance(trace, TraceFailure):
             raise trace.error
         found += 1
-        own = known or _host(label, trace)
+        own = known or _host(label, trace, reading)
         if own.name not in chosen:
             chosen[own.name] = corrected(laws, measured, own, target, correct)
         try:
@@ -120,14 +122,16 @@ def project(
         raise DataError(f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are")
 
 
-def _host(label: str, trace: Trace) -> GPU:
+def _host(label: str, trace: Trace, options: Options) -> GPU:
     """Return the GPU that a trace was made on."""
     try:
-        return find(host_of(trace))
-    except UnknownGPUError as error:
-        raise DataError(f"{error}; or say with --from which one it is", source=label) from error
+        word = host_of(trace)
+        found = known_gpu(word, stated="device" in options.defaults)
     except DataError as error:
         raise DataError(str(error), source=label) from error
+    if found is None:
+        raise DataError(f"unknown GPU {word!r}: say with --from which one it is", source=label)
+    return found
 
 
 def corrected(laws: Laws, measured: pd.DataFrame | None, host: GPU, target: GPU, paths: Sequence[Path]) -> Laws:

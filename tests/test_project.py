@@ -250,12 +250,19 @@ def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text("not a GPU", encoding="utf-8")
+    refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--to", "MI355X")
+    assert refused.output.startswith("error: t.json: unknown GPU 'mine.toml': say with --from")
+
+
 def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "t.json", device="Unheard-of")
     refused = invoke(source, "--to", "MI355X")
     assert refused.exit_code == 2
     assert refused.output.startswith("error: t.json: unknown GPU 'Unheard-of'")
-    assert "or say with --from which one it is" in refused.output
+    assert "say with --from which one it is" in refused.output
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
     assert "it is taken for MI300X" in " ".join(result.output.split())
