@@ -14,6 +14,9 @@ from .least_squares import LinearRegressor
 from .penalty_path import ActiveSet
 from .weighted_folds import weighted_folds
 
+_ROOTS, _CLOSE = 60, 1e-11
+"""The most trials of a mean residual, and how close to its own value the search ends, in units of the target's mean."""
+
 
 @dataclass(frozen=True)
 class PenaltyPath:
@@ -46,7 +49,11 @@ class Standardised:
         Weighted mean products with the target.
     unit : ndarray of shape (n_features,)
     mean, target_mean : ndarray of shape (n_features,), float
-        What was subtracted; 0 where nothing was.
+        What was subtracted.
+    offset : ndarray of shape (n_features,)
+        The columns' means in these units, 0 for columns that do not vary.
+    target_unit : float
+        The target's standard deviation; 1 where it does not vary.
     """
 
     gram: np.ndarray
@@ -54,21 +61,25 @@ class Standardised:
     unit: np.ndarray
     mean: np.ndarray
     target_mean: float
+    offset: np.ndarray
+    target_unit: float
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, w: np.ndarray, *, centre: bool) -> Self:
-        """Standardise with the weighted standard deviations; subtract the weighted means only with ``centre``."""
+    def of(cls, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
+        """Standardise with the weighted means and standard deviations."""
         mean, y_mean = np.average(X, axis=0, weights=w), float(np.average(y, weights=w))
         scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
         constant = scale <= len(y) * np.finfo(np.float64).eps * np.abs(mean)
         scale[constant] = 1.0
-        y_scale = float(np.sqrt(np.average((y - y_mean) ** 2, weights=w))) or 1.0
-        if not centre:
-            mean, y_mean = np.zeros_like(mean), 0.0
+        y_scale = float(np.sqrt(np.average((y - y_mean) ** 2, weights=w)))
+        level = y_scale <= len(y) * np.finfo(np.float64).eps * abs(y_mean)
         root = np.sqrt(w / w.sum())
-        M = root[:, None] * ((X - mean) / scale)
+        M, v = root[:, None] * ((X - mean) / scale), root * (y - y_mean)
         M[:, constant] = 0.0
-        return cls(M.T @ M, M.T @ (root * (y - y_mean)) / y_scale, y_scale / scale, mean, y_mean)
+        if level:  # what is left of the target is rounding error
+            y_scale, v = 1.0, np.zeros_like(v)
+        offset = np.where(constant, 0.0, mean / scale)
+        return cls(M.T @ M, M.T @ v / y_scale, y_scale / scale, mean, y_mean, offset, y_scale)
 
     def largest_alpha(self, mix: float) -> float:
         """Return the smallest penalty that leaves every coefficient at 0."""
@@ -86,6 +97,38 @@ class Standardised:
         coef = u * self.unit[:, None]
         return PenaltyPath(coef, self.target_mean - self.mean @ coef, np.array(n_iter), np.array(converged))
 
+    def path_through_origin(
+        self, alphas: np.ndarray, intercepts: np.ndarray, mix: float, tol: float, max_iter: int
+    ) -> PenaltyPath:
+        """Return non-negative solutions with an intercept of 0, where `path` has ``intercepts`` below 0.
+
+        The mean residual ``r = offset_y - offset' u``, 0 with a free intercept, adds r²/2 to the objective, and so
+        ``r offset`` to the pull: u is the solution u(r) with that pull, r the root of ``offset_y - offset' u(r) - r``,
+        which falls as r rises, in pieces of straight line. Newton's method finds it between the free intercept
+        (there the root would be 0) and 0. (The Gram matrix of columns that are not centred would lose all that is small
+        against their means.)
+        """
+        solver, r, target = ActiveSet(self.gram, self.pull, positive=True), 0.0, self.target_mean / self.target_unit
+        u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
+        close = _CLOSE * max(1.0, abs(target))
+        for k, alpha in enumerate(alphas):
+            low, high, steps, settled, gap = float(intercepts[k]) / self.target_unit, 0.0, 0, True, np.inf
+            r = min(max(r, low), high)
+            for _ in range(_ROOTS):
+                solver.c = self.pull + r * self.offset
+                more, settled = solver.solve(alpha * mix, alpha * (1 - mix), tol, max_iter)
+                steps += more
+                gap = target - float(self.offset @ solver.u) - r
+                if abs(gap) <= close:
+                    break
+                low, high = (r, high) if gap > 0 else (low, r)
+                r += gap / (1.0 + solver.response(self.offset))
+                r = r if low < r < high else (low + high) / 2
+            n_iter.append(steps)
+            converged.append(settled and abs(gap) <= close)
+            u[:, k] = solver.u
+        return PenaltyPath(u * self.unit[:, None], np.zeros(len(alphas)), np.array(n_iter), np.array(converged))
+
 
 @dataclass
 class _Rows:
@@ -96,12 +139,8 @@ class _Rows:
     w: np.ndarray
 
     @cached_property
-    def centred(self) -> Standardised:
-        return Standardised.of(self.X, self.y, self.w, centre=True)
-
-    @cached_property
-    def through_origin(self) -> Standardised:
-        return Standardised.of(self.X, self.y, self.w, centre=False)
+    def standardised(self) -> Standardised:
+        return Standardised.of(self.X, self.y, self.w)
 
 
 class _Penalised(LinearRegressor):
@@ -124,10 +163,12 @@ class _Penalised(LinearRegressor):
 
         The problem is convex: where the optimum with a free intercept has it below 0, the bounded one has it at 0.
         """
-        path = rows.centred.path(alphas, mix, self.positive, self.tol, self.max_iter)
+        path = rows.standardised.path(alphas, mix, self.positive, self.tol, self.max_iter)
         if not self.positive or not (bounded := path.intercept < 0).any():
             return path
-        at_zero = rows.through_origin.path(alphas[bounded], mix, True, self.tol, self.max_iter)
+        at_zero = rows.standardised.path_through_origin(
+            alphas[bounded], path.intercept[bounded], mix, self.tol, self.max_iter
+        )
         for name in ("coef", "intercept", "n_iter", "converged"):
             getattr(path, name)[..., bounded] = getattr(at_zero, name)
         return path
@@ -141,7 +182,7 @@ class _Penalised(LinearRegressor):
         X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
         whole, mixes = _Rows(X, y, w), self._mixes()
-        grids = [self._alphas(whole.centred, mix) for mix in mixes]
+        grids = [self._alphas(whole.standardised, mix) for mix in mixes]
         errors = [np.zeros(len(alphas)) for alphas in grids]
         for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
             rows = _Rows(X[train], y[train], w[train])

@@ -144,3 +144,40 @@ def test_no_relation_gives_the_mean_and_short_runs_say_so(rows: tuple) -> None:
     assert constant.selected_features_ == []
     np.testing.assert_allclose(constant.predict(X), 2)
     assert not Lasso(max_iter=1, eps=1e-6).fit(X, y).converged_
+
+
+@pytest.mark.parametrize("level", [0.1, 3.3, 1e6 / 7])
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_target_that_does_not_vary_is_met_by_the_intercept(level: float, positive: bool) -> None:
+    """What is left of it after centring is rounding error: it must not be taken for a signal."""
+    for n in (10, 22, 37):
+        X = np.random.default_rng(0).normal(size=(n, n + 5))
+        model = ElasticNet(positive=positive).fit(X, np.full(n, level))
+        assert not model.coef_.any()
+        assert model.intercept_ == pytest.approx(level, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "powers"), [(60, 20), (100, 40)])
+def test_columns_that_are_nearly_dependent_end_in_finite_steps(n: int, powers: int) -> None:
+    x = np.linspace(0, 1, n)[:, None]
+    y = np.random.default_rng(0).lognormal(size=n)
+    model = Lasso(n_alphas=30).fit(x ** np.arange(1, powers + 1), y)
+    assert np.isfinite(model.coef_).all()
+    assert np.mean((y - model.predict(x ** np.arange(1, powers + 1))) ** 2) <= y.var() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5, 1e6])
+def test_a_bounded_intercept_does_not_mind_means_far_from_zero(offset: float) -> None:
+    """NNLS' solution is feasible too, so the penalised one must not have the larger objective."""
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(60, 8)) + offset
+    y = X @ (rng.random(8) * (rng.random(8) < 0.6)) - offset * rng.random() + rng.normal(size=60)
+    model, other = Lasso(positive=True, cv=3).fit(X, y), NNLS().fit(X, y)
+    assert model.converged_
+    assert model.intercept_ == 0
+
+    def objective(fitted: Lasso | NNLS) -> float:
+        penalty = model.alpha_ * float(np.sum(fitted.coef_ * X.std(axis=0) / y.std()))
+        return float(np.mean((y - fitted.predict(X)) ** 2)) / 2 / y.var() + penalty
+
+    assert objective(model) <= objective(other) * (1 + 1e-9)
