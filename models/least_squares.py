@@ -85,15 +85,22 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _set_free(
-        self, problem: Triangular, X: np.ndarray, y: np.ndarray, w: np.ndarray, columns: Sequence[int] | np.ndarray
+        self,
+        problem: Triangular,
+        X: np.ndarray,
+        y: np.ndarray,
+        w: np.ndarray,
+        columns: Sequence[int] | np.ndarray,
+        *,
+        independent: bool = False,
     ) -> Self:
         """Store the least-squares fit on some columns, with the p-values of its t-tests.
 
-        ``problem`` is `centred` on all columns or on these alone.
+        ``problem`` is `centred` on all columns or on these alone; ``independent`` as for `minimum_norm`.
         """
         chosen = np.asarray(columns, dtype=int)
         there = np.arange(len(chosen)) if len(chosen) == problem.A.shape[1] else chosen
-        t, spread, rank = minimum_norm(problem, there)
+        t, spread, rank = minimum_norm(problem, there, independent=independent)
         residual = problem.b - problem.A[:, there] @ t
         coef, p_values = np.zeros(X.shape[1]), np.full(X.shape[1], np.nan)
         coef[chosen] = t / problem.scale[there]

@@ -54,9 +54,10 @@ class Stepwise(LinearRegressor):
       them first, whenever there are any. (Counted by positive coefficients, a column at zero would be free; it
       would then come back for each one removed, and the elimination stop far from the criterion's minimum.)
     - No model with ``edf >= n`` is looked at, for AICc ``edf >= n - 2``. Where all columns together would leave too few
-      residual degrees of freedom, backward elimination begins from the longest model on the forward path that leaves
-      enough. Within a few residual degrees of freedom AIC and BIC are noise, and with more columns than rows forward
-      AIC does not stop before: take AICc, or set ``max_features`` (a tenth of the rows, say).
+      residual degrees of freedom, also among the distinct rows of X alone (repeats have one each), backward elimination
+      begins from the longest model on the forward path that leaves enough. Within a few residual degrees of freedom AIC
+      and BIC are noise, and with more columns than rows forward AIC does not stop before: take AICc, or set
+      ``max_features`` (a tenth of the rows, say).
     - Columns within 1e-7 of the span of those before them (R's tolerance) never enter; backward elimination begins
       from the columns that are not, in their order. R instead keeps such columns without a coefficient.
 
@@ -118,7 +119,7 @@ class Stepwise(LinearRegressor):
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
-        most = max(criterion.largest - 1, 0)
+        most = max(min(criterion.largest, _tellable(X)) - 1, 0)
         cap = X.shape[1] if self.max_features is None else self.max_features
         kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
         path = PATHS.take(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
@@ -130,7 +131,7 @@ class Stepwise(LinearRegressor):
         self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
         PATHS.keep(kind, rows, path)
         if self.base == "ols":
-            return self._set_free(centred(X[:, columns], y, w), X, y, w, columns)
+            return self._set_free(centred(X[:, columns], y, w), X, y, w, columns, independent=True)
         problem, coef = with_intercept(X[:, columns], y, w), np.zeros(X.shape[1])
         scaled = non_negative(problem) / problem.scale
         coef[columns] = scaled[1:]
@@ -141,6 +142,11 @@ class Stepwise(LinearRegressor):
             if (value := getattr(self, name)) not in choices:
                 listed = ", ".join(repr(choice) for choice in choices)
                 raise ValueError(f"parameter {name} of Stepwise must be one of {listed}, got {value!r}")
+
+
+def _tellable(X: np.ndarray) -> int:
+    """Return the most degrees of freedom with which models still differ: all that have more fit the same means."""
+    return distinct_rows(X, np.zeros(len(X))) - 1
 
 
 def new_path(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int) -> Path:
@@ -215,7 +221,8 @@ def selection_path(
         ``bic``, infinite where too few residual degrees of freedom are left.
     """
     n = distinct_rows(X, y)
-    path = new_path(X, y, check_weights(sample_weight, len(y)), base, direction, max(n - 2, 0))
+    most = max(min(n - 1, _tellable(X)) - 1, 0)
+    path = new_path(X, y, check_weights(sample_weight, len(y)), base, direction, most)
     path.reaches(X.shape[1])
     rss = np.array(path.rss)
     edf = np.array([degrees(path, direction, steps) for steps in range(len(rss))])

@@ -89,8 +89,17 @@ def with_intercept(X: np.ndarray, y: np.ndarray, w: np.ndarray, reduce: float = 
     return _triangular(rows, float(np.linalg.norm(rows[-1])), reduce)
 
 
-def minimum_norm(problem: Triangular, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def minimum_norm(
+    problem: Triangular, columns: np.ndarray, *, independent: bool = False
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Solve for some columns of a `centred` problem: by QR where they are clearly independent, else by SVD.
+
+    Parameters
+    ----------
+    problem : Triangular
+    columns : ndarray of int
+    independent : bool, default=False
+        They are known to be independent, however close to each other: QR unless it breaks down.
 
     Returns
     -------
@@ -104,7 +113,8 @@ def minimum_norm(problem: Triangular, columns: np.ndarray) -> tuple[np.ndarray, 
     if 0 < m <= len(A):
         R = upper_triangle(np.column_stack([A, problem.b]))[:m]
         inverse, singular = dtrtri(R[:, :m])
-        if not singular and np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1:  # >= s_max / s_min
+        clear = independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1  # >= s_max / s_min
+        if clear and not singular:
             return dtrtrs(R[:, :m], R[:, m])[0], np.sum(inverse**2, axis=1), m
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     kept = s > ALIASED * s.max(initial=0.0)

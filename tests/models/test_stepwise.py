@@ -336,3 +336,26 @@ def test_perfect_and_constant_targets(base: str, direction: str, slope: float, l
 def test_unknown_options_are_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=f"must be .* got .*{next(iter(parameters.values()))}"):
         Stepwise(**parameters).fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("apart", [2e-7, 1e-5])
+def test_the_model_is_the_one_that_the_path_selected(direction: str, apart: float) -> None:
+    """Columns that the path's tolerance tells apart are not merged by that of the fit."""
+    rng = np.random.default_rng(1)
+    z, e = rng.normal(size=(2, 60))
+    X, y = np.column_stack([z, z + apart * e]), e + z + 0.1 * rng.normal(size=60)
+    model = Stepwise(direction=direction).fit(X, y)
+    assert model.selected_features_ == ["x0", "x1"]
+    assert np.sum((y - model.predict(X)) ** 2) == pytest.approx(model.rss_path_[-1], rel=1e-6)
+    assert model.rank_ == 2
+
+
+def test_backward_elimination_of_repeats_does_not_depend_on_the_order_of_columns() -> None:
+    """More columns than distinct rows: whichever come first must not be those that it begins with."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(20, 40)), 4, axis=0)
+    y = 3 * X[:, 30] + 2 * X[:, 39] + 0.1 * rng.normal(size=80)
+    here, there = (Stepwise(direction="backward", criterion="bic").fit(A, y) for A in (X, X[:, ::-1]))
+    assert here.criterion_path_[-1] == pytest.approx(there.criterion_path_[-1])
+    assert {"x30", "x39"} < set(here.selected_features_)
