@@ -40,7 +40,7 @@ from flopcast.telemetry.tables import check_clock_pairs, check_executions
 
 FILES = ("power.json", "power.html")
 MOST_SIMULATED = 10_000
-"""Executions, and readings, of a run that `ablation` simulates: its 200 runs fit into a gigabyte."""
+"""Executions, and readings, of a run that `ablation` simulates: its 200 runs take gigabytes from there on."""
 
 
 def power(
