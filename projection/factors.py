@@ -22,6 +22,8 @@ FloatArray = NDArray[np.float64]
 LARGEST: Final = 2.0
 """Largest relative standard deviation taken from a user: more is a percentage meant as a fraction."""
 
+_WHERE: Final = "--uncertainty"
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -70,11 +72,11 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
     for part in text.split(","):
         name, equals, number = (piece.strip() for piece in part.partition("="))
         if not (name and equals):
-            raise DataError(f"an uncertainty is written name=number, such as gemm=0.1, got {part.strip()!r}")
+            raise DataError(f"is written name=number, such as gemm=0.1, got {part.strip()!r}", source=_WHERE)
         if name not in known:
-            raise DataError(f"no uncertainty is called {name!r}: {nearest(name, sorted(known))}")
+            raise DataError(f"no uncertainty is called {name!r}: {nearest(name, sorted(known))}", source=_WHERE)
         if name in sigmas:
-            raise DataError(f"the uncertainty of {name} is given twice")
+            raise DataError(f"{name} is given twice: keep one", source=_WHERE)
         sigmas[name] = math.sqrt(math.log1p(_relative(name, number) ** 2))
     return sigmas
 
@@ -83,7 +85,7 @@ def _relative(name: str, number: str) -> float:
     try:
         value = float(number)
     except ValueError:
-        raise DataError(f"the uncertainty of {name} must be a fraction such as 0.1, got {number!r}") from None
+        raise DataError(f"{name} must be a fraction such as 0.1, got {number!r}", source=_WHERE) from None
     if not 0 <= value <= LARGEST:
-        raise DataError(f"the uncertainty of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
+        raise DataError(f"{name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}", source=_WHERE)
     return value

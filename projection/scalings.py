@@ -170,7 +170,7 @@ LAWS: Mapping[str, Law] = {
 def check_law(law: str) -> None:
     """Raise a DataError, with the nearest names, if no law of computation is called so."""
     if law not in LAWS:
-        raise DataError(f"no law of computation is called {law!r}: {nearest(law, LAWS)}")
+        raise DataError(f"no law of computation is called {law!r}: {nearest(law, LAWS)}", source="--compute-law")
 
 
 def _achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:

@@ -59,7 +59,7 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
     degree = min(DEGREE, (rows // ROWS_PER_TERM - 1) // factors)
     if degree < 1:
         least = ROWS_PER_TERM * (factors + 1)
-        raise DataError(f"{rows} samples are too few for {factors} factors: take at least {least}")
+        raise DataError(f"{rows} samples are too few for {factors} factors: take at least {least}", source="--samples")
     centred = values - values.mean()
     variance = float(np.mean(centred**2))
     if variance <= (1e-12 * float(np.abs(values).max())) ** 2:

@@ -173,7 +173,7 @@ def check_sample(level: float, samples: int) -> None:
     """Raise a DataError if the level of an interval or the number of samples is out of its range (see `propagate`)."""
     check_level(level)
     if samples < 16 or samples & (samples - 1):
-        raise DataError(f"the number of samples must be a power of two from 16 on, got {samples}")
+        raise DataError(f"--samples must be a power of two from 16 on, got {samples}")
 
 
 def _scores(samples: int, factors: int, seed: int) -> FloatArray:

@@ -84,9 +84,9 @@ class Laws:
         check_law(self.compute)
         check_communication_law(self.communication)
         if self.gaps not in GAPS:
-            raise DataError(f"there is no way {self.gaps!r} to treat gaps: choose from {', '.join(GAPS)}")
+            raise DataError(f"--gaps must be one of {', '.join(GAPS)}, got {self.gaps!r}")
         if self.cpu_speed is not None and not (np.isfinite(self.cpu_speed) and self.cpu_speed > 0):
-            raise DataError(f"the speed of the CPU must be above 0, got {self.cpu_speed:g}: 1.2 means 20 % faster")
+            raise DataError(f"--cpu-speed must be above 0, got {self.cpu_speed:g}: 1.2 means 20 % faster")
 
 
 PUBLISHED = Laws(compute="flops-uniform", communication="bandwidth", gaps="kept")

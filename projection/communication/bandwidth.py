@@ -43,9 +43,9 @@ class Network:
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
             if gbs is not None and not (np.isfinite(gbs) and gbs > 0):
-                raise DataError(f"network bandwidth of the {side} must be above 0 GB/s and finite, got {gbs}")
+                raise DataError(f"--network: the bandwidth of the {side} must be above 0 GB/s and finite, got {gbs}")
         if self.ranks_per_node < 1:
-            raise DataError(f"ranks per node must be at least 1, got {self.ranks_per_node}")
+            raise DataError(f"--ranks-per-node must be at least 1, got {self.ranks_per_node}")
 
 
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:

@@ -130,7 +130,7 @@ def communication_factors(
 def check_law(law: str) -> None:
     """Raise a DataError, with the nearest names, if no law of communication is called so."""
     if law not in LAWS:
-        raise DataError(f"no law of communication is called {law!r}: {nearest(law, LAWS)}")
+        raise DataError(f"no law of communication is called {law!r}: {nearest(law, LAWS)}", source="--comm-law")
 
 
 def _messages(activities: pd.DataFrame) -> pd.DataFrame:

@@ -34,15 +34,15 @@ def test_the_factor_has_the_relative_deviation_given(relative: float) -> None:
         ("gemm=0.1,", "written name=number, such as gemm=0.1, got ''"),
         ("gem=0.1", "no uncertainty is called 'gem': did you mean gemm?"),
         ("zzz=0.1", "no uncertainty is called 'zzz': there are attention, gemm, memory_bw_gbs"),
-        ("gemm=0.1,gemm=0.2", "of gemm is given twice"),
-        ("gemm=10%", "of gemm must be a fraction such as 0.1, got '10%'"),
-        ("gemm=10", r"of gemm must be from 0 to 2 \(0.1 is 10 %\), got 10"),
-        ("gemm=-0.1", "of gemm must be from 0 to 2"),
-        ("gemm=nan", "of gemm must be from 0 to 2"),
+        ("gemm=0.1,gemm=0.2", "gemm is given twice: keep one"),
+        ("gemm=10%", "gemm must be a fraction such as 0.1, got '10%'"),
+        ("gemm=10", r"gemm must be from 0 to 2 \(0.1 is 10 %\), got 10"),
+        ("gemm=-0.1", "gemm must be from 0 to 2"),
+        ("gemm=nan", "gemm must be from 0 to 2"),
     ],
 )
 def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=rf"^--uncertainty: .*{message}"):
         parse_sigmas(text, KNOWN)
 
 

@@ -138,7 +138,7 @@ def test_the_band_is_that_of_half_the_interval() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples": 100}, "must be a power of two from 16 on, got 100"),
+        ({"samples": 100}, "--samples must be a power of two from 16 on, got 100"),
         ({"samples": 8}, "must be a power of two from 16 on, got 8"),
         ({"level": 1.0}, "must lie between 0 and 1, got 1"),
         ({"samples": 16}, "16 samples are too few for 4 factors: take at least 20"),

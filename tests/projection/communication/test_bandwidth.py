@@ -56,7 +56,7 @@ def test_more_links_than_peers_do_not_add_up() -> None:
     [
         ({"host_gbs": 0.0}, "bandwidth of the host must be above 0"),
         ({"target_gbs": float("inf")}, "bandwidth of the target must be above 0"),
-        ({"ranks_per_node": 0}, "ranks per node must be at least 1"),
+        ({"ranks_per_node": 0}, "--ranks-per-node must be at least 1"),
     ],
 )
 def test_a_network_must_make_sense(wrong: dict[str, float], message: str) -> None:
