@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +145,27 @@ def whole_folder(out: Path) -> Iterator[Path]:
             _swap(aside / "new", folder, aside / "previous")
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
+
+
+def write_texts(out: Path, texts: Mapping[str, str]) -> None:
+    """Write text files, UTF-8, into the folder ``out``, whole or not at all.
+
+    Parameters
+    ----------
+    out : Path
+        As for `whole_folder`.
+    texts : mapping of str to str
+        File name -> content; all that the result consists of.
+
+    Raises
+    ------
+    DataError
+        If ``out`` holds other files or cannot be written.
+    """
+    check_output(out, texts)
+    with whole_folder(out) as folder:
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
 
 
 @contextmanager

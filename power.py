@@ -18,7 +18,7 @@ from flopcast.evaluation.intervals import check_level
 from flopcast.features.readers.files import read_plain_table
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
-from flopcast.output import check_output, whole_folder
+from flopcast.output import check_output, write_texts
 from flopcast.report.console import output, say_written
 from flopcast.report.power import (
     ablation_json,
@@ -189,7 +189,7 @@ def profile_command(
     )
     text = dumps(power_json(found, synchronised, level), missing=True)
     if out is not None:
-        _write(text, power_html(found, synchronised, level), out)
+        write_texts(out, {FILES[0]: text, FILES[1]: power_html(found, synchronised, level)})
     if as_json:
         print(text, end="")
         return
@@ -233,14 +233,6 @@ def _check_size(scenario: Scenario) -> None:
             f"executions and {readings:,.0f} readings per run, of which at most {MOST_SIMULATED:,} are simulated: "
             "shorten the longer of the two"
         )
-
-
-def _write(text: str, page: str, out: Path) -> None:
-    """Write power.json and power.html into the folder ``out``, whole or not at all."""
-    check_output(out, FILES)
-    with whole_folder(out) as folder:
-        (folder / FILES[0]).write_text(text, encoding="utf-8")
-        (folder / FILES[1]).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

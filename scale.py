@@ -42,7 +42,7 @@ from flopcast.options import (
     parse_where,
     run_command,
 )
-from flopcast.output import check_output, whole_folder
+from flopcast.output import check_output, write_texts
 from flopcast.report.console import output, say_written
 from flopcast.report.device_sizes import devices_json, show_devices
 from flopcast.report.scale_models import configuration_table, configurations_json
@@ -146,20 +146,6 @@ def published_trials() -> pd.DataFrame:
     return summary(pd.concat([trial(facts, *cell) for cell in tried], ignore_index=True))
 
 
-def write_scaling(text: str, page: str, out: Path) -> None:
-    """Write scale.json and scale.html into the folder ``out``, whole or not at all.
-
-    Raises
-    ------
-    DataError
-        If ``out`` holds other files or cannot be written.
-    """
-    check_output(out, FILES)
-    with whole_folder(out) as folder:
-        (folder / FILES[0]).write_text(text, encoding="utf-8")
-        (folder / FILES[1]).write_text(page, encoding="utf-8")
-
-
 class _Group(TyperGroup):
     """Commands of which the first word may be left out."""
 
@@ -227,7 +213,7 @@ def predict_command(
     )
     text = dumps(predictions_json(result), missing=True)
     if out is not None:
-        write_scaling(text, predictions_html(result), out)
+        write_texts(out, {FILES[0]: text, FILES[1]: predictions_html(result)})
     if as_json:
         print(text, end="")
         return
@@ -271,7 +257,7 @@ def devices_command(
     )
     text = dumps(devices_json(result), missing=True)
     if out is not None:
-        write_scaling(text, devices_html(result), out)
+        write_texts(out, {FILES[0]: text, FILES[1]: devices_html(result)})
     if as_json:
         print(text, end="")
         return

@@ -31,7 +31,7 @@ from flopcast.options import (
     parse_where,
     run_command,
 )
-from flopcast.output import check_output, whole_folder
+from flopcast.output import check_output, write_texts
 from flopcast.report.console import output, say_written, show_losses
 from flopcast.report.validation import summary, validation_json, validation_table
 from flopcast.report.validation_page import validation_html
@@ -124,10 +124,7 @@ def write_validation(result: ValidationResult, out: Path) -> None:
     DataError
         If ``out`` holds other files or cannot be written.
     """
-    check_output(out, FILES)
-    with whole_folder(out) as folder:
-        (folder / FILES[0]).write_text(_json(result), encoding="utf-8")
-        (folder / FILES[1]).write_text(validation_html(result), encoding="utf-8")
+    write_texts(out, {FILES[0]: _json(result), FILES[1]: validation_html(result)})
 
 
 def command(

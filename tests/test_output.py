@@ -9,7 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.output import METADATA, check_output, check_table, whole_file, whole_folder, whole_table, write_table
+from flopcast.output import (
+    METADATA,
+    check_output,
+    check_table,
+    whole_file,
+    whole_folder,
+    whole_table,
+    write_table,
+    write_texts,
+)
 
 
 def write(out: Path, text: str = "new", name: str = "result.json") -> None:
@@ -55,6 +64,15 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run" / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match=r"run: holds other files \(thesis.txt\): choose another with --out"):
         check_output(tmp_path / "run", ["result.json"])
+
+
+def test_texts_make_a_folder_and_another_folder_is_refused(tmp_path: Path) -> None:
+    write_texts(tmp_path / "run", {"a.json": "{}", "b.html": "µs"})
+    assert names(tmp_path / "run") == ["a.json", "b.html"]
+    assert (tmp_path / "run" / "b.html").read_bytes() == "µs".encode()
+    with pytest.raises(DataError, match=r"run: holds other files \(b.html\)"):
+        write_texts(tmp_path / "run", {"a.json": "[]"})
+    assert (tmp_path / "run" / "a.json").read_text() == "{}"
 
 
 def test_what_the_user_added_to_an_earlier_result_stays(tmp_path: Path) -> None:
