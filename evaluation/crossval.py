@@ -111,6 +111,7 @@ def evaluate(
     budget: float | None = None,
     progress: Progress | None = None,
     tell_groups: Collection[str] = SCHEMES,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
 
@@ -137,6 +138,8 @@ def evaluate(
     tell_groups : collection of str
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does.
+    clock : callable
+        Seconds, for the budget and the time left.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def evaluate(
     observed = check_targets(dataset.y, _sources(dataset))
     fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed) for scheme in schemes}
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups))
-    outcomes = _run(shared, candidates, jobs, budget, progress)
+    outcomes = _run(shared, candidates, jobs, budget, progress, clock)
     results = {
         scheme: _collect(scheme, fold_of[scheme], observed, dataset, candidates, outcomes, budget) for scheme in schemes
     }
@@ -229,6 +232,7 @@ def _run(
     jobs: int,
     budget: float | None,
     progress: Progress | None,
+    clock: Callable[[], float],
 ) -> dict[tuple[str, str], list[_Outcome]]:
     """Do every fit; outcomes by (scheme, name), in fold order.
 
@@ -243,11 +247,11 @@ def _run(
     ]
     if budget is None:
         tasks.sort(key=lambda task: task.fold)
-    start = time.perf_counter()
+    start = clock()
 
     def pending() -> Iterator[_Task]:
         for task in tasks:
-            if budget is not None and time.perf_counter() - start >= budget:
+            if budget is not None and clock() - start >= budget:
                 return
             yield task
 
@@ -256,8 +260,8 @@ def _run(
     for done, outcome in enumerate(pool(delayed(_fit_fold)(task, shared) for task in pending()), start=1):
         outcomes.setdefault(outcome.task.key, []).append(outcome)
         if progress is not None:
-            remaining = (len(tasks) - done) * (time.perf_counter() - start) / done
-            left = remaining if budget is None else min(remaining, max(budget - (time.perf_counter() - start), 0.0))
+            remaining = (len(tasks) - done) * (clock() - start) / done
+            left = remaining if budget is None else min(remaining, max(budget - (clock() - start), 0.0))
             progress(done, len(tasks), f"{outcome.task.candidate.name} ({outcome.task.scheme})", left)
     return {key: sorted(found, key=lambda outcome: outcome.task.fold) for key, found in outcomes.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
-from flopcast.evaluation.crossval import evaluate
+from flopcast.evaluation.crossval import SchemeResult, evaluate
 from flopcast.models.base import Candidate
 
 
@@ -183,13 +182,33 @@ def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(sch
 
 
 def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
-    slow = spy(lambda X, y, g: time.sleep(0.3))
+    """Each fit of the first takes a minute."""
+    minutes: list[int] = []
+    slow = spy(lambda X, y, g: minutes.append(1))
     last = Candidate("OLS", LinearRegression(), "measured time")
-    result = evaluate(make_data(), [slow, last], schemes=["kfold"], folds=2, budget=0.05)["kfold"]
-    assert result.errors == dict.fromkeys(("Spy", "OLS"), "left out: the budget of 0.05 s was spent")
-    result = evaluate(make_data(), [slow, last], schemes=["kfold"], folds=2, budget=0.5)["kfold"]
+
+    def within(budget: float) -> SchemeResult:
+        return evaluate(
+            make_data(), [slow, last], schemes=["kfold"], folds=2, budget=budget, clock=lambda: 60.0 * len(minutes)
+        )["kfold"]
+
+    assert within(60.0).errors == dict.fromkeys(("Spy", "OLS"), "left out: the budget of 60 s was spent")
+    assert len(minutes) == 1
+    result = within(120.0)
     assert list(result.errors) == ["OLS"]
     assert list(result.predictions) == ["Spy"]
+    assert not within(121.0).errors
+
+
+def test_the_time_left_is_told_from_the_fits_so_far_and_the_budget() -> None:
+    minutes: list[int] = []
+    left: list[float] = []
+    for budget in (None, 150.0):
+        evaluate(
+            make_data(), [spy(lambda X, y, g: minutes.append(1))], schemes=["kfold"], folds=4, budget=budget,
+            progress=lambda *call: left.append(call[3]), clock=lambda: 60.0 * len(minutes),
+        )  # fmt: skip
+    assert left == [180.0, 120.0, 60.0, 0.0, 90.0, 30.0, 0.0]
 
 
 def test_progress_counts_every_fit() -> None:
