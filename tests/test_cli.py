@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +14,32 @@ from typer.testing import CliRunner, Result
 from flopcast import __version__
 from flopcast.cli import app
 
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted(
+    path.name
+    for path in ROOT.glob("*.py")
+    if path.name != "cli.py" and '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+)
+
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_help_lists_the_jobs() -> None:
-    text = run("--help").output
-    for job in ("train", "predict", "validate", "gpus"):
-        assert job in text
+def plain(shown: str) -> str:
+    """Return a text without the colours that some CI machines ask for."""
+    return re.sub(r"\x1b\[[\d;]*m", "", shown)
+
+
+def options(shown: str) -> set[str]:
+    """Return the options, short ones too, that a help text names."""
+    return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", plain(shown)))
+
+
+def test_every_script_is_a_subcommand_and_help_lists_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    listed = re.findall(r"^│ ([a-z]+) +[A-Z]", plain(run("--help").output).partition(" Commands ")[2], re.MULTILINE)
+    assert sorted(listed) == sorted([*(script.removesuffix(".py") for script in SCRIPTS), "gpus"])
 
 
 def test_version() -> None:
@@ -65,8 +83,7 @@ def test_help_of_gpus_explains_the_file() -> None:
 
 @pytest.mark.parametrize("command", ["predict", "project", "scale predict", "power profile"])
 def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
-    shown = run(*command.split(), "--help").output
-    assert {"--interval", "--level"} <= set(shown.replace(",", " ").split())
+    assert {"--interval", "--level"} <= options(run(*command.split(), "--help").output)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +94,15 @@ def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
     ],
 )  # fmt: skip
 def test_the_place_of_the_result_has_a_short_name_everywhere(command: str) -> None:
-    shown = run(*command.split(), "--help").output
-    assert {"--out", "-o"} <= set(shown.replace(",", " ").split())
+    assert {"--out", "-o"} <= options(run(*command.split(), "--help").output)
 
 
-@pytest.mark.parametrize("script", ["train.py", "predict.py", "validate.py"])
-def test_scripts_at_the_root_have_the_same_options_as_the_subcommands(script: str) -> None:
-    root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, script, "--help"], cwd=root, capture_output=True, text=True, check=True)
-    options = {word for word in done.stdout.split() if word.startswith("--")}
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcommands(
+    script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = subprocess.run([sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     command = run(script.removesuffix(".py"), "--help").output
-    assert options - {"--install-completion", "--show-completion"} <= set(command.split())
-    assert "--where" in options
+    assert options(done.stdout) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
+    assert done.stdout.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()
