@@ -13,6 +13,7 @@ import pandas as pd
 import typer
 
 from flopcast.errors import DataError
+from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.dispatches.annotate import Annotated as Trace
 from flopcast.features.dispatches.calls import call_table, empty_calls
 from flopcast.features.readers import Options, TraceFailure, read_traces
@@ -29,7 +30,6 @@ from flopcast.options import (
     run_command,
 )
 from flopcast.output import check_output, whole_folder
-from flopcast.predict import TrainedModel
 from flopcast.projection.chrome import write_chrome
 from flopcast.projection.communication.bandwidth import NODE_RANKS, Network
 from flopcast.projection.communication.laws import LAWS as COMMUNICATION_LAWS

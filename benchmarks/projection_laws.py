@@ -20,11 +20,11 @@ from rich.table import Table
 
 from ..errors import FlopcastError
 from ..evaluation.schemes import make_folds
+from ..evaluation.trained_model import TrainedModel
 from ..features.ops import group_labels
 from ..features.pairing import pair as pair_rows
 from ..features.readers import TraceFailure, read, read_traces
 from ..hardware import find
-from ..predict import TrainedModel
 from ..projection.activity_work import of_pairs
 from ..projection.corrections import Correction, corrections_of, learn_corrections
 from ..projection.fallback import by_law

@@ -33,6 +33,8 @@ PROBES = 20
 TOLERANCE = 1e-9
 """Relative difference up to which a probe counts as reproduced."""
 
+MODEL = "model"
+"""Name of the model's folder in a run folder."""
 MANIFEST, ESTIMATOR = "manifest.json", "estimator.skops"
 _WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
 

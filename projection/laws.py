@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from .activity_work import Rows, of_activities
 from .corrections import Correction
@@ -16,7 +17,7 @@ from .fallback import KEPT, by_law
 from .law_errors import sigmas
 from .overhead import Overhead
 from .scalings import Pair
-from .trained import Trained, predicted_factors
+from .trained import predicted_factors
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
@@ -33,7 +34,7 @@ def compute_factors(
     target: GPU,
     law: str = DEFAULT_LAW,
     *,
-    run: Trained | None = None,
+    run: TrainedModel | None = None,
     overhead: Mapping[str, Overhead] | None = None,
     corrections: Mapping[str, Correction] | None = None,
     queued: NDArray[np.bool_] | None = None,
@@ -49,7 +50,7 @@ def compute_factors(
         Where it was measured, and where it is to run.
     law : str, default="affine"
         A name of `scalings.LAWS`.
-    run : Trained, optional
+    run : TrainedModel, optional
         A loaded run folder of `train` for this host and target (or for the target alone). Its predictions go before the
         law wherever they apply.
     overhead : mapping of str to Overhead, optional

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
 from ..errors import DataError
+from ..evaluation.trained_model import TrainedModel
 from ..features.dispatches.annotate import Annotated
 from ..features.dispatches.summary import call_codes, measurements
 from ..features.dispatches.table import empty_steps
@@ -22,18 +21,7 @@ LEVEL = 0.9
 DURATION = "duration_us"
 
 
-class Trained(Protocol):
-    """A loaded run folder (`flopcast.predict.TrainedModel`)."""
-
-    @property
-    def recipe(self) -> FeatureRecipe:
-        """How rows become features; holds the devices and the metric."""
-
-    def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
-        """Return `predicted`, `lower`, `upper`, `extrapolated` and `reason` of each row, with its index."""
-
-
-def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Trained) -> pd.DataFrame:
+def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: TrainedModel) -> pd.DataFrame:
     """Return the factor of each activity: the predicted time of its call on the target over the measured one.
 
     Parameters
@@ -42,7 +30,7 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
         Dispatch table with classes and work.
     host, target : GPU
         The devices.
-    run : Trained
+    run : TrainedModel
         Trained for them, or for the target from shapes alone.
 
     Returns
@@ -75,7 +63,7 @@ def _check(recipe: FeatureRecipe, host: GPU, target: GPU) -> None:
         raise DataError(f"the run predicts {recipe.metric}, not {DURATION}: give another run")
 
 
-def _of_calls(calls: pd.DataFrame, run: Trained) -> pd.DataFrame:
+def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
     """Return factor, why and sigma of each call, by the place of its first activity.
 
     Repeats of one kernel on one problem are predicted once, from their median, and share the factor.

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..evaluation.trained_model import TrainedModel
 from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
 from .aggregate import own_time, totals_us
@@ -27,7 +28,6 @@ from .overhead import is_queued, overheads_of
 from .replay import Times, replay
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
-from .trained import Trained
 
 FloatArray = NDArray[np.float64]
 Gaps = Literal["kept", "scaled", "modelled"]
@@ -61,7 +61,7 @@ class Laws:
         See `GAPS`.
     cpu_speed : float or None
         Speed of the target's CPU relative to the one measured; None where nobody knows: as fast, and uncertain.
-    run : Trained or None
+    run : TrainedModel or None
         A trained run folder that goes before the law of computation.
     network : Network or None
         What the user says of the network between nodes.
@@ -75,7 +75,7 @@ class Laws:
     communication: CommunicationLaw = "alpha-beta"
     gaps: Gaps = "modelled"
     cpu_speed: float | None = None
-    run: Trained | None = None
+    run: TrainedModel | None = None
     network: Network | None = None
     keep_waiting: bool = False
     corrections: Mapping[str, Correction] = field(default_factory=dict)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..errors import ArtifactError
 from ..models import json_text
+from ..models.artifact import MODEL
 from ..output import whole_folder
 
 SCHEMA = 1
@@ -22,7 +23,7 @@ SCHEMA = 1
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
 
-METRICS, PREDICTIONS, MODEL, REPORT = "metrics.json", "predictions.parquet", "model", "report.html"
+METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.parquet", "report.html"
 
 
 def write_run(

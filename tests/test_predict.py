@@ -20,13 +20,14 @@ from typer.testing import CliRunner
 from flopcast.errors import ArtifactError, DataError
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.matrix import build_dataset
 from flopcast.features.readers import read
 from flopcast.hardware import GPU, find
 from flopcast.models import artifact
 from flopcast.models.additive import AdditiveTime
 from flopcast.options import run_command
-from flopcast.predict import Prediction, TrainedModel, command, predict, write
+from flopcast.predict import Prediction, command, predict, write
 
 ROOT = Path(__file__).parents[1]
 HEADER = "device,op,dtype_a,m,n,k,duration_us"

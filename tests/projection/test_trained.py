@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
-from flopcast.predict import TrainedModel
 from flopcast.projection.laws import compute_factors
 from flopcast.projection.trained import predicted_factors
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu

@@ -1,0 +1,171 @@
+"""A trained model with all that a prediction needs beside it: as a run folder holds it, from rows to intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from ..errors import ArtifactError, DataError, NotPublishedError
+from ..features import roofline
+from ..features.laws import own_laws, scaling_laws
+from ..features.ops import work_of
+from ..features.recipe import FeatureRecipe
+from ..models import artifact
+from .domain import WIDENING, TrainedRange
+from .intervals import ConformalIntervals
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A run's model with all that a prediction needs beside it.
+
+    Attributes
+    ----------
+    saved : Artifact
+        The estimator, and the manifest.
+    recipe : FeatureRecipe
+        How rows become features; holds the specifications of the devices.
+    domain : TrainedRange
+        Range of the training features.
+    intervals : ConformalIntervals
+        Calibrated on the training rows.
+    baselines : dict
+        ``constant ratio`` and ``affine``, fitted to the training rows.
+    """
+
+    saved: artifact.Artifact
+    recipe: FeatureRecipe
+    domain: TrainedRange
+    intervals: ConformalIntervals
+    baselines: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, run: Path) -> Self:
+        """Return the model of a run folder.
+
+        Raises
+        ------
+        ArtifactError
+            The folder is no run, or its model is damaged, foreign, or of other versions.
+        """
+        folder = run / artifact.MODEL
+        if not folder.is_dir():
+            raise ArtifactError(
+                f"{run} is not a run folder (it has no {folder.name}/): give the one that `train` wrote"
+            )
+        saved = artifact.load(folder)
+        manifest = saved.manifest
+        try:
+            model = cls(
+                saved,
+                FeatureRecipe.from_dict(manifest["recipe"]),
+                TrainedRange.from_dict(manifest["domain"]),
+                ConformalIntervals.from_dict(manifest["intervals"]),
+                {
+                    "constant ratio": {"ratio": float(manifest["baselines"]["constant ratio"]["ratio"])},
+                    "affine": {key: float(manifest["baselines"]["affine"][key]) for key in ("intercept", "ratio")},
+                },
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again") from error
+        artifact.check_columns(saved.feature_names, model.recipe.columns)
+        if foreign := sorted(set(model.domain.names) - set(saved.feature_names)):
+            what = f"its trained range names {foreign[0]}, which is not a feature"
+            raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again")
+        return model
+
+    def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
+        """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reason`` and the baselines.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Clean rows; with a host, its measurements.
+        level : float
+            Share of rows that should lie inside their interval.
+
+        Returns
+        -------
+        DataFrame with the index of ``rows``
+            Where a row's features cannot be computed there is no prediction, and ``reason`` says why.
+        """
+        X, unlike, unable = self._features(rows)
+        able = unable == ""
+        check = self.domain.check(X[able])
+        new = unlike[able] != ""
+        widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
+        predicted, reason = np.full(len(rows), np.nan), unable.copy()
+        predicted[able] = self.saved.predict(X[able]) if able.any() else []
+        reason[able] = [joined(pair) for pair in zip(unlike[able], check.reason, strict=True)]
+        extrapolated = np.zeros(len(rows), dtype=bool)
+        extrapolated[able] = new | check.extrapolated
+        lower, upper = np.full((2, len(rows)), np.nan)
+        lower[able], upper[able] = self.intervals.bounds(predicted[able], level, widen=widen)
+        bare = able & ~(predicted > 0)
+        reason[bare] = [joined(("not a positive prediction: no interval", why)) for why in reason[bare]]
+        found = {"predicted": predicted, "lower": lower, "upper": upper, "extrapolated": extrapolated, "reason": reason}
+        return pd.concat([pd.DataFrame(found, index=rows.index), self._baselines(rows)], axis=1)
+
+    def _features(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+        """Return the features, in which way each row is unlike every training row, and why it has no features."""
+        values = np.full((len(rows), len(self.recipe.columns)), np.nan)
+        unlike, unable = np.full(len(rows), "", dtype=object), np.full(len(rows), "", dtype=object)
+        for kind in _kinds(rows):
+            part = rows.iloc[kind]
+            try:
+                values[kind], unlike[kind] = self.recipe.transform(part), self.recipe.unseen(part)
+            except NotPublishedError as error:
+                unable[kind] = f"{error.figure} of {error.gpu} is not published"
+            except DataError as error:
+                unable[kind] = str(error)
+        unknown = ~np.isfinite(values)
+        for row in np.flatnonzero(unknown.any(axis=1) & (unable == "")):
+            unable[row] = f"{self.recipe.columns[int(np.argmax(unknown[row]))]} is unknown for this row"
+        return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
+
+    def _baselines(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
+        if self.recipe.host is None:
+            measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+            reference, _ = roofline.where_published(work_of(rows), lambda kind: roofline.size(measure, kind, target))
+        else:
+            reference = rows[self.recipe.metric].to_numpy(dtype=float)
+        line = self.baselines["affine"]
+        return self._laws(rows)[0].assign(
+            **{
+                "constant ratio": self.baselines["constant ratio"]["ratio"] * reference,
+                "affine": line["intercept"] + line["ratio"] * reference,
+            }
+        )
+
+    def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
+        """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
+        return self._laws(rows)[1]
+
+    def _laws(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+        """Return what the analytic laws predict, and what they lack (see `features.laws`)."""
+        host, target, metric, work = self.recipe.host, self.recipe.target, self.recipe.metric, work_of(rows)
+        if host is None:
+            laws, lacking = own_laws(metric, work, target)
+        else:
+            laws, lacking = scaling_laws(metric, work, rows[metric].to_numpy(dtype=float), host, target)
+        return laws.set_axis(rows.index), lacking
+
+
+def _kinds(rows: pd.DataFrame) -> list[np.ndarray]:
+    """Return the positions of the rows of each operator and precision: a figure or a dimension is missing for all."""
+    codes, _ = work_of(rows).kinds()
+    ops = pd.factorize(rows["op"])[0]
+    both = pd.factorize(ops * (codes.max(initial=0) + 1) + codes)[0]
+    return [np.flatnonzero(both == kind) for kind in range(both.max(initial=-1) + 1)]
+
+
+def joined(reasons: Sequence[str]) -> str:
+    """Return reasons in one line; empty ones do not count."""
+    return "; ".join(filter(None, reasons))
