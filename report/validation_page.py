@@ -36,7 +36,9 @@ def validation_html(result: ValidationResult) -> str:
             f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin",
         ),
     )
-    heads, rows, titles = ("class / law", *FIGURES, "verdict"), [], []
+    heads = ("class / law", *FIGURES, "verdict")
+    rows: list[tuple[str, ...]] = []
+    titles: list[int] = []
     for finding in sorted(result.classes, key=lambda finding: not finding.judged):
         titles.append(len(rows))
         rows += [(label, *figures, words) for label, figures, words, _ in class_lines(finding)]
