@@ -134,13 +134,13 @@ class Fidelity:
         if trace.overhead is None:
             assert trace.agreement is not None
             return (
-                f"{self.best} has the shortest kernels ({trace.agreement.matched_us:.1f} us for the "
+                f"{self.best} has the shortest kernels ({trace.agreement.matched_us:.1f} µs for the "
                 f"{trace.agreement.matched} that all traces have): a weaker sign than agreement with the unprofiled "
                 "time, which was not given"
             )
         lead = f"{self.best} agrees best" if len(self.traces) > 1 else self.best
         step_us = trace.times.end_to_end_per_step_us
-        return f"{lead}: {step_us:.1f} us per step, {self.unprofiled_us:.1f} us unprofiled ({trace.overhead:+.1f} %)"
+        return f"{lead}: {step_us:.1f} µs per step, {self.unprofiled_us:.1f} µs unprofiled ({trace.overhead:+.1f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
@@ -210,7 +210,7 @@ def _check(traces: Sequence[Profiled], unprofiled_us: float | None) -> None:
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
     if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
-        raise DataError(f"the unprofiled time must be positive, got {unprofiled_us:g} us: give that of one step")
+        raise DataError(f"the unprofiled time must be positive, got {unprofiled_us:g} µs: give that of one step")
     devices = {
         trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""})) for trace in traces
     }

@@ -35,7 +35,7 @@ def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
 
 def spread_table(report: pd.DataFrame, level: float) -> Table:
     """Return the kernels that take most time, with their median and how well it is known."""
-    numbers = ["n", "median us", f"{100 * level:g} % interval", "MAD us", "CV %", "removed"]
+    numbers = ["n", "median µs", f"{100 * level:g} % interval", "MAD µs", "CV %", "removed"]
     table = plain_table("spread of the repeats", ["kernel", "class"], numbers)
     table.add_column("remark")
     table.columns[1].no_wrap = True

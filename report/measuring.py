@@ -74,7 +74,7 @@ def show_measurements(
 def operator_table(table: pd.DataFrame) -> Table:
     """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
     words = [word for word in ENDINGS if word in set(table["stopped_by"])]
-    numbers = ["rows", "fastest us", "slowest us", "interval ±%", "outliers %", *words]
+    numbers = ["rows", "fastest µs", "slowest µs", "interval ±%", "outliers %", *words]
     shown = plain_table("measured", ["device", "operator"], numbers)
     for key, rows in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)

@@ -20,14 +20,14 @@ from .console import note, plain_table
 
 SCHEMA = 1
 METHOD = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
-COLUMNS = ("kernel", "component", "class", "time us", "SSE W", "SSP W", "error %", "peak W", "share %",
+COLUMNS = ("kernel", "component", "class", "time µs", "SSE W", "SSP W", "error %", "peak W", "share %",
            "energy J [interval]")  # fmt: skip
 
 
 def plan_table(chosen: Plan) -> Table:
     """Return the recommended protocol, one line per setting."""
-    logger = f"a window of {chosen.interval_us:g} us" if chosen.interval_us else "a logger of instantaneous power"
-    title = f"How to measure a kernel of {chosen.kernel_us:g} us with {logger}"
+    logger = f"a window of {chosen.interval_us:g} µs" if chosen.interval_us else "a logger of instantaneous power"
+    title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
     table = plain_table(title, ["setting", "value", ""])
     for setting, value, remark in plan_rows(chosen):
         table.add_row(Text(setting), Text(value), Text(remark, "dim"))
@@ -39,10 +39,10 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     filled = f"{chosen.executions_filled} or later starts with the whole window inside the run"
     found = [
         ("executions per run", f"{chosen.executions}", f"max(⌈window / kernel time⌉, 4), as published; {filled}"),
-        ("random delay before each run", f"0 to {chosen.random_delay_us:g} us", "so that readings fall everywhere"),
+        ("random delay before each run", f"0 to {chosen.random_delay_us:g} µs", "so that readings fall everywhere"),
     ]
     if chosen.row is None or chosen.logs is None:
-        return [("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} us"), *found]
+        return [("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} µs"), *found]
     row = chosen.row
     return [
         ("runs", f"{row.runs}", ""),
@@ -51,7 +51,7 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
         (
             "readings of interest",
             f"{chosen.logs}",
-            f"one per {row.log_every_us:g} us; these runs give about {chosen.expected_logs:.0f} in one execution",
+            f"one per {row.log_every_us:g} µs; these runs give about {chosen.expected_logs:.0f} in one execution",
         ),
     ]
 
@@ -134,9 +134,9 @@ def description(one: KernelPower) -> Iterator[str]:
     """Yield how the kernel was measured: runs kept and removed, executions, isolation, throttling, the window."""
     runs = one.runs
     removed = "; ".join(f"{count} removed: {reason}" for reason, count in runs.removed.items()) or "none removed"
-    bounds = f" of {_figure(runs.low_us)} to {_figure(runs.high_us)} us" if np.isfinite(runs.high_us) else ""
+    bounds = f" of {_figure(runs.low_us)} to {_figure(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
     yield f"{one.kernel}: {len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
-    window = f"{one.window_us:g} us" if one.window_us else "none, power is instantaneous"
+    window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
         f"{one.kernel}: averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
         f"{one.ssp_execution} on; {one.isolation}"
@@ -166,11 +166,11 @@ def clock_words(clocks: Clocks) -> str:
     """Say how the clocks were synchronised."""
     if not clocks.pairs:
         return "clocks: the log's times are taken for those of the CPU's clock; no pairs were given"
-    offset = f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} us at the first of {clocks.pairs} pairs"
+    offset = f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
     drift = f", drift {clocks.drift_ppm:+.2f} ppm" if clocks.drift_known else ", drift not known"
-    residual = "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} us RMS"
+    residual = "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
     outliers = f", {len(clocks.outliers)} pairs left out as outliers" if clocks.outliers else ""
-    return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} us or more"
+    return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
 
 
 def power_json(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> dict[str, Any]:

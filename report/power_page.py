@@ -62,7 +62,7 @@ def power_figure(one: KernelPower) -> go.Figure:
         for trace in _traces(part, one.kernel_us):
             figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
     figure.update_yaxes(title_text="W")
-    figure.update_xaxes(title_text="time since the start of the execution, us", row=len(names), col=1)
+    figure.update_xaxes(title_text="time since the start of the execution, µs", row=len(names), col=1)
     return panels(figure, len(names) * PANEL + 120)
 
 

@@ -117,7 +117,7 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     residual -= np.median(residual[start])
     typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
     if typical > max(MOST_SCATTER_NS, 10 * float(np.median(delay))):
-        raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} us around a line: are they of one GPU?")
+        raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} µs around a line: are they of one GPU?")
     outlier = np.abs(residual) - delay / 2 > MISSES * max(typical, 1.0)
     return _weighted_line(checked, ~outlier)
 

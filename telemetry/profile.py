@@ -284,8 +284,8 @@ def _check_stamps(measured: Measured, kernel_us: float) -> None:
     step_us = measured.step_ns / 1e3
     if step_us > kernel_us / LEAST_CELLS:
         raise DataError(
-            f"time stamps of the power log are multiples of {step_us:g} us, over 1/{LEAST_CELLS} of the kernel's "
-            f"{kernel_us:.4g} us: log finer ones, or time {math.ceil(LEAST_CELLS * step_us / kernel_us)} launches back "
+            f"time stamps of the power log are multiples of {step_us:g} µs, over 1/{LEAST_CELLS} of the kernel's "
+            f"{kernel_us:.4g} µs: log finer ones, or time {math.ceil(LEAST_CELLS * step_us / kernel_us)} launches back "
             "to back as one execution"
         )
 
@@ -335,7 +335,7 @@ def _steady_power(golden: pd.DataFrame, kernel_us: float, window_us: float, exec
     if number < execution or starts[number] < LEAST_FILLED * window_us:
         raise DataError(
             f"steady power needs {needed} executions per run, the runs have {last}: the averaging window of "
-            f"{window_us:g} us does not fill, see `flopcast power plan`"
+            f"{window_us:g} µs does not fill, see `flopcast power plan`"
         )
     return number, float(starts[number]) / window_us
 
@@ -359,7 +359,7 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
     notes = []
     if not result.window_stated:
         notes.append(
-            f"the logger's window is not stated: the time between readings, {result.window_us:g} us, is taken for it; "
+            f"the logger's window is not stated: the time between readings, {result.window_us:g} µs, is taken for it; "
             "state it with --window, 0 only of a logger known to be instantaneous"
         )
     if result.filled < 1:
@@ -373,7 +373,7 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
         notes.append(f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power and energy are read too low")
     if result.runs.margin_assumed:
         taken = f"{100 * result.runs.margin:g} % taken"
-        notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} us: {taken}")
+        notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {taken}")
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
         notes.append(f"{len(steady)} readings of interest, {wanted} are recommended")

@@ -92,7 +92,7 @@ class Plan:
         said = []
         if self.row is None:
             said.append(
-                f"no row is published below {SHORTEST_US:g} us: launch the kernel {self.repeats} times back to back, "
+                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back to back, "
                 "timed as one execution, or interleave it as the application does; either way the power is that "
                 "of the sequence, not of one launch"
             )
@@ -105,7 +105,7 @@ class Plan:
         if self.executions_filled > self.executions:
             missing = self.interval_us - (self.executions - 1) * self.kernel_us
             said.append(
-                f"execution {self.executions} starts {missing:g} us before the logger's window has filled: append "
+                f"execution {self.executions} starts {missing:g} µs before the logger's window has filled: append "
                 f"executions up to {self.executions_filled} or later"
             )
         return said
@@ -133,9 +133,9 @@ def plan(kernel_us: float, interval_us: float) -> Plan:
     (200, 0.05, 9, 12)
     """
     if not 0 < kernel_us < math.inf:
-        raise DataError(f"the kernel time must be above 0, got {kernel_us:g} us")
+        raise DataError(f"the kernel time must be above 0, got {kernel_us:g} µs")
     if not 0 <= interval_us < math.inf:
-        raise DataError(f"the averaging interval must not be negative, got {interval_us:g} us")
+        raise DataError(f"the averaging interval must not be negative, got {interval_us:g} µs")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
     period_us = interval_us or 1000.0
     return Plan(

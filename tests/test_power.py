@@ -49,7 +49,7 @@ def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, 
 def test_the_protocol() -> None:
     code, text, error = run("plan", "--kernel-time", "120us", "--interval", "1ms")
     assert (code, error) == (0, "")
-    for words in ("kernel of 120 us", "200", "±5 %", "append executions up to 10 or later"):
+    for words in ("kernel of 120 µs", "200", "±5 %", "append executions up to 10 or later"):
         assert words in text
     found = json.loads(run("plan", "--kernel-time", "0.12ms", "--json")[1])
     assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
@@ -58,7 +58,7 @@ def test_the_protocol() -> None:
 def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:
     code, text, error = run("plan", "--kernel-time", "120us", "--interval", "0")
     assert (code, error) == (0, "")
-    assert "a kernel of 120 us with a logger of instantaneous power" in text
+    assert "a kernel of 120 µs with a logger of instantaneous power" in text
     assert json.loads(run("plan", "--kernel-time", "120us", "--interval", "0", "--json")[1])["executions"] == 4
     code, _, error = run("plan", "--kernel-time", "120us", "--interval", "1")
     assert (code, error.count("\n")) == (2, 1)
@@ -68,7 +68,7 @@ def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:
 def test_below_the_published_table() -> None:
     code, text, _ = run("plan", "--kernel-time", "10us")
     assert code == 0
-    assert "no row is published below 25 us" in text
+    assert "no row is published below 25 µs" in text
 
 
 def test_a_profile_is_printed(tables: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
         (["--kernel", "conv"], "no execution of kernel 'conv': the executions are of gemm"),
         (["--component", ","], "--component must be NAME[,NAME], got ',': write e.g. --component total,xcd"),
         (["--component", "soc"], "the power log has no component 'soc': it has total, xcd, iod, hbm"),
-        (["--window", "100ms"], "the averaging window of 100000 us does not fill"),
+        (["--window", "100ms"], "the averaging window of 100000 µs does not fill"),
     ],
 )
 def test_what_the_user_gets_wrong_is_one_line(tables: Path, arguments: list[str], message: str) -> None:

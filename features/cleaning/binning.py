@@ -78,7 +78,7 @@ def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenR
     if not len(times) or not np.all(np.isfinite(times) & (times > 0)):
         raise DataError("execution-time binning needs positive times: leave out runs without one")
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
-        raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} us: state one, e.g. 0.05")
+        raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05")
     if not margin >= 0:
         raise DataError(f"the binning margin must not be negative, got {margin:g}: 0.05 is ±5 %")
     lower, upper = fullest_bin(times, margin)

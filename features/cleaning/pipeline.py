@@ -201,7 +201,7 @@ def _outliers(
     outlier[rows[found.removed]] = True
     detail = np.full(len(duration), "", dtype=object)
     median_us, limit_us = found.median[found.removed] / 1e3, found.limit[found.removed] / 1e3
-    detail[outlier] = [f"beyond {m:.3f} ± {d:.3f} us" for m, d in zip(median_us, limit_us, strict=True)]
+    detail[outlier] = [f"beyond {m:.3f} ± {d:.3f} µs" for m, d in zip(median_us, limit_us, strict=True)]
     verdict.remove(outlier, OUTLIER, detail)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
     if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
@@ -230,7 +230,7 @@ def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _V
     verdict.remove(other, NOT_GOLDEN)
     if short:
         who = _kernels(short, "keeps", "keep")
-        verdict.notes.append(f"{who} all runs: no binning margin is published below {MARGINS[0][0]:g} us")
+        verdict.notes.append(f"{who} all runs: no binning margin is published below {MARGINS[0][0]:g} µs")
 
 
 def _kernels(count: int, one: str, several: str) -> str:

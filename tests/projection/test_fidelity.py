@@ -36,7 +36,7 @@ def test_the_trace_nearest_to_the_unprofiled_time_is_believed() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     assert (found.best, found.basis) == ("light", Basis.UNPROFILED)
     assert [trace.overhead for trace in found.traces] == pytest.approx([138, 10])
-    assert found.statement == "light agrees best: 110.0 us per step, 100.0 us unprofiled (+10.0 %)"
+    assert found.statement == "light agrees best: 110.0 µs per step, 100.0 µs unprofiled (+10.0 %)"
 
 
 def test_too_short_is_no_better_than_too_long() -> None:
@@ -49,7 +49,7 @@ def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() ->
     found = fidelity([LIGHT, SERIAL])
     assert (found.best, found.basis, found.traces[0].overhead) == ("serial", Basis.SHORTEST, None)
     assert found.statement == (
-        "serial has the shortest kernels (83.0 us for the 3 that all traces have): "
+        "serial has the shortest kernels (83.0 µs for the 3 that all traces have): "
         "a weaker sign than agreement with the unprofiled time, which was not given"
     )
 
@@ -84,7 +84,7 @@ def test_overhead_is_told_per_step_and_as_the_cpu_saw_it() -> None:
 
 def test_one_trace_alone_is_held_against_the_unprofiled_time() -> None:
     found = fidelity([LIGHT], unprofiled_us=100)
-    assert found.statement == "light: 110.0 us per step, 100.0 us unprofiled (+10.0 %)"
+    assert found.statement == "light: 110.0 µs per step, 100.0 µs unprofiled (+10.0 %)"
     assert found.kernels.empty
     assert found.to_dict()["kernels"] == []
 
@@ -133,10 +133,10 @@ FILLS = [("fill", 0, 1)]
         ([], 1.0, "nothing to compare: give a second trace"),
         ([LIGHT], None, "nothing to compare: give a second trace"),
         ([LIGHT, LIGHT, SERIAL], None, "light is given 2 times: give each trace once"),
-        ([LIGHT, SERIAL], 0.0, "the unprofiled time must be positive, got 0 us"),
-        ([LIGHT, SERIAL], -3.0, "the unprofiled time must be positive, got -3 us"),
-        ([LIGHT], float("nan"), "the unprofiled time must be positive, got nan us"),
-        ([LIGHT], float("inf"), "the unprofiled time must be positive, got inf us"),
+        ([LIGHT, SERIAL], 0.0, "the unprofiled time must be positive, got 0 µs"),
+        ([LIGHT, SERIAL], -3.0, "the unprofiled time must be positive, got -3 µs"),
+        ([LIGHT], float("nan"), "the unprofiled time must be positive, got nan µs"),
+        ([LIGHT], float("inf"), "the unprofiled time must be positive, got inf µs"),
         ([profiled("a", ("f", 0, 1)), profiled("b", ("g", 0, 1))], None, "no kernel is common to a and b: not the"),
         (
             [profiled("a", ("f", 9, 200), *FILLS), profiled("b", ("g", 9, 200), *FILLS)],

@@ -45,7 +45,7 @@ def shown(*parts: object) -> str:
 def test_the_protocol_is_printed_setting_by_setting() -> None:
     text = shown(plan_table(plan(120, 1000)))
     for words in (
-        "kernel of 120 us with a window of 1000 us",
+        "kernel of 120 µs with a window of 1000 µs",
         "runs",
         "200",
         "±5 %",
@@ -91,7 +91,7 @@ def test_throttling_and_no_class_are_told(kernel: tuple[KernelPower, Clocks]) ->
 def test_clocks_in_words() -> None:
     pairs = pd.DataFrame({"gpu_ns": [5000, 10**9 + 5000], "cpu_ns": [0, 10**9], "delay_ns": [1000, 1000]})
     assert clock_words(fit_clocks(pairs)) == (
-        "clocks: GPU − CPU 4.5 us at the first of 2 pairs, drift +0.00 ppm; reads took 1.00 us or more"
+        "clocks: GPU − CPU 4.5 µs at the first of 2 pairs, drift +0.00 ppm; reads took 1.00 µs or more"
     )
     assert "drift not known" in clock_words(fit_clocks(pairs.head(1)))
     assert clock_words(one_clock(0, 1)).endswith("no pairs were given")

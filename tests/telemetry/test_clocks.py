@@ -100,7 +100,7 @@ def test_pairs_that_lie_on_no_line_are_refused() -> None:
     of_three_gpus = pd.DataFrame(
         {"gpu_ns": gpu, "cpu_ns": 10**9 + gpu + np.arange(100) % 3 * 3_000_000, "delay_ns": 100}
     )
-    with pytest.raises(DataError, match=r"clock pairs scatter by 4,\d+ us around a line: are they of one GPU"):
+    with pytest.raises(DataError, match=r"clock pairs scatter by 4,\d+ µs around a line: are they of one GPU"):
         fit_clocks(of_three_gpus)
 
 

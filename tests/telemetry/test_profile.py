@@ -140,7 +140,7 @@ def interleaved(simulation: Simulation) -> Measured:
 def test_time_stamps_too_coarse_for_the_kernel_are_refused() -> None:
     found = simulate(Scenario(kernel_us=2500, window_us=0, period_us=10_000, runs=50, executions=8))
     log = found.log.assign(gpu_ns=found.log["gpu_ns"] // 1_000_000 * 1_000_000)
-    refused = r"multiples of 1000 us, over 1/10 of the kernel's 2\d\d\d us: .* or time 4 launches back to back"
+    refused = r"multiples of 1000 µs, over 1/10 of the kernel's 2\d\d\d µs: .* or time 4 launches back to back"
     with pytest.raises(DataError, match=refused):
         profile_kernel(synchronise(log, found.executions, found.pairs), window_us=0)
     fine = found.log.assign(gpu_ns=found.log["gpu_ns"] // 100_000 * 100_000)
@@ -156,7 +156,7 @@ def test_a_kernel_too_short_for_a_published_margin_is_told(simulation: Simulatio
         synchronise(simulation.log, rows, simulation.pairs), components=["total"], window_us=0, replicates=1
     )
     assert 19 < result.kernel_us < 21
-    assert "no margin of the execution-time bin is published below 25 us: 5 % taken" in result.notes
+    assert "no margin of the execution-time bin is published below 25 µs: 5 % taken" in result.notes
 
 
 def test_interleaved_kernels_are_told(simulation: Simulation) -> None:

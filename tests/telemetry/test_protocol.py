@@ -30,12 +30,12 @@ def test_executions_per_run(kernel_us: float, interval_us: float, executions: in
 def test_below_the_table_no_row_is_invented() -> None:
     chosen = plan(10, 1000)
     assert (chosen.row, chosen.logs, chosen.repeats) == (None, None, 3)
-    assert chosen.advice[0].startswith("no row is published below 25 us: launch the kernel 3 times back to back")
+    assert chosen.advice[0].startswith("no row is published below 25 µs: launch the kernel 3 times back to back")
 
 
 def test_what_the_figures_do_not_say_is_said() -> None:
     assert plan(120, 1000).advice == [
-        "execution 9 starts 40 us before the logger's window has filled: append executions up to 10 or later"
+        "execution 9 starts 40 µs before the logger's window has filled: append executions up to 10 or later"
     ]
     assert plan(600, 1000).advice == []
     slow = plan(120, 5000).advice

@@ -75,7 +75,7 @@ def test_the_fullest_bin_is_kept_on_demand_and_short_kernels_are_told(kernels: T
     table = kernels(times, name=["long"] * 90 + ["short"] * 10)
     found = clean(table, empty_steps(), CleanOptions(mad=None, golden=True, warm_up=False))
     assert found.removed_by_reason == {"not in the fullest bin": 30}
-    assert found.notes == ("1 kernel keeps all runs: no binning margin is published below 25 us",)
+    assert found.notes == ("1 kernel keeps all runs: no binning margin is published below 25 µs",)
 
 
 def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
