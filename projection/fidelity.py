@@ -24,6 +24,8 @@ from .trace_times import Profiled, TraceTimes, kernel_us, kernels_of, trace_time
 
 FloatArray = NDArray[np.float64]
 
+SCHEMA = 1
+
 _LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
 _UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note
 _KERNELS = {
@@ -145,6 +147,7 @@ class Fidelity:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
         return {
+            "schema": SCHEMA,
             "unprofiled_us": self.unprofiled_us,
             "traces": [trace.to_dict() for trace in self.traces],
             "best": self.best,

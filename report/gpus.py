@@ -12,6 +12,7 @@ from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
 from .console import plain_table
 
+SCHEMA: Final = 1
 MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
 _RARE: Final = ("reported_cus", "matrix_mhz", "int8_vector")
@@ -101,11 +102,13 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``gpus`` (list; as `GPU.to_dict`, peaks flat under ``peaks``), ``units`` (by figure), ``sources`` (by key).
+        ``schema``, ``gpus`` (list; as `GPU.to_dict`, peaks flat under ``peaks``), ``units`` (by figure), ``sources``
+        (by key).
     """
     listed = list(gpus)
     used = {_source_key(source) for gpu in listed for source in gpu.sources}
     return {
+        "schema": SCHEMA,
         "gpus": [_json(gpu) for gpu in listed],
         "units": {figure.key: figure.unit for figure in (*PEAKS.values(), *FIGURES.values())},
         "sources": {key: vars(source) for key, source in sources().items() if key in used},

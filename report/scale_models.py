@@ -61,7 +61,7 @@ def rows(models: Sequence[GPU], base: GPU) -> list[Row]:
 
 def configurations_json(models: Sequence[GPU], base: GPU) -> dict[str, Any]:
     """Return the scale models for machines: GPUs as `gpus --json` gives them."""
-    return {"schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE), **gpus_json(models)}
+    return {**gpus_json(models), "schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE)}
 
 
 def _cell(value: float | None, whole: float | None) -> Text:

@@ -118,7 +118,7 @@ def test_what_limits_the_comparison_is_noted() -> None:
 def test_everything_is_json() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert (text["best"], text["basis"]) == ("light", "nearest to the unprofiled time")
+    assert (text["schema"], text["best"], text["basis"]) == (1, "light", "nearest to the unprofiled time")
     assert text["traces"][1]["end_to_end_per_step_us"] == 110
     assert text["traces"][0]["agreement"]["ratio"] == pytest.approx(0.9)
     assert text["kernels"][0]["kernel"] == "gemm"

@@ -96,6 +96,7 @@ def test_ceilings_are_shares_of_the_published_peak():
 @pytest.mark.parametrize("gpu", [*all_gpus(), TOY], ids=lambda gpu: gpu.name)
 def test_json_has_every_figure_and_null_where_it_is_not_published(gpu):
     document = json.loads(json.dumps(gpus_json([gpu]), allow_nan=False))
+    assert document["schema"] == 1
     (entry,) = document["gpus"]
     assert {key: entry[key] for key in FIGURES} == {key: getattr(gpu, key) for key in FIGURES}
     assert {key: value for key, value in entry["peaks"].items() if value is not None} == gpu.peaks

@@ -45,4 +45,5 @@ def test_json_holds_the_models_as_gpus() -> None:
     base = find("MI300X")
     found = json.loads(dumps(configurations_json(scale_models(base), base), missing=True))
     assert (found["base"], found["gpus"][1]["cus"], found["gpus"][1]["llc_mb"]) == ("MI300X", 38, 32)
+    assert found["schema"] == 1
     assert "memory_bw_gbs" in found["shared"]
