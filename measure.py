@@ -32,7 +32,8 @@ from flopcast.measuring.table import (
 from flopcast.models.json_text import dumps
 from flopcast.options import JsonOption, parse_budget, parse_counts, parse_names, run_command
 from flopcast.report.console import note, output, say_written
-from flopcast.report.measuring import measurements_json, show_measurements, shown_measuring
+from flopcast.report.measuring import measurements_json, show_measurements
+from flopcast.report.progress import shown_progress
 
 DEFAULT_OUT = Path("measured.parquet")
 
@@ -257,7 +258,7 @@ def command(
 
     Ctrl-C keeps what is measured; --resume continues it. A suite leaves out what the device cannot do.
     """
-    with shown_measuring(quiet=as_json) as progress:
+    with shown_progress("measuring", unit="visits", quiet=as_json) as progress:
         found = measure(
             shapes,
             out,

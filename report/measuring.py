@@ -1,9 +1,8 @@
-"""A measurement on the terminal: its progress, its rows by operator, what failed, how far two passes agree."""
+"""A measurement on the terminal: its rows by operator, what failed, how far two passes agree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,45 +14,10 @@ from rich.text import Text
 from ..measuring.protocol import ENDINGS
 from ..measuring.visits import half_widths
 from .console import plain_table
-from .progress import Report, clock, shown_progress
 
 _NAMED = 10  # failed rows that are listed
 _LATE, _CLOCK = 0.1, 0.02
 """Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
-
-
-@contextmanager
-def shown_measuring(*, quiet: bool = False) -> Iterator[Report | None]:
-    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
-
-    Off a terminal it prints one line for every tenth of the visits.
-    """
-    console = Console(stderr=True)
-    if quiet or console.is_terminal:
-        with shown_progress("measuring", quiet=quiet) as report:
-            yield None if report is None else _counted(report)
-        return
-    yield _lines(console)
-
-
-def _counted(report: Report) -> Report:
-    def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-        report(done, total, label, eta_seconds if np.isfinite(eta_seconds) else 0.0)
-
-    return draw
-
-
-def _lines(console: Console) -> Report:
-    tenth = -1
-
-    def say(done: int, total: int, label: str, eta_seconds: float) -> None:
-        nonlocal tenth
-        if 10 * done // total > tenth:
-            tenth = 10 * done // total
-            left = f", about {clock(eta_seconds)} left" if np.isfinite(eta_seconds) else ""
-            console.print(f"measuring: {done} of {total} visits, {label}{left}", markup=False, highlight=False)
-
-    return say
 
 
 def show_measurements(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,24 +13,25 @@ Report = Callable[[int, int, str, float], None]
 
 
 @contextmanager
-def shown_progress(title: str, *, quiet: bool = False) -> Iterator[Report | None]:
+def shown_progress(title: str, *, unit: str = "fits", quiet: bool = False) -> Iterator[Report | None]:
     """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
 
-    Off a terminal it prints one line for every tenth of the work.
+    Off a terminal it prints one line for every tenth of the work, counted in ``unit``. An ETA that is not finite is not
+    known yet, and left out.
     """
     if quiet:
         yield None
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(console, title)
+        yield _lines(console, title, unit)
         return
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
         bar = bars.add_task(title, total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            bars.update(bar, completed=done, total=total, description=label, left=f"about {clock(eta_seconds)} left")
+            bars.update(bar, completed=done, total=total, description=label, left=_left(eta_seconds))
 
         yield draw
 
@@ -40,14 +42,18 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _lines(console: Console, title: str) -> Report:
+def _left(eta_seconds: float) -> str:
+    return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
+
+
+def _lines(console: Console, title: str, unit: str) -> Report:
     tenth = -1
 
     def say(done: int, total: int, label: str, eta_seconds: float) -> None:
         nonlocal tenth
         if 10 * done // total > tenth:
             tenth = 10 * done // total
-            text = f"{title}: {done} of {total} fits, {label}, about {clock(eta_seconds)} left"
-            console.print(text, markup=False, highlight=False)
+            parts = (f"{title}: {done} of {total} {unit}", label, _left(eta_seconds))
+            console.print(", ".join(filter(None, parts)), markup=False, highlight=False)
 
     return say

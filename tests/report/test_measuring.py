@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pandas as pd
-import pytest
 from rich.console import Console
 
 from flopcast.report.measuring import (
@@ -15,7 +14,6 @@ from flopcast.report.measuring import (
     doubts,
     measurements_json,
     show_measurements,
-    shown_measuring,
 )
 
 TABLE = pd.DataFrame(
@@ -34,29 +32,6 @@ TABLE = pd.DataFrame(
         "stopped_by": ["interval", "time", "rounds differ"],
     }
 )
-
-
-def test_progress_off_a_terminal_is_a_line_for_every_tenth(capfd: pytest.CaptureFixture[str]) -> None:
-    with shown_measuring() as progress:
-        assert progress is not None
-        for done in range(100):
-            progress(done, 100, "gemm bf16 m=4", float("nan") if done == 0 else 100.0 - done)
-    out, err = capfd.readouterr()
-    lines = err.strip().splitlines()
-    assert out == ""
-    assert len(lines) == 10
-    assert lines[0] == "measuring: 0 of 100 visits, gemm bf16 m=4"
-    assert lines[1] == "measuring: 10 of 100 visits, gemm bf16 m=4, about 1 min 30 s left"
-
-
-def test_progress_on_a_terminal_is_drawn_and_quiet_is_quiet(monkeypatch: pytest.MonkeyPatch, capfd: object) -> None:
-    with shown_measuring(quiet=True) as progress:
-        assert progress is None
-    monkeypatch.setattr(Console, "is_terminal", True)
-    with shown_measuring() as progress:
-        assert progress is not None
-        progress(0, 10, "gemm", float("nan"))
-        progress(5, 10, "gemm", 4.0)
 
 
 def test_operators_failures_and_passes_are_shown() -> None:
