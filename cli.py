@@ -11,7 +11,7 @@ from .hardware import all_gpus, find
 from .models.json_text import dumps
 from .options import JsonOption, run_command
 from .report.console import output
-from .report.gpus import compare_table, gpu_table, gpus_json
+from .report.gpus import compare_table, gpu_table, gpus_json, show_sources
 
 app = typer.Typer(
     name="flopcast",
@@ -34,6 +34,9 @@ app.command("fidelity")(run_command(fidelity.command))
 
 def gpus(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="GPUs to compare.")] = None,
+    with_sources: Annotated[
+        bool, typer.Option("--sources", help="Say where the figures come from, and what others have measured.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the known GPUs, or compare some figure by figure.
@@ -47,11 +50,13 @@ def gpus(
         memory_bw_gbs = 10000
 
     Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
-    same file is accepted wherever a GPU is named (--host, --target).
+    same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
     """
     chosen = [find(name) for name in names] if names else all_gpus()
     if as_json:
         print(dumps(gpus_json(chosen), missing=True), end="")
+    elif with_sources:
+        show_sources(output(), chosen)
     elif names:
         output().print(compare_table(*chosen))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -70,6 +71,14 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         ratios = [_ratio(value, values[0]) if key != "year" else Text("") for value in values[1:]]
         table.add_row(figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
     return table
+
+
+def show_sources(console: Console, gpus: Sequence[GPU]) -> None:
+    """Print where the figures of GPUs come from, and what others have measured on them."""
+    console.print(provenance_table(gpus))
+    ceilings = ceilings_table(gpus)
+    if ceilings.row_count:
+        console.print(ceilings)
 
 
 def provenance_table(gpus: Iterable[GPU]) -> Table:

@@ -53,6 +53,17 @@ def test_gpus_lists_and_compares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not published" in text
 
 
+def test_gpus_names_the_sources_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = run("gpus", "MI300X", "--sources").output
+    assert "ROCM-MI300: all peaks" in text
+    assert "Measured by others" in text
+    assert "BabelStream" in text
+    assert "H100 SXM5" in run("gpus", "--sources").output
+    (tmp_path / "mine.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\nmemory_bw_gbs = 10000\n')
+    assert "Measured by others" not in run("gpus", str(tmp_path / "mine.toml"), "--sources").output
+
+
 def test_gpus_as_json_has_null_where_nothing_is_published() -> None:
     found = json.loads(run("gpus", "MI300X", "MI308X", "--json").output)
     text = json.dumps(found)
