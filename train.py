@@ -47,7 +47,7 @@ from flopcast.options import (
 from flopcast.report import html, tables, wording
 from flopcast.report.console import output, say_written
 from flopcast.report.progress import shown_progress
-from flopcast.report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder, write_run
+from flopcast.report.run_folder import METRICS, PREDICTIONS, REPORT, check_run_folder, write_run
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def command(
     tables.show(console, run.metrics, rank=rank)
     console.print(f"The model for {wording.left_out(run.model.scheme)} is {run.model.name}.", markup=False)
     if out is not None:
-        say_written(console, *(out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL)))
+        say_written(console, *(out / name for name in (REPORT, METRICS, PREDICTIONS, artifact.MODEL)))
 
 
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
 CPU: Final = "cpu_speed"
 CPU_SIGMA: Final = 0.10
 """Relative standard deviation of the time of the CPU's work where nobody states the speed of the target's CPU."""
+CPU_STATED_SIGMA: Final = 0.02
+"""The same where it is stated: one figure does not hold for all work. (By two launch-bound models on MI300X and H100,
+bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
 UNMEASURED: Final = 0.25
 """The same of the time of a class whose law was never measured between such GPUs."""
 
@@ -39,7 +42,8 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
 
     - One for each class of kernels, correlated within it: what is known of the error of its law, weighted by time;
       `UNMEASURED` where nothing is. None where durations are kept for want of a change of device.
-    - The CPU's speed, unless the user states it, or the trace has no calls of the CPU.
+    - The CPU's speed, unless the trace has no calls of the CPU: `CPU_SIGMA`, `CPU_STATED_SIGMA` where the user states
+      it.
     - What the user states: a class, `cpu_speed`, or a figure of the target (`SPECS`).
 
     Parameters
@@ -52,9 +56,10 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
     classes = class_sigmas(projection, stated)
     columns = (classes[name].tolist() for name in ("op_class", "kind", "sigma"))
     factors = [Factor(*row) for row in zip(*columns, strict=True)]
-    known = projection.host == projection.target or projection.laws.cpu_speed is not None
     if len(projection.graph.calls):
-        factors.append(Factor(CPU, "cpu", stated.get(CPU, 0.0 if known else CPU_SIGMA)))
+        unstated = 0.0 if projection.host == projection.target else CPU_SIGMA
+        known = unstated if projection.laws.cpu_speed is None else CPU_STATED_SIGMA
+        factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
     factors += [Factor(name, "spec", stated[name]) for name in SPECS if name in stated]
     return [factor for factor in factors if factor.sigma > 0]
 

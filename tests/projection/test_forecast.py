@@ -11,7 +11,17 @@ import pytest
 from flopcast.errors import NotPublishedError
 from flopcast.features.dispatches.calls import empty_calls
 from flopcast.hardware import find
-from flopcast.projection.forecast import CPU, UNMEASURED, class_sigmas, exponents, forecast, names_of, sources_of
+from flopcast.projection.forecast import (
+    CPU,
+    CPU_SIGMA,
+    CPU_STATED_SIGMA,
+    UNMEASURED,
+    class_sigmas,
+    exponents,
+    forecast,
+    names_of,
+    sources_of,
+)
 from flopcast.projection.sweep import swept
 from flopcast.projection.whole_trace import Laws, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
@@ -23,9 +33,15 @@ def test_classes_and_the_cpu_are_sources_unless_they_are_known() -> None:
     projection = project_trace(busy(), HOST, TARGET)
     names = [factor.name for factor in sources_of(projection)]
     assert names == ["elementwise", "gemm", CPU]
-    stated = project_trace(busy(), HOST, TARGET, Laws(cpu_speed=1.0))
-    assert CPU not in [factor.name for factor in sources_of(stated)]
     assert sources_of(project_trace(busy(), HOST, HOST)) == []
+
+
+def test_a_stated_speed_of_the_cpu_is_known_better_but_not_exactly() -> None:
+    sigmas = {}
+    for stated in (None, 1.1):
+        projection = project_trace(idle(), HOST, TARGET, Laws(cpu_speed=stated))
+        (sigmas[stated],) = (factor.sigma for factor in sources_of(projection) if factor.name == CPU)
+    assert sigmas == {None: CPU_SIGMA, 1.1: CPU_STATED_SIGMA}
 
 
 def test_what_the_user_states_goes_first() -> None:
@@ -45,8 +61,8 @@ def test_a_law_nobody_measured_is_uncertain() -> None:
 
 def test_one_class_on_a_busy_queue_spreads_the_end_as_itself() -> None:
     rows = [gemm(1000 + 300 * number, 300, called=10.0 * number) for number in range(20)]
-    projection = project_trace(trace(rows), HOST, TARGET, Laws(compute="flops", cpu_speed=1.0))
-    found = forecast(projection, {"gemm": 0.1}, samples=1024)
+    projection = project_trace(trace(rows), HOST, TARGET, Laws(compute="flops"))
+    found = forecast(projection, {"gemm": 0.1, CPU: 0.0}, samples=1024)
     assert found.nominal_us == pytest.approx(projection.projected_us)
     reach = math.exp(0.1 * 1.6449)
     assert found.upper_us / found.nominal_us == pytest.approx(reach, rel=0.01)
@@ -60,8 +76,8 @@ def test_an_idle_queue_spreads_with_the_cpu() -> None:
 
 
 def test_the_memory_bandwidth_concerns_what_it_bounds() -> None:
-    projection = project_trace(busy(), HOST, TARGET, Laws(compute="roofline", cpu_speed=1.0))
-    found = forecast(projection, {"gemm": 0.0, "elementwise": 0.0, "memory_bw_gbs": 0.1})
+    projection = project_trace(busy(), HOST, TARGET, Laws(compute="roofline"))
+    found = forecast(projection, {"gemm": 0.0, "elementwise": 0.0, CPU: 0.0, "memory_bw_gbs": 0.1})
     (row,) = found.tornado.to_dict("records")
     adds = projection.activities.loc[projection.activities["op_class"] == "elementwise", "projected_us"].sum()
     assert row["name"] == "memory_bw_gbs"
