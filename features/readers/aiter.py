@@ -178,6 +178,7 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
     """Return the device of each row, "" where the file does not say; a guess is always a note."""
     given = pd.DataFrame({"gfx": table.get("gfx"), "cus": table.get("cu_num")})
     names: dict[tuple[str, str], str] = {}
+    stated = options.defaults.get("device", "")
     for key, rows in given.groupby(["gfx", "cus"], sort=True).size().items():
         gfx, cus = cast("tuple[str, str]", key)
         known = gfx
@@ -185,6 +186,6 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
             known = _GFX_OF_CUS[cus]
             notes.append(Note(f"no gfx id: {cus} CUs are read as {known}{_ALSO.get(cus, '')}", rows))
         if known:
-            names[gfx, cus], remark = device_of(known, int(cus) if cus.isdigit() else None)
+            names[gfx, cus], remark = device_of(known, int(cus) if cus.isdigit() else None, stated)
             notes.extend([Note(remark, rows)] if remark else [])
     return pd.Series([names.get(key, "") for key in zip(given["gfx"], given["cus"], strict=True)], dtype="str")

@@ -9,7 +9,7 @@ from ...hardware import GPU, all_gpus, find, find_gfx
 
 
 @cache
-def device_of(gfx: str, cus: int | None) -> tuple[str, str]:
+def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, str]:
     """Return the device with a gfx id and number of compute units, and a remark ("" where there is none).
 
     Parameters
@@ -18,6 +18,8 @@ def device_of(gfx: str, cus: int | None) -> tuple[str, str]:
         Architecture, e.g. "gfx942".
     cus : int or None
         Compute units that the measured device showed; None if the file does not say.
+    stated : str, default=""
+        What the user calls the device: it decides between those that look the same.
 
     Returns
     -------
@@ -30,8 +32,9 @@ def device_of(gfx: str, cus: int | None) -> tuple[str, str]:
     except UnknownGPUError:
         return f"{gfx}{count}", ""  # `canonical_device` remarks on every name that the catalogue lacks
     same = [gpu.name for gpu in all_gpus() if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name]
-    if not same:
-        return name, ""
+    user = known_gpu(stated)
+    if not same or (user is not None and user.name in (name, *same)):
+        return (user.name if same and user else name), ""
     return name, f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
 
 

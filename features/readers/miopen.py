@@ -59,7 +59,7 @@ class MiopenReader(Reader):
         keys, values = _split(text(path).splitlines())
         problems, malformed = _problems(keys)
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
-        rows["device"], notes = _device(path, len(rows))
+        rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
         _check_geometry(rows, notes)
         refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not a convolution's key", DEFECT_DETAIL: malformed})
         rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
@@ -124,14 +124,14 @@ def _solvers(values: pd.Series) -> pd.DataFrame:
     )
 
 
-def _device(path: Path, rows: int) -> tuple[str, list[Note]]:
+def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
     """Return the device that the file's name gives, "" where it gives none."""
     match = _DEVICE.match(path.name)
     if match is None:
         return "", []
     gfx, decimal, hexadecimal = match.groups()
     cus = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
-    device, remark = device_of(gfx, cus)
+    device, remark = device_of(gfx, cus, stated)
     return device, [Note(remark, rows)] if remark else []
 
 

@@ -263,6 +263,8 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: Notes) ->
         blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
         if blank.any():
             rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
+        elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
+            notes.add(f"--set {column}={value} changes nothing here: the files say it themselves", len(rows))
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}

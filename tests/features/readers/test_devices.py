@@ -31,6 +31,13 @@ def test_a_guess_among_look_alikes_is_remarked() -> None:
     assert device_of("gfx908", 120)[1] == ""
 
 
+@pytest.mark.parametrize(("stated", "device"), [("mi325x", "MI325X"), ("MI300X", "MI300X")])
+def test_the_user_decides_between_look_alikes(stated: str, device: str) -> None:
+    assert device_of("gfx942", 304, stated) == (device, "")
+    assert device_of("gfx908", 120, stated) == ("MI100", "")
+    assert device_of("gfx950", 256, stated)[1].startswith("gfx950 (256 CUs) is read as MI355X")
+
+
 def test_a_device_that_nobody_knows_keeps_its_own_name() -> None:
     assert device_of("gfx1250", 96) == ("gfx1250 (96 CUs)", "")
     assert canonical_device("CPU-1T") == ("CPU-1T", "device 'CPU-1T' is not in the catalogue: kept under that name")
