@@ -246,7 +246,8 @@ def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str,
         else:
             unreadable.append(f"{label}: no activity of a GPU")
     if not traces:
-        raise DataError(f"no trace to clean: {'; '.join(unreadable) or 'the files are tables, repeats are merged'}")
+        among = f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are"
+        raise DataError(f"no trace to clean: {'; '.join(unreadable)}" if unreadable else among)
     return traces, unreadable
 
 

@@ -194,7 +194,7 @@ def command(
         "grouped"
     ),
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
-    rank: Annotated[int, typer.Option(help="Features of the ranking to print.")] = 10,
+    rank: Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")] = 10,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,

@@ -80,7 +80,7 @@ def one_per_problem(rows: pd.DataFrame, metric: str = "duration_us") -> tuple[pd
     if usable.empty:
         wrong = f" ({counts['metric_not_positive']} are not positive)" if counts["metric_not_positive"] else ""
         device = str(rows["device"].iloc[0])
-        raise DataError(f"no row of {device} has a {metric}{wrong}: choose another metric, or add it to the data")
+        raise DataError(f"no row of {device} has {metric}{wrong}: choose another metric, or add it to the data")
     whole = complete(usable)
     merged = merge_duplicates(whole)
     best = best_kernel(merged)

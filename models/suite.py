@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 
-from ..errors import DataError
+from ..errors import DataError, nearest
 from .additive import AdditiveTime
 from .analytic import Affine, AnalyticLaw, ConstantRatio
 from .base import Candidate
@@ -120,16 +120,19 @@ def suite(
     Raises
     ------
     DataError
-        For a suite or a model that does not exist (the message lists them).
+        For a suite or a model that does not exist (the message lists them), or none left.
     """
     if kind not in SUITES:
         raise DataError(f"--suite must be {' or '.join(SUITES)}, got {kind!r}")
     members = _literature(seed) if kind == "literature" else _default(data, seed)
     known = [member.name for member in members]
     if unknown := [name for name in (*(names or ()), *without) if name not in known]:
-        raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: choose from {', '.join(known)}")
+        hint = nearest(unknown[0], known, f"choose from {', '.join(known)}; baselines always run")
+        raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: {hint}")
     chosen = set(known if names is None else names) - set(without)
     kept = [member for member in members if member.name in chosen]
+    if not kept:
+        raise DataError("no model is left to run: --without names all that --models keeps")
     return [replace(member, space=member.space.replace("time", data.noun)) for member in kept]
 
 

@@ -92,21 +92,27 @@ def finding_table(traces: Sequence[Overview]) -> Table:
         for finding in trace.findings:
             cases.setdefault(finding.code, []).append((trace, finding))
     first = {code: found[0][1] for code, found in cases.items()}
+    total = sum(trace.kernel_us for trace in traces)
     for finding in by_severity(list(first.values())):
         found = cases[finding.code]
         count = sum(own.count for _, own in found)
         where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
         text = Text(f"{finding.message} ({where})")
         style = _STYLES[finding.severity]
-        table.add_row(Text(finding.severity, style=style), finding.code, f"{count:,}", _share(found), text)
+        table.add_row(
+            Text(finding.severity, style=style),
+            finding.code,
+            f"{count:,}",
+            _share(found, total),
+            text,
+        )
     return table
 
 
-def _share(found: Sequence[tuple[Overview, Finding]]) -> str:
-    """Return the share of the time of the traces that have a finding, weighted by their kernel time."""
-    known = [(trace.kernel_us, finding.share) for trace, finding in found if finding.share is not None]
-    total = sum(time for time, _ in known)
-    return f"{100 * sum(time * share for time, share in known) / total:.1f} %" if total else "–"
+def _share(found: Sequence[tuple[Overview, Finding]], total: float) -> str:
+    """Return the share of the kernel time of all traces that a finding concerns."""
+    known = [trace.kernel_us * finding.share for trace, finding in found if finding.share is not None]
+    return f"{100 * sum(known) / total:.1f} %" if known and total else "–"
 
 
 def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:

@@ -100,9 +100,11 @@ def verdict(cv: Row) -> list[str]:
         return []
     said = [_honest(chosen) + _against(chosen, reference(cv))]
     if (naive := chosen.get("e_out_table")) is not None:
+        flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
+        method = f" ({chosen['method']})" if chosen.get("method") else ""
         said.append(
-            f"The table's {percent(naive)} was also used to choose it, so it flatters; the honest figure includes the "
-            "choice" + (f" ({chosen['method']})." if chosen.get("method") else ".")
+            f"The table's {percent(naive)} was also used to choose it{flatters}; the honest figure includes the choice"
+            f"{method}."
         )
     if own := chosen.get("best_model"):
         said.append(f"Of the models alone: {_honest(own)}.")

@@ -176,9 +176,7 @@ def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: 
     for command in (training.command, validating.command):
         result = run(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
         assert result.exit_code == 2
-        assert result.stderr == (
-            "error: no row of MI300X has a power_w: choose another metric, or add it to the data\n"
-        )
+        assert result.stderr == ("error: no row of MI300X has power_w: choose another metric, or add it to the data\n")
     trained = training.train([data], **DEVICES, metric="power_w", models=QUICK, jobs=1)
     training.write(trained, tmp_path / "run")
     with pytest.raises(DataError, match="no row can be predicted; first: no positive power_w"):

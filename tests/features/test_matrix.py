@@ -121,9 +121,9 @@ def test_rows_without_the_metric_are_left_out_and_counted_by_reason():
     assert len(data) == 9
     assert (data.report["without_metric"], data.report["metric_not_positive"]) == (1, 3)
     assert (data.y > 0).all()
-    with pytest.raises(DataError, match="no row of slow has a power_w"):
+    with pytest.raises(DataError, match="no row of slow has power_w"):
         build_dataset(frame, host=HOST, target=TARGET, metric="power_w")
-    with pytest.raises(DataError, match=r"no row of fast has a energy_j \(16 are not positive\)"):
+    with pytest.raises(DataError, match=r"no row of fast has energy_j \(16 are not positive\)"):
         build_dataset(table().assign(energy_j=-1.0), host=None, target=TARGET, metric="energy_j")
 
 

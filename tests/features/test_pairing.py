@@ -89,7 +89,7 @@ def test_the_metric_of_the_host_goes_along():
     pairs = pair(frame, "A", "B", metric="energy_j")
     assert pairs.paired["host_energy_j"].tolist() == [3.0]
     assert pairs.report["without_metric"] == 1
-    with pytest.raises(DataError, match="no row of A has a power_w: choose another metric, or add it to the data"):
+    with pytest.raises(DataError, match="no row of A has power_w: choose another metric, or add it to the data"):
         pair(frame, "A", "B", metric="power_w")
 
 

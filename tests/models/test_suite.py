@@ -63,7 +63,7 @@ def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
 
 def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
-    with pytest.raises(DataError, match="no model 'Lass' in the default suite here: choose from Additive, OLS, "):
+    with pytest.raises(DataError, match=r"no model 'Lass' in the default suite here: did you mean Lasso\?"):
         suite("default", _data(), names=["Lass"])
     left = {c.name for c in suite("default", _data())} - {c.name for c in suite("default", _data(), without=["Stack"])}
     assert left == {"Stack"}
@@ -93,3 +93,11 @@ def test_linear_models_see_sums_only_and_baselines_one_column() -> None:
     found = baselines(["FLOPS scaling"], "reference")
     assert [c.name for c in found] == ["FLOPS scaling", "constant ratio", "affine"]
     assert [c.space for c in found] == ["no fitting", "relative error", "relative error"]
+
+
+def test_a_name_like_none_gets_the_list_and_nothing_left_is_refused() -> None:
+    data = _data()
+    with pytest.raises(DataError, match="here: choose from Additive, OLS, .*; baselines always run"):
+        suite("default", data, names=["FLOPS"])
+    with pytest.raises(DataError, match="no model is left to run: --without names all that --models keeps"):
+        suite("default", data, names=["OLS"], without=["OLS"])

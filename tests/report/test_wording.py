@@ -83,6 +83,8 @@ def test_the_verdict_says_when_the_model_is_worse_and_bears_missing_parts():
         "a: honest error 5.0 % out of sample."
     ]
     assert wording.verdict({"scheme": "kfold"}) == []
+    equal = wording.verdict({**CV, "selected": {"name": "a", "e_out": 6.5, "e_out_table": 6.6}})
+    assert equal[1] == "The table's 6.6 % was also used to choose it; the honest figure includes the choice."
 
 
 def test_the_headline_sets_baseline_against_model():

@@ -208,3 +208,11 @@ def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
     both = read([tmp_path]).frame
     assert both["duration_us"].tolist() == [15.0]
     assert read([tmp_path], where={"campaign": ["first"]}).frame["duration_us"].tolist() == [10.0]
+
+
+def test_a_value_that_changes_nothing_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("device,op,dtype,m,n,k,latency_us\nMI300X,gemm,fp16,1,2,3,4\n", encoding="utf-8")
+    assert not any("changes nothing" in note for note in read([file], defaults={"device": "mi300x"}).notes)
+    (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if "changes nothing" in note)
+    assert note.startswith("--set device=MI325X changes nothing here: the files say it themselves")
