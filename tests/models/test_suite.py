@@ -97,7 +97,7 @@ def test_linear_models_see_sums_only_and_baselines_one_column() -> None:
 
 def test_a_name_like_none_gets_the_list_and_nothing_left_is_refused() -> None:
     data = _data()
-    with pytest.raises(DataError, match="here: choose from Additive, OLS, .*; baselines always run"):
+    with pytest.raises(DataError, match=r"here: choose from Additive, OLS, .*; baselines always run"):
         suite("default", data, names=["FLOPS"])
     with pytest.raises(DataError, match="no model is left to run: --without names all that --models keeps"):
         suite("default", data, names=["OLS"], without=["OLS"])
