@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -92,3 +93,10 @@ def test_the_page_tells_the_classes_apart(result: ValidationResult) -> None:
     assert "<h1>Does linear scaling hold?</h1>" in body
     assert f"<p>{html.escape(summary(result)[0])}</p>" in body
     assert "a<b>" not in body
+
+
+def test_the_page_says_what_was_kept_out_and_assumed(result: ValidationResult) -> None:
+    assert "kept out" not in validation_html(result)
+    page = validation_html(replace(result, rejected={"duration is zero": 1217}, notes=("gfx942 is read as <MI300X>",)))
+    assert "<li>duration is zero: 1,217 rows kept out</li>" in page
+    assert "<li>gfx942 is read as &lt;MI300X&gt;</li>" in page
