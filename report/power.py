@@ -167,7 +167,11 @@ def clock_words(clocks: Clocks) -> str:
     if not clocks.pairs:
         return "clocks: the log's times are taken for those of the CPU's clock; no pairs were given"
     offset = f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
-    drift = f", drift {clocks.drift_ppm:+.2f} ppm" if clocks.drift_known else ", drift not known"
+    drift = (
+        f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
+        if clocks.drift_known
+        else ", drift not known"
+    )
     residual = "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
     outliers = f", {len(clocks.outliers)} pairs left out as outliers" if clocks.outliers else ""
     return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
@@ -180,7 +184,8 @@ def power_json(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> 
         "schema": SCHEMA,
         "method": METHOD,
         "level": level,
-        "clocks": {**vars(clocks), "offset_ns": clocks.offset_ns, "drift_ppm": clocks.drift_ppm},
+        "clocks": vars(clocks)
+        | {name: getattr(clocks, name) for name in ("offset_ns", "drift_ppm", "drift_error_ppm")},
         "kernels": [_kernel_json(one) for one in kernels],
         "compared": compared.to_dict("records"),
         "classes": compare_classes(compared).to_dict("records"),

@@ -17,6 +17,10 @@ MOST_SLOPE_ERROR: Final = 0.01
 """Clocks in the same unit agree far better than this: their quartz is good to some 10^-4."""
 MOST_SCATTER_NS: Final = 100_000.0
 """Clocks wander from a straight line by a few microseconds; so much is another mistake."""
+USUAL_DRIFT: Final = 1e-4
+"""Quartz is good to this: what is believed of a drift that the pairs do not tell, as a standard deviation."""
+LONGEST_MISS_NS: Final = 1e6
+"""By so much a read that was preempted may be wrong."""
 MISSES: Final = 5.0
 """A pair is an outlier if the line misses its interval by more than so many typical residuals."""
 
@@ -48,6 +52,10 @@ class Clocks:
         The GPU's reading of the last pair: beyond it, and before the first, the line is extrapolated.
     drift_known : bool
         False for a constant offset, whose slope of 1 nobody has measured.
+    slope_error, level_error_ns : float
+        Standard errors of the slope, and of the line at ``middle_gpu_ns``, where it is known best.
+    middle_gpu_ns : int
+        The weighted mean of the GPU's readings.
     """
 
     gpu_origin_ns: int
@@ -61,6 +69,9 @@ class Clocks:
     bound_ns: float
     last_gpu_ns: int
     drift_known: bool
+    slope_error: float
+    level_error_ns: float
+    middle_gpu_ns: int
 
     @property
     def offset_ns(self) -> int:
@@ -71,6 +82,16 @@ class Clocks:
     def drift_ppm(self) -> float:
         """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
         return 1e6 * (1 / self.slope - 1) if self.drift_known else np.nan
+
+    @property
+    def drift_error_ppm(self) -> float:
+        """Standard error of the drift, millionths; the usual drift where it is not known."""
+        return 1e6 * self.slope_error
+
+    def error_ns(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return the standard errors of times of the GPU's clock put on the CPU's."""
+        since = (np.asarray(gpu_ns, dtype=np.int64) - self.middle_gpu_ns).astype(float)
+        return np.hypot(self.level_error_ns, self.slope_error * since)
 
     def to_cpu_ns(self, gpu_ns: np.ndarray) -> np.ndarray:
         """Return times of the GPU's clock (int64) on the CPU's, to the nearest nanosecond."""
@@ -112,7 +133,7 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     gpu, cpu, delay = _relative(checked)
     start = _start(gpu, cpu, delay)
     slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
-    _check_slope(float(slope))
+    _check_slope(float(slope), float(gpu[-1]))
     residual = cpu - slope * gpu
     residual -= np.median(residual[start])
     typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
@@ -129,13 +150,17 @@ def constant_offset(pairs: pd.DataFrame) -> Clocks:
     half = float(first["delay_ns"]) / 2
     return Clocks(
         int(first["gpu_ns"]), int(first["cpu_ns"]), half, 1.0, len(checked), (), np.nan, np.nan, half,
-        int(last["gpu_ns"]), drift_known=False,
+        int(last["gpu_ns"]), drift_known=False, slope_error=USUAL_DRIFT, level_error_ns=half / np.sqrt(3),
+        middle_gpu_ns=int(first["gpu_ns"]),
     )  # fmt: skip
 
 
 def one_clock(first_ns: int, last_ns: int) -> Clocks:
     """Return the clocks of a log that is on the CPU's clock already; nothing between its ends is extrapolated."""
-    return Clocks(first_ns, first_ns, 0.0, 1.0, 0, (), np.nan, np.nan, np.nan, last_ns, drift_known=True)
+    return Clocks(
+        first_ns, first_ns, 0.0, 1.0, 0, (), np.nan, np.nan, np.nan, last_ns,
+        drift_known=True, slope_error=0.0, level_error_ns=0.0, middle_gpu_ns=first_ns,
+    )  # fmt: skip
 
 
 def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -151,8 +176,9 @@ def _start(gpu: np.ndarray, cpu: np.ndarray, delay: np.ndarray) -> np.ndarray:
     return np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])
 
 
-def _check_slope(slope: float) -> None:
-    if abs(slope - 1) > MOST_SLOPE_ERROR:
+def _check_slope(slope: float, span_ns: float) -> None:
+    """Refuse clocks of different units, as far as pairs over a time so short tell."""
+    if abs(slope - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / span_ns:
         raise DataError(
             f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
             "nanoseconds (a counter's ticks times the length of a tick)"
@@ -163,22 +189,40 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     """Return the weighted least-squares line through the pairs kept."""
     gpu, cpu, delay = _relative(pairs)
     shortest = max(float(np.median(delay[kept])) / 10, 1.0)
-    x, y, weight = gpu[kept], (cpu - gpu)[kept], 1 / np.maximum(delay[kept], shortest) ** 2
-    weight /= weight.sum()
-    middle, level = weight @ x, weight @ y
-    gain = (weight @ ((x - middle) * (y - level))) / (weight @ (x - middle) ** 2) if kept.sum() > 1 else 0.0
+    x, y, sigma = gpu[kept], (cpu - gpu)[kept], np.maximum(delay[kept], shortest) / np.sqrt(12)
+    weight = sigma**-2.0
+    middle, level = np.average(x, weights=weight), np.average(y, weights=weight)
+    gain, error, worse = _gain(x - middle, y - level, weight)
     residual = y - level - gain * (x - middle)
     spare = kept.sum() > 2
     return Clocks(
         gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),
         cpu_origin_ns=int(pairs["cpu_ns"].iloc[0]),
         shift_ns=float(level - gain * middle),
-        slope=1 + float(gain),
+        slope=1 + gain,
         pairs=len(pairs),
         outliers=tuple(np.flatnonzero(~kept).tolist()),
-        residual_ns=float(np.sqrt(weight @ residual**2)) if spare else np.nan,
+        residual_ns=float(np.sqrt(np.average(residual**2, weights=weight))) if spare else np.nan,
         largest_residual_ns=float(np.abs(residual).max()) if spare else np.nan,
         bound_ns=float(delay[kept].min()) / 2,
         last_gpu_ns=int(pairs["gpu_ns"].iloc[-1]),
         drift_known=bool(kept.sum() > 1),
+        slope_error=error,
+        level_error_ns=worse / float(np.sqrt(weight.sum())),
+        middle_gpu_ns=int(pairs["gpu_ns"].iloc[0]) + round(float(middle)),
     )
+
+
+def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    """Return by how much the slope exceeds 1, its standard error, and how much more the pairs scatter than they say.
+
+    ``x`` and ``y`` are of weighted mean 0, the weights inverse variances by the reads' delays. The prior counts as one
+    observation of slope 1; what contradicts the line, or the prior, makes all errors of the pairs grow.
+    """
+    told, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
+    gain, worse = 0.0, 1.0
+    for _ in range(2):  # the second time with the errors that the first has found
+        gain = float(weight @ (x * y)) / (told + prior * worse**2)
+        missed = float(weight @ (y - gain * x) ** 2) + gain**2 * prior
+        worse = max(1.0, float(np.sqrt(missed / max(len(x) - 1, 1))))
+    return gain, float(1 / np.sqrt(told / worse**2 + prior)), worse

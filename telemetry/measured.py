@@ -21,6 +21,8 @@ class Measured:
     ----------
     times_ns : ndarray of int64, shape (n,)
         Time stamps on the CPU's clock.
+    gpu_ns : ndarray of int64, shape (n,)
+        The same as the log states them.
     extrapolated : ndarray of bool, shape (n,)
         Which of them lie outside the clock pairs.
     power_w : DataFrame of n rows
@@ -33,6 +35,7 @@ class Measured:
     """
 
     times_ns: np.ndarray
+    gpu_ns: np.ndarray
     extrapolated: np.ndarray
     power_w: pd.DataFrame
     executions: pd.DataFrame
@@ -100,4 +103,5 @@ def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) ->
             "cpu_ns of one clock, the gpu_ns of log and clock pairs of another, all in nanoseconds?"
         )
     step_ns = int(np.gcd.reduce(gpu_ns))  # of the stamps, not their differences, which a steady logger's are too
-    return Measured(times, clocks.extrapolated(gpu_ns), power.reset_index(drop=True), executions, clocks, step_ns)
+    outside = clocks.extrapolated(gpu_ns)
+    return Measured(times, gpu_ns, outside, power.reset_index(drop=True), executions, clocks, step_ns)

@@ -32,6 +32,8 @@ ALONE: Final = 0.99
 """Share of the window that the kernel must fill for it to count as measured alone."""
 LEAST_CELLS: Final = 10
 """Time stamps must tell at least so many parts of the kernel's time apart."""
+UNSURE: Final = 0.1
+"""Times of readings should be known to this share of the kernel's time."""
 LEAST_FILLED: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
 
@@ -382,6 +384,13 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
         notes.append(f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated")
-    if not measured.clocks.drift_known:
+    clocks = measured.clocks
+    unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
+    if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
+        notes.append(
+            f"the clock pairs tell the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the times of "
+            f"readings are unsure by up to ±{unsure_us:.2g} us; give pairs over the whole log"
+        )
+    if not clocks.drift_known:
         notes.append("one clock pair: the drift of the clocks is not known and not corrected")
     return notes

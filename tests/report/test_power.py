@@ -91,7 +91,7 @@ def test_throttling_and_no_class_are_told(kernel: tuple[KernelPower, Clocks]) ->
 def test_clocks_in_words() -> None:
     pairs = pd.DataFrame({"gpu_ns": [5000, 10**9 + 5000], "cpu_ns": [0, 10**9], "delay_ns": [1000, 1000]})
     assert clock_words(fit_clocks(pairs)) == (
-        "clocks: GPU − CPU 4.5 µs at the first of 2 pairs, drift +0.00 ppm; reads took 1.00 µs or more"
+        "clocks: GPU − CPU 4.5 µs at the first of 2 pairs, drift +0.00 ± 0.41 ppm; reads took 1.00 µs or more"
     )
     assert "drift not known" in clock_words(fit_clocks(pairs.head(1)))
     assert clock_words(one_clock(0, 1)).endswith("no pairs were given")

@@ -6,6 +6,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.telemetry.clocks import constant_offset, fit_clocks, one_clock
+from flopcast.telemetry.simulate import Scenario, simulate
 
 EPOCH = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -32,11 +33,11 @@ def test_offset_and_drift_are_found() -> None:
 
 
 def test_two_exact_pairs_give_the_line_to_the_nanosecond() -> None:
-    table = pd.DataFrame({"gpu_ns": [EPOCH, EPOCH + 1_001_000], "cpu_ns": [5, 1_000_005], "delay_ns": [0, 0]})
+    table = pd.DataFrame({"gpu_ns": [EPOCH, EPOCH + 1_000_100], "cpu_ns": [5, 1_000_005], "delay_ns": [0, 0]})
     clocks = fit_clocks(table)
-    assert clocks.to_cpu_ns(np.array([EPOCH, EPOCH + 2_002_000])).tolist() == [5, 2_000_005]
+    assert clocks.to_cpu_ns(np.array([EPOCH, EPOCH + 2_000_200])).tolist() == [5, 2_000_005]
     assert np.isnan(clocks.residual_ns)
-    assert clocks.drift_ppm == pytest.approx(1000)
+    assert clocks.drift_ppm == pytest.approx(100, rel=1e-4)
 
 
 def test_pairs_that_contradict_the_others_are_left_out_and_counted() -> None:
@@ -106,3 +107,38 @@ def test_pairs_that_lie_on_no_line_are_refused() -> None:
 
 def test_many_pairs_are_as_good_as_few() -> None:
     assert fit_clocks(pairs(2000)).drift_ppm == pytest.approx(50, abs=0.05)
+
+
+@pytest.mark.parametrize(("count", "most_ppm"), [(2, 60), (3, 60), (4, 60), (10, 30), (20, 10), (201, 0.5)])
+def test_the_drift_is_believed_as_far_as_the_pairs_tell_it(count: int, most_ppm: float) -> None:
+    misses, errors, ends = [], [], []
+    for seed in range(15):
+        truth = Scenario(seed=seed, bad_pairs=0)
+        found = simulate(truth)
+        clocks, last = fit_clocks(found.pairs.head(count)), found.log["gpu_ns"].iloc[-1]
+        misses.append(clocks.drift_ppm - truth.drift_ppm)
+        errors.append(clocks.drift_error_ppm)
+        at_end = EPOCH + (last - EPOCH - 1e3 * truth.offset_us) / (1 + 1e-6 * truth.drift_ppm)
+        ends.append((clocks.to_cpu_ns(np.array([last]))[0] - at_end) / clocks.error_ns(np.array([last]))[0])
+    assert np.sqrt(np.mean(np.square(misses))) < most_ppm
+    assert np.max(np.abs(misses)) < 2 * max(most_ppm, np.mean(errors))
+    assert 0.2 < np.sqrt(np.mean(np.square(ends))) < 1.5
+
+
+def test_one_pair_says_that_the_drift_is_not_known() -> None:
+    clocks = fit_clocks(pairs(1))
+    gpu_ns = pairs(1)["gpu_ns"].to_numpy() + SECOND
+    assert clocks.drift_error_ppm == pytest.approx(100)
+    assert clocks.error_ns(gpu_ns) == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_wrong_read_among_two_does_not_become_a_drift() -> None:
+    table = pairs(2)
+    table.loc[1, "cpu_ns"] -= 500_000
+    clocks = fit_clocks(table)
+    assert abs(clocks.drift_ppm) < 100
+    assert clocks.level_error_ns > 100_000
+
+
+def test_clear_drift_is_not_drawn_to_zero() -> None:
+    assert fit_clocks(pairs(drift=2000e-6)).drift_ppm == pytest.approx(2000, abs=1)

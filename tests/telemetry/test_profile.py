@@ -189,6 +189,9 @@ def test_extrapolation_is_told(simulation: Simulation) -> None:
     measured = synchronise(simulation.log, simulation.executions, simulation.pairs.head(150))
     result = profile_kernel(measured, components=["total"], window_us=1000, replicates=1)
     assert any("lie outside the clock pairs: their times are extrapolated" in note for note in result.notes)
+    few = synchronise(simulation.log, simulation.executions, simulation.pairs.head(3))
+    told = profile_kernel(few, components=["total"], window_us=1000, replicates=1)
+    assert any("tell the drift of the clocks to ±" in note for note in told.notes)
     single = synchronise(simulation.log, simulation.executions, simulation.pairs.head(1))
     assert "one clock pair" in profile_kernel(single, components=["total"], window_us=1000, replicates=1).notes[-1]
 
