@@ -116,7 +116,7 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
         _signed(row["sse_error_percent"]),
         _figure(row["peak_w"]),
         _figure(100 * row["share"]),
-        f"{row['energy_j']:.4g} [{_figure(row['lower_j'])}, {_figure(row['upper_j'])}]",
+        f"{_figure(row['energy_j'])} [{_figure(row['lower_j'])}, {_figure(row['upper_j'])}]",
     )
 
 

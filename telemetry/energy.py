@@ -28,6 +28,7 @@ def kernel_energy(
     times_us: np.ndarray,
     margin: float,
     *,
+    error_w: float = 0.0,
     replicates: int = 1000,
     seed: int = 0,
     level: float = 0.9,
@@ -44,6 +45,8 @@ def kernel_energy(
         Execution time of each run, golden or not.
     margin : float
         Of the execution-time bin.
+    error_w : float
+        Standard error of what all readings have in common, by which the interval is wider.
     replicates, seed, level : int, int, float
         Whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest bin is a
         guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
@@ -69,8 +72,9 @@ def kernel_energy(
     mean_w, energy_j = (float(one[0]) for one in estimate(np.ones((1, runs))))
     if runs < 2:
         return Energy(energy_j, np.nan, np.nan, mean_w)
-    drawn = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
-    energies = estimate(drawn)[1]
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
+    energies = estimate(drawn)[1] + rng.normal(0, error_w, replicates) * energy_j / mean_w
     told = energies[np.isfinite(energies)]
     if 2 * len(told) < replicates:
         return Energy(energy_j, np.nan, np.nan, mean_w)

@@ -21,6 +21,7 @@ from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import Energy, kernel_energy
 from .interest import covered_share, readings_of_interest
 from .measured import Measured
+from .pauses import Pauses, find_pauses
 from .protocol import LEAST_EXECUTIONS, SHORTEST_US, Plan, executions_published, plan
 from .runs import RunChoice, golden_runs
 from .smoothing import PHASES, polynomial, spline
@@ -64,7 +65,7 @@ class ComponentPower:
     ssp : Curve
         Of the executions with steady power.
     energy : Energy
-        Of one execution, from the steady power.
+        Of one execution, from the steady power while executions run; NaN where other kernels share the windows.
     throttling : Throttling
     deconvolved : Deconvolved or None
         Only where the logger's window was stated and enough runs tell.
@@ -180,8 +181,7 @@ def profile_kernel(
     _check_stamps(measured, runs.kernel_us)
     window = measured.interval_us if window_us is None else window_us
     recommended = plan(runs.kernel_us, window)
-    stitched = _stitch(measured, own, runs, window_us or 0.0, window, execution)
-    alone, others = _company(measured, name, stitched.steady, window or runs.kernel_us)
+    stitched, (alone, others) = _stitch(measured, own, runs, window_us or 0.0, window, execution)
     result = KernelPower(
         kernel=name,
         label=_label(own),
@@ -200,7 +200,7 @@ def profile_kernel(
         },
         notes=(),
     )
-    return replace(result, notes=tuple(_notes(result, measured, stitched.steady)))
+    return replace(result, notes=tuple(_notes(result, measured, stitched.steady, stitched.pauses)))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,8 @@ class _Stitched:
     """What the profiles of all components are made from.
 
     ``golden`` are the readings in golden runs, ``first`` those of the steady execution, ``steady`` those with steady
-    power, and ``every`` the same of all runs, with the place of each run in ``times_us``.
+    power, and ``every`` the same of all runs, with the place of each run in ``times_us``; ``mixed`` says whether their
+    windows see other kernels too.
     """
 
     ssp_execution: int
@@ -220,13 +221,15 @@ class _Stitched:
     place: np.ndarray
     times_us: np.ndarray
     margin: float
+    pauses: Pauses
+    mixed: bool
     equations: Windows | None
 
 
 def _stitch(
     measured: Measured, own: pd.DataFrame, runs: RunChoice, removed_us: float, window_us: float, execution: int
-) -> _Stitched:
-    """Find the readings of the kernel; ``removed_us`` is the window to deconvolve, 0 for none."""
+) -> tuple[_Stitched, tuple[float, float]]:
+    """Find the readings of the kernel, and its company; ``removed_us`` is the window to deconvolve, 0 for none."""
     golden = own[own["run"].isin(runs.kept)]
     ssp_execution, filled = _steady_power(golden, runs.kernel_us, window_us, execution)
     found = readings_of_interest(measured.times_ns, golden)
@@ -241,7 +244,8 @@ def _stitch(
     every = every[every["execution"] >= ssp_execution]
     timed = runs.table.dropna(subset="time_us")
     rest = measured.executions.drop(golden.index)
-    return _Stitched(
+    company = _company(measured, own["kernel"].iloc[0], steady, window_us or runs.kernel_us)
+    stitched = _Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
         golden=found,
@@ -251,34 +255,49 @@ def _stitch(
         place=pd.Index(timed["run"]).get_indexer(every["run"]),
         times_us=timed["time_us"].to_numpy(),
         margin=runs.margin,
+        pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
+        mixed=company[1] > 1 - ALONE,
         equations=windows(measured.times_ns, golden, rest, 1e3 * removed_us, warm=execution - 1)
         if removed_us
         else None,
     )
+    return stitched, company
 
 
 def _component(
     name: str, power_w: np.ndarray, stitched: _Stitched, replicates: int, level: float, seed: int
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
-    golden, every, equations = stitched.golden, stitched.every, stitched.equations
+    golden, equations = stitched.golden, stitched.equations
     return ComponentPower(
         component=name,
         sse=_curve(stitched.first, power_w) if len(stitched.first) >= LEAST_READINGS else None,
         ssp=_curve(stitched.steady, power_w),
-        energy=kernel_energy(
-            stitched.place,
-            every["phase"].to_numpy(),
-            power_w[every["reading"]],
-            stitched.times_us,
-            stitched.margin,
-            replicates=replicates,
-            seed=seed,
-            level=level,
-        ),
+        energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
         deconvolved=None if equations is None else deconvolve(equations, power_w, seed=seed),
     )
+
+
+def _energy(stitched: _Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int) -> Energy:
+    """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
+    if stitched.mixed:
+        return Energy(np.nan, np.nan, np.nan, np.nan)
+    every, pauses, told = stitched.every, stitched.pauses, stitched.pauses.told
+    running_w, error_w = pauses.running_w(power_w, power_w[every["reading"]])
+    found = kernel_energy(
+        stitched.place[told],
+        every["phase"].to_numpy()[told],
+        running_w[told],
+        stitched.times_us,
+        stitched.margin,
+        error_w=error_w,
+        replicates=replicates,
+        seed=seed,
+        level=level,
+    )
+    # the idle power lies between nothing and what was read
+    return found if pauses.correctable else replace(found, upper_j=found.upper_j / (1 - pauses.share))
 
 
 def _check_stamps(measured: Measured, kernel_us: float) -> None:
@@ -356,7 +375,7 @@ def _curve(found: pd.DataFrame, power_w: np.ndarray) -> Curve:
     return Curve(readings, polynomial(phase, power, PHASES), spline(phase, power, PHASES))
 
 
-def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> list[str]:
+def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame, pauses: Pauses) -> list[str]:
     """Return what the user should know of this profile."""
     notes = []
     if not result.window_stated:
@@ -370,9 +389,20 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame) -> lis
             f"the run: power is read too low; append executions up to {result.plan.executions_filled} or later"
         )
     if result.others > 1 - ALONE:
-        notes.append(f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture")
+        notes.append(
+            f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture, and the "
+            "energy of this kernel cannot be told"
+        )
+    elif result.alone < ALONE and not pauses.correctable:
+        notes.append(
+            f"{100 * pauses.share:.2g} % of the windows are pauses and no readings between runs tell the idle power: "
+            "power and energy are read too low"
+        )
     elif result.filled == 1 and result.alone < ALONE:
-        notes.append(f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power and energy are read too low")
+        notes.append(
+            f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power is read too low; the energy is "
+            "corrected, as if power fell to idle in them"
+        )
     if result.runs.margin_assumed:
         taken = f"{100 * result.runs.margin:g} % taken"
         notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {taken}")
