@@ -243,14 +243,15 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
 def ablation_table(found: pd.DataFrame) -> Table:
     """Return the errors of each case; see `telemetry.ablation.ablation`."""
     title = "Simulated logger, errors in % of the true mean: what each step is worth"
-    numbers = ["golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
+    numbers = ["repetitions", "golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
     caption = (
         "polynomial, spline: the profile against what a perfect logger would show; own curve: window removed, against "
-        "the kernel's own power. RMS over the kernel's time and the simulated measurements."
+        "the kernel's own power. RMS over the kernel's time and the simulated measurements; repetitions: those with "
+        "enough readings for a profile."
     )
     table = plain_table(title, ["case"], numbers, caption=caption)
     for row in found.to_dict("records"):
-        counts = (f"{row['golden_runs']:.0f}", f"{row['readings']:.0f}")
+        counts = (f"{row['repetitions']}", _count(row["golden_runs"]), _count(row["readings"]))
         errors = (row[f"{name}_percent"] for name in ("polynomial", "spline", "own", "energy"))
         table.add_row(str(row["case"]), *counts, *(_percent(error) for error in errors))
     return table
@@ -267,6 +268,10 @@ def _figure(value: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}" if np.isfinite(value) else "–"
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}" if np.isfinite(value) else "–"
 
 
 def _percent(value: float) -> str:

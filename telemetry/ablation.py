@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ..errors import DataError
 from .clocks import Clocks, constant_offset, fit_clocks
 from .measured import Measured, on_cpu_clock
 from .profile import profile_kernel
@@ -27,6 +28,14 @@ CASES: Final = (
     f"{FEW_RUNS} runs",
     "steady execution taken for steady power",
 )
+_FIGURES: Final = (
+    "golden_runs",
+    "readings",
+    "polynomial_percent",
+    "spline_percent",
+    "own_percent",
+    "energy_percent",
+)
 
 
 def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.DataFrame:
@@ -42,20 +51,27 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
     Returns
     -------
     DataFrame
-        One row per case: ``case``, ``golden_runs``, ``readings`` (means), ``polynomial_percent`` and
+        One row per case: ``case``, ``repetitions`` (those that gave a profile: in others too few readings fell into
+        executions; the rest is of these), ``golden_runs``, ``readings`` (means), ``polynomial_percent`` and
         ``spline_percent`` (RMS error of the profile against what a perfect logger would show in steady state),
         ``own_percent`` (RMS error of the deconvolved profile against the kernel's own curve, NaN where it is not made)
         and ``energy_percent``, all relative to the true mean.
+
+    Raises
+    ------
+    DataError
+        No repetition gave a profile, with no step left out.
     """
     scenario = scenario or Scenario()
     seeds = range(scenario.seed, scenario.seed + repetitions)
-    found = [pd.DataFrame([_errors(case, replace(scenario, seed=seed)) for case in CASES]) for seed in seeds]
-    every = np.stack([one.to_numpy(dtype=float) for one in found])
-    errors = found[0].columns.str.endswith("_percent")
-    pooled = np.where(errors, np.sqrt(np.mean(every**2, axis=0)), every.mean(axis=0))
-    result = pd.DataFrame(pooled, columns=found[0].columns)
-    result.insert(0, "case", CASES)
-    return result
+    rows = []
+    for case in CASES:
+        found = [_errors(case, replace(scenario, seed=seed)) for seed in seeds]
+        told = [one for one in found if not isinstance(one, DataError)]
+        if case == EVERYTHING and not told:
+            raise next(one for one in found if isinstance(one, DataError))
+        rows.append({"case": case, "repetitions": len(told), **_pooled(told)})
+    return pd.DataFrame(rows)
 
 
 def rms_percent(found: np.ndarray, true: np.ndarray) -> float:
@@ -63,17 +79,30 @@ def rms_percent(found: np.ndarray, true: np.ndarray) -> float:
     return 100 * float(np.sqrt(np.mean((found - true) ** 2)) / np.mean(true))
 
 
-def _errors(case: str, scenario: Scenario) -> dict[str, float]:
+def _pooled(found: list[dict[str, float]]) -> dict[str, float]:
+    """Return the means of counts and the root mean squares of errors; NaN where there is nothing."""
+    every = pd.DataFrame(found, columns=list(_FIGURES), dtype=float)
+    return {
+        name: float(np.sqrt((every[name] ** 2).mean(skipna=False)) if name.endswith("_percent") else every[name].mean())
+        for name in _FIGURES
+    }
+
+
+def _errors(case: str, scenario: Scenario) -> dict[str, float] | DataError:
+    """Return the errors of one measurement, or why it gave no profile."""
     if case.endswith(" runs"):
         scenario = replace(scenario, runs=FEW_RUNS)
     simulated = simulate(scenario)
-    result = profile_kernel(
-        _measured(simulated, case),
-        window_us=0 if case.startswith("steady execution") else scenario.window_us,
-        margin=math.inf if case == "without binning" else None,
-        components=[TOTAL],
-        replicates=1,
-    )
+    try:
+        result = profile_kernel(
+            _measured(simulated, case),
+            window_us=0 if case.startswith("steady execution") else scenario.window_us,
+            margin=math.inf if case == "without binning" else None,
+            components=[TOTAL],
+            replicates=1,
+        )
+    except DataError as error:
+        return error
     truth, part = simulated.truth, result.components[TOTAL]
     own = part.deconvolved
     return {

@@ -114,8 +114,9 @@ def test_the_profile_for_machines(kernel: tuple[KernelPower, Clocks]) -> None:
 
 def test_the_ablation_is_printed() -> None:
     errors = {f"{name}_percent": [1.234, np.nan] for name in ("polynomial", "spline", "own", "energy")}
-    found = pd.DataFrame({"case": ["everything", "50 runs"], "golden_runs": 120.2, "readings": 44.0, **errors})
+    counts = {"repetitions": [5, 4], "golden_runs": 120.2, "readings": [44.0, np.nan]}
+    found = pd.DataFrame({"case": ["everything", "50 runs"], **counts, **errors})
     text = shown(ablation_table(found))
-    for words in ("everything", "50 runs", "120", "44", "1.23", "–"):
+    for words in ("everything", "50 runs", "120", "44", "1.23", "–", "5", "4"):
         assert words in text
     assert json.loads(dumps(ablation_json(found), missing=True))["cases"][1]["own_percent"] is None

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.errors import DataError
 from flopcast.telemetry.ablation import CASES, EVERYTHING, ablation, rms_percent
 from flopcast.telemetry.simulate import Scenario
 
@@ -37,6 +38,20 @@ def test_the_window_can_be_removed_from_a_long_kernel() -> None:
     found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")["own_percent"]
     assert found[EVERYTHING] < 3 < found["without synchronisation"]
     assert np.isnan(found["50 runs"])
+
+
+def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
+    found = ablation(Scenario(seed=21), repetitions=2).set_index("case")
+    assert found["repetitions"].to_dict() == dict.fromkeys(CASES, 2) | {"50 runs": 1}
+    alone = ablation(Scenario(seed=21), repetitions=1).set_index("case")
+    assert alone.loc["50 runs", "repetitions"] == 0
+    assert alone.loc["50 runs"].drop("repetitions").isna().all()
+    assert np.isfinite(alone.loc[EVERYTHING, "energy_percent"])
+
+
+def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
+    with pytest.raises(DataError, match="readings fall into executions of gemm with steady power"):
+        ablation(Scenario(runs=3), repetitions=2)
 
 
 def test_root_mean_square() -> None:
