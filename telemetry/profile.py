@@ -33,6 +33,8 @@ ALONE: Final = 0.99
 """Share of the window that the kernel must fill for it to count as measured alone."""
 LEAST_CELLS: Final = 10
 """Time stamps must tell at least so many parts of the kernel's time apart."""
+LEAST_GOLDEN: Final = 0.5
+"""Share of the runs that the fullest bin of execution times should hold."""
 UNSURE: Final = 0.1
 """Times of readings should be known to this share of the kernel's time."""
 LEAST_FILLED: Final = 0.7
@@ -406,6 +408,12 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame, pauses
     if result.runs.margin_assumed:
         taken = f"{100 * result.runs.margin:g} % taken"
         notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {taken}")
+    golden, runs = len(result.runs.kept), len(result.runs.table)
+    if golden < LEAST_GOLDEN * runs:
+        notes.append(
+            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no usual time, and "
+            "power and energy are those of a minority; look for clocks, inputs or neighbours that change"
+        )
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
         notes.append(f"{len(steady)} readings of interest, {wanted} are recommended")

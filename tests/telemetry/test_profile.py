@@ -83,6 +83,14 @@ def test_only_golden_runs_are_stitched(profile: KernelPower) -> None:
     assert profile.runs.high_us / profile.runs.low_us == pytest.approx(1.05 / 0.95)
 
 
+def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
+    result, _ = profiled(Scenario(kernel_us=600, outliers=1, slowdown=(1, 10), runs=120, executions=8), replicates=1)
+    told = f"the fullest bin of execution times holds {len(result.runs.kept)} of 120 runs: the kernel has no usual time"
+    assert len(result.runs.kept) < 30
+    assert any(note.startswith(told) for note in result.notes)
+    assert not any("no usual time" in note for note in profile.notes)
+
+
 def test_components_are_told_apart(profile: KernelPower, simulation: Simulation) -> None:
     assert list(profile.components) == ["total", "xcd", "iod", "hbm"]
     for name, part in profile.components.items():
