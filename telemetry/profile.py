@@ -209,9 +209,9 @@ def profile_kernel(
 class _Stitched:
     """What the profiles of all components are made from.
 
-    ``golden`` are the readings in golden runs, ``first`` those of the steady execution, ``steady`` those with steady
-    power, and ``every`` the same of all runs, with the place of each run in ``times_us``; ``mixed`` says whether their
-    windows see other kernels too.
+    ``golden`` are the readings in golden runs whose window had filled, ``first`` those of the steady execution,
+    ``steady`` those with steady power, and ``every`` the same of all runs, with the place of each run in ``times_us``;
+    ``mixed`` says whether their windows see other kernels too.
     """
 
     ssp_execution: int
@@ -250,7 +250,7 @@ def _stitch(
     stitched = _Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
-        golden=found,
+        golden=found[found["since_run_us"] >= window_us],
         first=found[found["execution"] == execution],
         steady=steady,
         every=every,

@@ -66,7 +66,7 @@ class Scenario:
     read_us, bad_pairs : float
         Median delay of a clock read, and the share of pairs that are wrong by far.
     throttle : float
-        Fall of the power above idle, as a share, from the middle of each run on.
+        By this share the power above idle is lower in the first quarter of each run and from its middle on.
     shapes, idle_w : mapping
         Power of each component above idle over the kernel's time, and at idle.
     seed : int
@@ -204,6 +204,7 @@ def _log(
 ) -> pd.DataFrame:
     """Return the readings of every component and of their total."""
     scale = np.repeat(1 / slow[:, None], start.shape[1], axis=1)
+    scale[:, : start.shape[1] // 4] *= 1 - scenario.throttle
     scale[:, start.shape[1] // 2 :] *= 1 - scenario.throttle
     read = {
         name: scenario.idle_w[name] + _dynamic(shape, times, start.ravel(), end.ravel(), scale.ravel(), scenario)

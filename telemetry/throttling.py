@@ -49,12 +49,16 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     Parameters
     ----------
     execution : ndarray of int, shape (n,)
-        The execution each reading fell into, from 1.
+        The execution each reading fell into. Readings whose window had not filled must be left out: they would supply
+        a rise to any fall.
     power_w : ndarray of shape (n,)
         Its power.
     """
-    last = int(execution.max())
-    stage = (execution - 1) * min(STAGES, last) // last
+    if not len(execution):
+        return Throttling(False, np.nan, np.nan, 0)
+    earliest = int(execution.min())
+    count = int(execution.max()) - earliest + 1
+    stage = (execution - earliest) * min(STAGES, count) // count
     found = [power_w[stage == one] for one in range(stage.max() + 1)]
     told = [place for place, readings in enumerate(found) if len(readings) >= _LEAST_READINGS]
     if len(told) < _LEAST_READINGS:

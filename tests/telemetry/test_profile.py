@@ -106,6 +106,17 @@ def test_throttling_is_seen() -> None:
     assert found.fall_percent > 10
 
 
+def test_a_fall_alone_is_no_rise_although_the_window_fills() -> None:
+    found = simulate(Scenario(executions=40, runs=60, jitter=0.02))
+    measured = synchronise(found.log, found.executions, found.pairs)
+    begun = np.unique(measured.executions["run_start_ns"])
+    since_us = (measured.times_ns - begun[np.searchsorted(begun, measured.times_ns).clip(1) - 1]) / 1e3
+    falling = measured.power_w.mul(1 - 0.2 * np.clip(since_us / 4800, 0, 1), axis=0)
+    result = profile_kernel(replace(measured, power_w=falling), window_us=1000, components=["total"], replicates=1)
+    throttling = result.components["total"].throttling
+    assert (throttling.found, throttling.fall_percent > 8) == (False, True)
+
+
 def test_the_window_may_be_left_out(measured: Measured) -> None:
     result = profile_kernel(measured, components=["total"], replicates=1)
     assert result.window_us == pytest.approx(1000, rel=0.01)
