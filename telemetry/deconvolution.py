@@ -26,6 +26,9 @@ CELLS: Final = 40
 FOLDS: Final = 10
 STRENGTHS: Final = np.logspace(-6, 4, 31)
 """Of the penalty on the curve's roughness, relative to the number of readings."""
+CLEAR_GAIN: Final = 2.26
+"""Standard errors by which the best strength must beat the strongest, which leaves the level alone, for more than the
+level to be called resolved; without anything to resolve, ten folds exceed it by chance in one of forty."""
 SLOPE: Final = 0.02
 """Penalty on first differences, for one of 1 on second ones: where the readings do not tell, the curve is level."""
 WARM_PRIOR: Final = 0.2
@@ -173,7 +176,9 @@ def deconvolve(equations: Windows, power_w: np.ndarray, *, seed: int = 0) -> Dec
     -----
     Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over p ≥ 0, idle ≥ 0, where D₂ p and D₁ p are second and
     first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on
-    runs left out, in ten folds, is within one standard error of the smallest.
+    runs left out, in ten folds, is within one standard error of the smallest. Where the smallest is not clearly below
+    that of a level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that
+    noise would be taken for it.
     """
     runs = np.unique(equations.run)
     if len(runs) < _LEAST_RUNS:
@@ -222,11 +227,13 @@ def _errors_left_out(
 
 
 def _strongest(errors: np.ndarray) -> float:
-    """Return the strongest penalty that is within one standard error of the best; errors of (folds, strengths)."""
+    """Return the strongest penalty within one standard error of the best, or of all; errors of (folds, strengths)."""
     mean = errors.mean(axis=0)
     best = int(np.argmin(mean))
     excess = errors - errors[:, [best]]  # fold by fold: what all strengths leave over cancels
     allowed = excess.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    if excess[:, -1].mean() <= CLEAR_GAIN * allowed[-1]:
+        return float(STRENGTHS[-1])
     return float(STRENGTHS[np.flatnonzero(excess.mean(axis=0) <= allowed)[-1]])
 
 

@@ -73,6 +73,13 @@ def test_where_the_window_hides_the_curve_its_level_is_left() -> None:
     assert np.ptp(found.power_w) < 10
 
 
+@pytest.mark.parametrize("seed", [36, 47])
+def test_noise_is_not_taken_for_a_curve(seed: int) -> None:
+    found, truth = solved(Scenario(seed=seed))
+    own = truth.power_w(found.phase)
+    assert rms_percent(found.power_w, own) < 1.05 * rms_percent(np.full(len(own), own.mean()), own)
+
+
 def test_power_is_not_negative() -> None:
     spike = {"xcd": lambda phase: 2000 * np.exp(-(((phase - 0.5) / 0.05) ** 2))}
     found, _ = solved(replace(LONG, shapes=spike, idle_w={"xcd": 20.0}))
