@@ -19,6 +19,8 @@ from .smoothing import PHASES
 from .tables import TOTAL, check_power_log
 
 EVERYTHING: Final = "everything"
+LEVEL: Final = "a level line through the mean power"
+"""What any curve must beat."""
 FEW_RUNS: Final = 50
 CASES: Final = (
     EVERYTHING,
@@ -27,6 +29,7 @@ CASES: Final = (
     "without binning",
     f"{FEW_RUNS} runs",
     "steady execution taken for steady power",
+    LEVEL,
 )
 _FIGURES: Final = (
     "golden_runs",
@@ -105,12 +108,16 @@ def _errors(case: str, scenario: Scenario) -> dict[str, float] | DataError:
         return error
     truth, part = simulated.truth, result.components[TOTAL]
     own = part.deconvolved
+
+    def off(curve: np.ndarray, true: np.ndarray) -> float:
+        return rms_percent(np.full(len(curve), curve.mean()) if case == LEVEL else curve, true)
+
     return {
         "golden_runs": len(result.runs.kept),
         "readings": len(part.ssp.readings),
-        "polynomial_percent": rms_percent(part.ssp.polynomial_w, truth.averaged_w(PHASES)),
-        "spline_percent": rms_percent(part.ssp.spline_w, truth.averaged_w(PHASES)),
-        "own_percent": np.nan if own is None else rms_percent(own.power_w, truth.power_w(own.phase)),
+        "polynomial_percent": off(part.ssp.polynomial_w, truth.averaged_w(PHASES)),
+        "spline_percent": off(part.ssp.spline_w, truth.averaged_w(PHASES)),
+        "own_percent": np.nan if own is None else off(own.power_w, truth.power_w(own.phase)),
         "energy_percent": 100 * abs(part.energy.energy_j / truth.energy_j() - 1),
     }
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.telemetry.ablation import CASES, EVERYTHING, ablation, rms_percent
+from flopcast.telemetry.ablation import CASES, EVERYTHING, LEVEL, ablation, rms_percent
 from flopcast.telemetry.simulate import Scenario
 
 
@@ -38,6 +38,13 @@ def test_the_window_can_be_removed_from_a_long_kernel() -> None:
     found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")["own_percent"]
     assert found[EVERYTHING] < 3 < found["without synchronisation"]
     assert np.isnan(found["50 runs"])
+
+
+def test_the_curve_of_a_long_kernel_beats_a_level_line() -> None:
+    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")
+    for curve in ("polynomial_percent", "spline_percent", "own_percent"):
+        assert found.loc[EVERYTHING, curve] < 0.6 * found.loc[LEVEL, curve]
+    assert found.loc[EVERYTHING, "energy_percent"] == found.loc[LEVEL, "energy_percent"]
 
 
 def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
