@@ -31,6 +31,7 @@ import pandas as pd
 
 from ..errors import DataError
 from ..features.readers.files import text
+from .bursts import gpus_in_bursts
 from .lines import csv_cells, monitor_cells, whole_lines
 from .tables import TOTAL
 
@@ -99,7 +100,8 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
         `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come), `component` ("total"
         but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation`
         that the log has, NaN where a reading lacks one. Readings without power are left out. In `attrs`: `format`;
-        `power`, what its name says it is: "average", "instantaneous" or "not stated"; `clock`, what `time_ns` is:
+        `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also is where GPUs
+        differ; `clock`, what `time_ns` is:
         "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the
         GPU's counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON the last
         document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out.
@@ -260,15 +262,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool, source: str) -> pd.DataFrame:
     """Return the readings typed."""
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
-    power, kind = next(
-        ((key, what) for key, what in _POWER if key in keys and any(_present(row.get(keys[key])) for row in rows)),
-        ("", ""),
-    )
+    gpus = _gpu_numbers(rows, keys, source)
+    power = _powers(rows, gpus, keys)
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
-    chosen = {"power_w": power} | {
-        column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()
-    }
+    chosen = {column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()}
     for stated in units:
         if stated not in keys:
             raise DataError(f"unit stated for {stated!r}, a column that the log does not have", source=source)
@@ -278,12 +276,40 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
         if key
     }
     time, clock = _times(rows, keys, source)
+    if name == "nvidia-smi CSV" and clock != "none" and not any(key in keys for key in (*_GPU, *_GPU_NAME)):
+        _check_one_gpu(np.array(time, dtype=np.int64), source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
-    values.setdefault("power_w", [np.nan] * len(rows))
-    table = pd.DataFrame({"time_ns": time, "gpu": _gpu_numbers(rows, keys, source), "component": component, **values})
+    watts = [
+        _number("power_w", row.get(keys[power[gpu][0]]), *_unit(keys[power[gpu][0]], units), source)
+        if gpu in power
+        else np.nan
+        for row, gpu in zip(rows, gpus, strict=True)
+    ]
+    table = pd.DataFrame({"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values})
     table["time_ns"] = table["time_ns"].astype("Int64" if clock == "none" else np.int64)
-    table.attrs = {"format": name, "power": kind, "clock": clock}
+    kinds = {what for _, what in power.values()}
+    table.attrs = {"format": name, "power": kinds.pop() if len(kinds) == 1 else EITHER if kinds else "", "clock": clock}
     return table
+
+
+def _powers(rows: list[Row], gpus: list[int], keys: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+    """Return the name of each GPU's power, and what it is: GPUs of one node may state different ones, or none."""
+    found: dict[int, tuple[str, str]] = {}
+    for key, what in _POWER:
+        if key in keys:
+            having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
+            found = dict.fromkeys(having, (key, what)) | found
+    return found
+
+
+def _check_one_gpu(times_ns: np.ndarray, source: str) -> None:
+    """Refuse a log that does not tell GPUs apart and seems to be of several."""
+    whole_seconds = not (times_ns % 10**9).any()
+    count = 1 if whole_seconds else gpus_in_bursts(times_ns)
+    if count > 1:
+        raise DataError(
+            f"the log seems to be of {count} GPUs, whose readings come together: add index to the query", source=source
+        )
 
 
 def _split(header: str) -> tuple[str, str]:
@@ -295,18 +321,30 @@ def _split(header: str) -> tuple[str, str]:
 
 def _present(cell: Any) -> bool:
     words = str(cell).strip().lower()
-    return cell is not None and words not in _ABSENT and not words.startswith(("n/a", "["))
+    return cell is not None and words not in _ABSENT and not words.startswith("n/a")
+
+
+def _first(cell: Any) -> Any:
+    """Return the first value of a list, be it one of JSON or in words, and other cells as they are."""
+    if isinstance(cell, str) and cell.strip().startswith("["):
+        parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
+        return next((part for part in parts if _VALUE.match(part)), None)
+    return next((one for one in cell if _present(one)), None) if isinstance(cell, list) else cell
 
 
 def _numbers(column: str, cells: list[Any], header: str, units: Mapping[str, str], source: str) -> list[float]:
     """Return cells as numbers in the unit of the column, NaN for those that hold none."""
+    return [_number(column, cell, *_unit(header, units), source) for cell in cells]
+
+
+def _unit(header: str, units: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name of a column and its unit, the stated one before that of the header."""
     name, unit = _split(header)
-    return [_number(column, cell, name, units.get(name, unit), source) for cell in cells]
+    return name, units.get(name, unit)
 
 
 def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
-    if isinstance(cell, list):
-        cell = next((one for one in cell if _present(one)), None)
+    cell = _first(cell)
     if isinstance(cell, dict):
         cell = f"{cell.get('value')} {cell.get('unit', '')}"
     if not _present(cell):

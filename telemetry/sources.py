@@ -63,6 +63,7 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     if clock == NO_CLOCK:
         raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
     chosen = _of_gpu(found, found["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
+    _check_seconds(chosen, str(path))
     missing = found.attrs["left_out"]
     notes = [f"readings of the log without power, left out: {missing}"] if missing else []
     return PowerLog(check_power_log(chosen, str(path)), clock, (*notes, *_cut(found.attrs["cut"])))
@@ -99,6 +100,16 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
     if gpu is not None and gpu not in known:
         raise DataError(f"no reading of GPU {gpu}: the log is of {named}", source=source)
     return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
+
+
+def _check_seconds(rows: pd.DataFrame, source: str) -> None:
+    """Refuse stamps of whole seconds that several readings share."""
+    if not (rows["gpu_ns"] % 10**9).any() and rows.duplicated(["gpu_ns", "component"]).any():
+        raise DataError(
+            "several readings have the same timestamp, whose step is a whole second: log at most one a second, or with "
+            "finer stamps",
+            source=source,
+        )
 
 
 def _cut(lines: int) -> tuple[str, ...]:

@@ -116,6 +116,36 @@ def test_amd_smi_json_takes_the_power_that_the_gpu_measures(tmp_path: Path) -> N
     assert mi300["power_w"].tolist() == mi200["power_w"].tolist() == [500.0]
 
 
+def test_each_gpu_has_the_power_that_it_states(tmp_path: Path) -> None:
+    watts = {"value": 500, "unit": "W"}
+    gpus = [
+        amd(0, current_socket_power=watts, average_socket_power="N/A"),
+        amd(1, current_socket_power="N/A", average_socket_power={"value": 90_000, "unit": "mW"}),
+        amd(2, current_socket_power="N/A", average_socket_power="N/A"),
+    ]
+    found = log(tmp_path, json.dumps(gpus))
+    assert found[["gpu", "power_w"]].to_numpy().tolist() == [[0, 500], [1, 90]]
+    assert (found.attrs["power"], found.attrs["left_out"]) == ("not stated", 1)
+
+
+def test_lists_in_cells_count_by_their_first_number_as_those_of_json_do(tmp_path: Path) -> None:
+    header = "timestamp,gpu,socket_power,gfx_0_clk\n"
+    found = log(tmp_path, header + "1700000000,0,\"[171, 172]\",[2100, 2101]\n1700000001,0,[N/A, 172],['N/A']\n")
+    assert found["power_w"].tolist() == [171, 172]
+    assert found["clock_mhz"].tolist()[0] == 2100
+    assert found["clock_mhz"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("apart_ms", "gpus"), [(3, 2), (0, 2), (2, 4)])
+def test_several_gpus_that_nothing_tells_apart_are_refused(tmp_path: Path, apart_ms: int, gpus: int) -> None:
+    header, lines = "timestamp, power.draw [W]\n", []
+    for reading in range(9):
+        lines += [f"2023/11/14 22:13:20.{100 * reading + apart_ms * one:03d}, {50 + one} W\n" for one in range(gpus)]
+    with pytest.raises(DataError, match=f"the log seems to be of {gpus} GPUs, .*: add index to the query"):
+        log(tmp_path, header + "".join(lines))
+    assert len(log(tmp_path, header + "".join(lines[::gpus]))) == 9
+
+
 def test_amd_smi_csv_with_lists_in_cells(tmp_path: Path) -> None:
     found = log(
         tmp_path,
@@ -201,7 +231,7 @@ def test_generic_csv_has_components(tmp_path: Path) -> None:
         ("gpu_ns,power_w\n1.5,500\n", "gpu_ns must be whole nanoseconds, got '1.5'"),
         ("gpu_ns,power_w\n1,a lot\n", "power_w must be a number, got 'a lot'"),
         ("gpu_ns,power_w\n1,2,3\n", r"power.log:2: 3 cells under a header of 2"),
-        ("device,x power (W)\ncardx,1\n", "no power is recorded"),
+        ("device,x power (W)\ncard0,1\n", "no power is recorded"),
         ("timestamp, power.draw [W]\n24.08.2023, 1\n", "timestamp must be as 2025/08/24"),
         ("timestamp, gpu, socket_power\n1, 0, 5\nnow, 0, 5\n", "timestamp must be seconds since 1970"),
         ("time_ns, gpu, power_w\n1, here, 5\n", "a reading of GPU 'here'"),

@@ -42,6 +42,15 @@ def test_a_log_of_a_tool_is_read(smi: Path) -> None:
     assert np.diff(found.readings["gpu_ns"]).tolist() == [20_000_000] * 4
 
 
+def test_readings_within_a_stamp_of_whole_seconds_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "amd.csv"
+    path.write_text("timestamp,gpu,socket_power\n" + "".join(f"{1700000000 + i // 2},0,{500 + i}\n" for i in range(6)))
+    with pytest.raises(
+        DataError, match=r"amd\.csv: several readings have the same timestamp, whose step is a whole sec"
+    ):
+        read_log(path)
+
+
 def test_a_gpu_must_be_chosen(smi: Path) -> None:
     with pytest.raises(DataError, match=r"smi\.csv: the log is of GPUs 0, 1: choose one with --gpu"):
         read_log(smi)
