@@ -286,20 +286,27 @@ def _energy(stitched: _Stitched, power_w: np.ndarray, replicates: int, level: fl
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
     every, pauses, told = stitched.every, stitched.pauses, stitched.pauses.told
-    running_w, error_w = pauses.running_w(power_w, power_w[every["reading"]])
-    found = kernel_energy(
-        stitched.place[told],
-        every["phase"].to_numpy()[told],
-        running_w[told],
-        stitched.times_us,
-        stitched.margin,
-        error_w=error_w,
-        replicates=replicates,
-        seed=seed,
-        level=level,
-    )
-    # the idle power lies between nothing and what was read
-    return found if pauses.correctable else replace(found, upper_j=found.upper_j / (1 - pauses.share))
+    read_w = power_w[every["reading"]]
+
+    def energy(of_w: np.ndarray, error_w: float) -> Energy:
+        return kernel_energy(
+            stitched.place[told],
+            every["phase"].to_numpy()[told],
+            of_w[told],
+            stitched.times_us,
+            stitched.margin,
+            error_w=error_w,
+            replicates=replicates,
+            seed=seed,
+            level=level,
+        )
+
+    found = energy(*pauses.running_w(power_w, read_w))
+    if not pauses.correctable:  # the idle power lies between nothing and what was read
+        return replace(found, upper_j=found.upper_j / (1 - pauses.share))
+    if stitched.equations is None and pauses.share:  # the window is a guess: it may have seen no pauses
+        return replace(found, lower_j=float(np.minimum(found.lower_j, energy(read_w, 0.0).lower_j)))
+    return found
 
 
 def _check_stamps(measured: Measured, kernel_us: float) -> None:
@@ -404,6 +411,11 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame, pauses
         notes.append(
             f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power is read too low; the energy is "
             "corrected, as if power fell to idle in them"
+            + (
+                ""
+                if result.window_stated
+                else "; its interval reaches down to what was read, since the window is a guess"
+            )
         )
     if result.runs.margin_assumed:
         taken = f"{100 * result.runs.margin:g} % taken"

@@ -157,6 +157,15 @@ def test_energy_is_freed_of_pauses(gap_us: float, window_us: float) -> None:
     assert part.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)
 
 
+def test_of_an_unknown_window_the_interval_holds_both_answers() -> None:
+    scenario = Scenario(kernel_us=600, gap_us=60, jitter=0.02, executions=8)
+    for window_us in (0, 1000):
+        result, truth = profiled(replace(scenario, window_us=window_us), window_us=None)
+        energy = result.components["total"].energy
+        assert energy.lower_j < truth.energy_j() < energy.upper_j
+        assert "since the window is a guess" in "".join(result.notes)
+
+
 def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simulation: Simulation) -> None:
     rows = simulation.executions.copy()
     rows["end_ns"] -= 12_000  # of each 120 us: pauses within the runs, none between them that the log shows
