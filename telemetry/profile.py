@@ -439,7 +439,7 @@ def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame, pauses
     if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
         notes.append(
             f"the clock pairs tell the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the times of "
-            f"readings are unsure by up to ±{unsure_us:.2g} us; give pairs over the whole log"
+            f"readings are unsure by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
         )
     if not clocks.drift_known:
         notes.append("one clock pair: the drift of the clocks is not known and not corrected")
