@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -87,7 +87,20 @@ def _case(curve: Curve, other: Curve) -> Case | None:
     if not np.all(np.isin(known, other.sizes)):
         known = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
     beyond = other.sizes[other.sizes > known[-1]]
-    return Case(other, other.cut(known), beyond) if len(beyond) else None
+    return Case(other, _no_wiser(curve, other.cut(known)), beyond) if len(beyond) else None
+
+
+def _no_wiser(curve: Curve, cut: Curve) -> Curve:
+    """Return a cut training curve without the miss rates that the curve lacks: none at all, or none beyond its sizes.
+
+    A law that is not told of a cliff errs by it; intervals must have seen that.
+    """
+    if curve.mpki is None:
+        return replace(cut, mpki=None, mpki_sizes=None)
+    if cut.mpki is None or curve.miss_sizes[-1] > curve.sizes[-1]:
+        return cut
+    seen = cut.miss_sizes <= cut.sizes[-1]
+    return replace(cut, mpki=cut.mpki[seen], mpki_sizes=cut.miss_sizes[seen])
 
 
 def _like(curve: Curve, cases: list[Case], what: str) -> tuple[list[Case], str]:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from flopcast.models.scaling.base import Curve
 from flopcast.models.scaling.calibration import Calibration, all_cases, cases_for, quantile
 from flopcast.models.scaling.published import published_curves
+from flopcast.models.scaling.scale_model import Program
 
 
 def curve(name: str, sizes: list[float], scenario: str = "strong") -> Curve:
@@ -80,3 +83,19 @@ def test_a_law_that_failed_on_others_has_no_bound_there() -> None:
         == [0.1, 0.2] + [np.inf] * 3
     )
     assert Calibration(np.array([]), np.array([])).radius(np.array([0.0, 1.0]), 0.9).tolist() == [0, np.inf]
+
+
+def test_intervals_have_seen_the_cliffs_that_the_user_does_not_tell_of() -> None:
+    """Without miss rates beyond the sizes measured, a law's errors are those of benchmarks cut in the same way."""
+    (whole,) = (one for one in published_curves() if (one.benchmark, one.scenario) == ("dct", "strong"))
+    told = whole.cut([8.0, 16.0])
+    assert told.mpki is not None
+    untold = replace(told, mpki=told.mpki[:2], mpki_sizes=np.array([8.0, 16.0]))
+    radii = {}
+    for name, curve in (("told", told), ("untold", untold), ("no rates", replace(told, mpki=None, mpki_sizes=None))):
+        cases, _ = cases_for(curve, None)
+        errors = Program(training=())._case_errors(cases)
+        radii[name] = Calibration.of(cases, errors).radius(np.array([3.0]), 0.9)[0]
+    assert radii["told"] < 0.2
+    assert radii["untold"] > 0.5
+    assert radii["no rates"] > 0.5
