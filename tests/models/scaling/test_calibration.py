@@ -87,7 +87,7 @@ def test_a_law_that_failed_on_others_has_no_bound_there() -> None:
 
 def test_intervals_have_seen_the_cliffs_that_the_user_does_not_tell_of() -> None:
     """Without miss rates beyond the sizes measured, a law's errors are those of benchmarks cut in the same way."""
-    (whole,) = (one for one in published_curves() if (one.benchmark, one.scenario) == ("dct", "strong"))
+    (whole,) = (one for one in published_curves() if (one.benchmark, one.scenario) == ("unet", "strong"))
     told = whole.cut([8.0, 16.0])
     assert told.mpki is not None
     untold = replace(told, mpki=told.mpki[:2], mpki_sizes=np.array([8.0, 16.0]))
