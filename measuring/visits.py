@@ -5,8 +5,8 @@ second. A visit is one draw of the machine's state, and how far visits lie apart
 samples each has. Outliers are therefore those of a visit, the time is the median of the visits' medians (each counts
 once, though a noisy visit takes more samples), and its interval is the wider of two:
 
-- of the median of all samples, from order statistics (`features.cleaning.median`);
-- of the mean of ``ln(median)`` over R visits, by Student's t with R - 1 degrees of freedom.
+- of the median of all samples, from order statistics (`features.cleaning.median.median_intervals`);
+- of the medians of the visits, by Student's t (`features.cleaning.median.part_intervals`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t
 
 from ..features.cleaning.mad import mad_filter
-from ..features.cleaning.median import median_intervals
+from ..features.cleaning.median import median_intervals, part_intervals
 
 FloatArray = NDArray[np.float64]
 
@@ -53,7 +52,7 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
     samples, visits = samples[kept], visits[kept]
     pooled = median_intervals(samples, numbers[visits], level)
     medians = pd.Series(samples).groupby(visits).median()  # of all visits: the filter keeps the median's neighbours
-    between = visit_intervals(medians.to_numpy(), numbers, level)
+    between = part_intervals(medians.to_numpy(), numbers, level)
     duration = medians.groupby(numbers).median()
     alone = between["n"].eq(1)
     low = pooled["lower"].where(alone, np.minimum(pooled["lower"], between["lower"])).clip(upper=duration)
@@ -69,30 +68,6 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
             "interval_high_us": high.where(known).round(4),
         }
     )
-
-
-def visit_intervals(medians_us: FloatArray, rows: NDArray[np.int64], level: float) -> pd.DataFrame:
-    """Return the interval of each row's time from the medians of its visits alone.
-
-    Parameters
-    ----------
-    medians_us : ndarray of shape (n_visits,)
-    rows : ndarray of int of shape (n_visits,)
-    level : float
-
-    Returns
-    -------
-    DataFrame, one row per number that occurs (the index)
-        `n`, the visits; `lower` and `upper`, NaN where there is one visit only, or one whose median is not positive.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = pd.Series(np.log(medians_us)).groupby(rows)
-        found = logs.agg(["size", "mean", "std"])
-        count = found["size"].to_numpy()
-        quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
-        half = quantile * found["std"] / np.sqrt(count)
-        lower, upper = np.exp(found["mean"] - half), np.exp(found["mean"] + half)
-    return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=found.index)
 
 
 def half_widths(table: pd.DataFrame) -> pd.Series:

@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .mad import MAD_TO_SIGMA
-from .median import drift_of_medians, median_intervals
-from .repeats import LAUNCH, runs_of
+from .median import drift_of_medians, repeat_intervals
+from .repeats import LAUNCH, runs_of, series_codes
 
 IntArray = NDArray[np.int64]
 
@@ -49,7 +49,7 @@ def spread_report(
     DataFrame
         Index: the kernel's number. `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name`
         where the table has them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`, `mad_us`, `robust_cv`
-        (1.4826 MAD / median), `lower_us`, `upper_us`, `level` (see `median.median_intervals`; NaN for too few
+        (1.4826 MAD / median), `lower_us`, `upper_us`, `level` (see `median.repeat_intervals`; NaN for too few
         repeats), `drift_us` and `drifts` (second half in time against the first: `median.drift_of_medians`, more than
         a step of the clock), `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was
         left out.
@@ -60,11 +60,14 @@ def spread_report(
     kept = reason == ""
     duration_us = table["duration_ns"].to_numpy(dtype=np.float64) / 1e3
     codes = pd.RangeIndex(len(first))
-    found = median_intervals(duration_us[kept], repeats[kept], level).reindex(codes)
     count = np.bincount(repeats[kept], minlength=len(first))
-    in_time = np.lexsort((table["start_ns"].to_numpy(), runs_of(table)))
+    runs = runs_of(table)
+    in_time = np.lexsort((table["start_ns"].to_numpy(), runs))
     in_time = in_time[kept[in_time]]
-    drift = drift_of_medians(duration_us[in_time], repeats[in_time], level).reindex(codes)
+    series = series_codes(table, repeats)
+    values, groups = duration_us[in_time], repeats[in_time]
+    found = repeat_intervals(values, groups, series[in_time], runs[in_time], level).reindex(codes)
+    drift = drift_of_medians(values, groups, level).reindex(codes)
     half_us = np.zeros(len(first))
     np.maximum.at(half_us, repeats, resolution_ns / 2e3)
     numbers = {

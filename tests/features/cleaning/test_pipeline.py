@@ -197,3 +197,41 @@ def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path, to
     assert apart.loc[vouched, "agrees"].mean() >= 0.95
     assert vouched[apart["agrees"]].mean() > 0.85  # not by vouching for few
     assert vouched[~apart["agrees"]].mean() < 0.5
+
+
+def halves_agree(table: pd.DataFrame, steps: pd.DataFrame) -> pd.Series:
+    """Return for each kernel whether the medians of its first and second half, each cleaned, agree.
+
+    They do where they lie no further apart than their intervals reach towards each other, added as squares.
+    """
+    codes = pd.Series(repeat_codes(table), index=table.index)
+    later = 2 * codes.groupby(codes).cumcount() >= codes.groupby(codes).transform("size")
+    halves = []
+    for own in (table[~later], table[later]):
+        report = clean(own, steps).report
+        names = codes[own.index].groupby(repeat_codes(own)).first()
+        halves.append(report.set_axis(names.reindex(report.index).to_numpy()).dropna(subset="lower_us"))
+    shared = halves[0].index.intersection(halves[1].index)
+    first, second = (half.loc[shared] for half in halves)
+    apart = second["median_us"] - first["median_us"]
+    up = np.hypot(first["upper_us"] - first["median_us"], second["median_us"] - second["lower_us"])
+    down = np.hypot(first["median_us"] - first["lower_us"], second["upper_us"] - second["median_us"])
+    return apart.le(up + 1e-9) & apart.ge(-down - 1e-9)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("tool", "least"), [("Kineto", 0.95), ("rocprofv3", 0.90)])
+def test_medians_of_real_halves_agree_within_their_intervals(shared_data: Path, tool: str, least: float) -> None:
+    """An interval of a median that says 95 % holds the difference of two of them, halves of real repeats in time order.
+
+    When this was written 97.6 % of 340 kernels (Kineto) and 92.2 % of 153 (rocprofv3) agreed; 87.1 % and 81.0 % by the
+    intervals of independent repeats, which are six tenths as wide. The rest are clocks that change once.
+    """
+    folders = [shared_data / "profiles" / name for name in REAL[tool][0]]
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        pytest.skip(f"{missing[0]} is not on this machine")
+    traces = [trace for _, trace in read_traces(folders) if not isinstance(trace, TraceFailure)]
+    tables = [(trace.dispatches.sort_values("start_ns", kind="stable"), trace.steps) for trace in traces]
+    agrees = pd.concat([halves_agree(table, steps) for table, steps in tables if len(table) > 1])
+    assert len(agrees) >= 150
+    assert agrees.mean() >= least

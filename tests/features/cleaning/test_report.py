@@ -12,7 +12,7 @@ Table = Callable[..., pd.DataFrame]
 
 
 def test_spread_interval_and_losses_of_each_kernel(kernels: Table) -> None:
-    table = kernels([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0, 50.0], name=["a"] * 7 + ["b"], grid_x=8, grid_y=2, block_x=64)
+    table = kernels([1.0, 6.0, 2.0, 5.0, 3.0, 4.0, 100.0, 50.0], name=["a"] * 7 + ["b"], grid_x=8, grid_y=2, block_x=64)
     reason = np.array(["", "", "", "", "", "", "outlier", ""], dtype=object)
     codes = np.array([0] * 7 + [1])
     found = spread_report(table, codes, reason, resolution_ns=np.full(8, 40), unsettled=np.array([1]), level=0.95)
@@ -24,6 +24,21 @@ def test_spread_interval_and_losses_of_each_kernel(kernels: Table) -> None:
     assert a["level"] == pytest.approx(1 - 2 / 64)
     assert (a["removed.outlier"], a["total_us"], a["settled"], b["settled"]) == (1, 21.0, True, False)
     assert b[["mad_us", "lower_us", "drift_us"]].isna().all()
+
+
+def test_runs_that_differ_and_repeats_that_follow_each_other_widen_the_interval(kernels: Table) -> None:
+    steady = 10.0 + 0.1 * np.resize([1, -1, 2, -2, 0], 60)
+    nothing = np.zeros(0, dtype=np.int64)
+    codes, kept, ticks = np.zeros(60, dtype=np.int64), np.full(60, "", dtype=object), np.ones(60, dtype=np.int64)
+    width = []
+    for times, runs in ((steady, 1), (np.sort(steady), 1), (steady + np.repeat([0.0, 0.5, 1.0], 20), 3)):
+        table = kernels(times, stream=0).assign(run=np.repeat(np.arange(runs), 60 // runs))
+        shuffled = table.sample(frac=1.0, random_state=0)
+        [row] = spread_report(shuffled, codes, kept, resolution_ns=ticks, unsettled=nothing).to_dict("records")
+        width.append(row["upper_us"] - row["lower_us"])
+    assert width[0] < 0.3 < width[1]
+    # t(0.975, 2) = 4.303 times 0.5 / sqrt(3) on either side of 10.5
+    assert width[2] == pytest.approx(2 * 4.303 * 0.5 / np.sqrt(3), rel=0.02)
 
 
 def test_no_interval_is_narrower_than_a_tick(kernels: Table) -> None:
