@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError
-from .places import PLACE, every_place, places_of
+from .places import PLACE, check_launches, every_place, places_of
 
 _NAMED = 3
 
@@ -73,8 +73,8 @@ def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None =
     Raises
     ------
     DataError
-        There are no kernels; two runs contradict each other about a place, or a run has a kernel more often than the
-        full list.
+        There are no kernels; two runs, or a run and the full one, launch the kernel of a place differently, or a run
+        has a kernel more often than the full list.
     """
     every = every_place(runs) if runs else pd.DataFrame()
     if every.empty:
@@ -100,8 +100,12 @@ def _counts(table: pd.DataFrame, keys: list[str]) -> pd.Series:
 
 def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of the full list that no run has."""
-    keys = list(PLACE[:-1]) if "start_ns" in full else ["name"]
-    wanted = _counts(places_of(full), keys) if "start_ns" in full else full.groupby("name", sort=False).size()
+    if "start_ns" in full:
+        keys, places = list(PLACE[:-1]), places_of(full).assign(run="the full list")
+        check_launches(pd.concat([places, every], ignore_index=True))
+        wanted = _counts(places, keys)
+    else:
+        keys, wanted = ["name"], full.groupby("name", sort=False).size()
     if keys == ["name"] and len(every[["rank", "device_number"]].drop_duplicates()) > 1:
         raise DataError("a list of names says nothing of several GPUs: give the trace of a full run instead")
     covered = _counts(every, keys)

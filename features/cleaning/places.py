@@ -66,11 +66,23 @@ def every_place(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         Two runs launch the kernel of one place differently: they are not the same program, or not the same input.
     """
     every = pd.concat([places_of(table).assign(run=run) for run, table in runs.items()], ignore_index=True)
-    _check_launches(every)
+    check_launches(every)
     return every
 
 
-def _check_launches(every: pd.DataFrame) -> None:
+def check_launches(every: pd.DataFrame) -> None:
+    """Refuse runs that launch the kernel of one place differently.
+
+    Parameters
+    ----------
+    every : DataFrame
+        Places of several runs (`places_of`), `run` the name of each.
+
+    Raises
+    ------
+    DataError
+        Two runs differ in the workgroups or threads of a place where both have recorded them.
+    """
     place = every.groupby(list(PLACE), sort=False)
     for column in ("workgroups", "threads"):
         differs = every[column].notna() & (every[column] != place[column].transform("first"))

@@ -65,5 +65,8 @@ def test_contradictions_are_errors(kernels: Table) -> None:
         merge_coverage({"one": kernels([1.0], name="x")}, pd.DataFrame({"name": ["a"]}))
     with pytest.raises(DataError, match="workgroups 8 in one"):
         merge_coverage({"one": kernels([1.0], grid_x=8), "two": kernels([1.0], grid_x=9)})
+    with pytest.raises(DataError, match=r"'k', occurrence 2: threads 64 in the full list \(t.json:2\), 128 in one"):
+        merge_coverage({"one": kernels([1.0, 1.0], block_x=[64, 128])}, kernels([1.0, 1.0], block_x=64))
+    assert merge_coverage({"one": kernels([1.0], grid_x=8)}, kernels([1.0])).complete  # the full run tells no launches
     with pytest.raises(DataError, match="no kernels to put together"):
         merge_coverage({})
