@@ -192,7 +192,7 @@ class Session:
             return
         try:
             entries = self._measured(step, rule)
-        except Exception as error:  # whatever a kernel or a user's function raises is this row's failure, not the run's
+        except (Exception, SystemExit) as error:  # whatever a kernel or a user's function raises fails this row alone
             reason = one_line(error)
         else:
             self._keep(entries)

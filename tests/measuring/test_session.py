@@ -100,6 +100,20 @@ def test_a_row_that_fails_is_told_once_and_not_tried_again() -> None:
     assert unmeasured(run) == []
 
 
+def test_a_function_that_ends_the_process_fails_its_row_alone() -> None:
+    class Ending(FakeBench):
+        def build(self, row: dict[str, Any], seed: int) -> Callable[[], None]:
+            if row["rows"] == 3:
+                raise SystemExit(3)
+            return super().build(row, seed)
+
+    run = session(Ending())
+    run.run()
+    assert run.ended == DONE
+    assert run.failures == {2: "SystemExit: 3"}
+    assert {v["row"] for v in run.visits} == {0, 1, 3}
+
+
 def test_ctrl_c_keeps_what_is_measured_and_a_new_session_goes_on(tmp_path: Path) -> None:
     plan = Plan(ROWS, DEVICES, QUICK, passes=2, seed=5).to_dict()
     bench = FakeBench(fail=2, stop=6)
