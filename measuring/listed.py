@@ -35,11 +35,11 @@ class Listed:
     Attributes
     ----------
     rows : list of dict
-        What can be measured.
+        What can be measured, each once.
     refused : list of dict
         `source`, `reason`, `detail` of each row that cannot.
     notes : tuple of str
-        What was assumed on reading.
+        What was assumed on reading, and how many rows repeat others.
     """
 
     rows: list[Row]
@@ -65,14 +65,24 @@ def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
     frame, notes = read_rows([path], timed=False)
     given = _columns(path)
     chosen = operators(families) if families else None
-    rows, refused = [], []
+    rows, refused = list[Row](), []
+    known, repeated = set[tuple[tuple[str, Any], ...]](), 0
     for cells in frame.to_dict("records"):
         if cells[REFUSED]:
             refused.append({"source": cells["source"], "reason": cells[REFUSED], "detail": cells[REFUSED_DETAIL]})
         elif chosen is None or cells["op"] in chosen:
-            rows.append(_row({str(name): cell for name, cell in cells.items()}, given))
+            row = _row({str(name): cell for name, cell in cells.items()}, given)
+            key = tuple(sorted(row.items()))
+            if key in known:
+                repeated += 1
+            else:
+                known.add(key)
+                rows.append(row)
     if not rows:
         raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
+    if repeated:
+        was = "1 row that repeats another is" if repeated == 1 else f"{repeated} rows that repeat others are"
+        notes = (*notes, f"{path.name}: {was} measured once")
     return Listed(rows, refused, notes)
 
 

@@ -117,13 +117,17 @@ def _stopped_by(numbers: pd.DataFrame, visits: Any, plan: Plan) -> np.ndarray:
 def pass_differences(table: pd.DataFrame) -> pd.Series:
     """Return, for each workload and device, how far the last pass is from the first: ``100 |t2 - t1| / t1``, percent.
 
-    It is the floor under every prediction error: a second measurement does no better. What was measured once is not
-    counted.
+    It is the floor under every prediction error: a second measurement does no better. What was not measured in both is
+    not counted.
     """
+    number = table["campaign"].str.removeprefix("pass ").astype(int)
+    if number.max() == 1:
+        return pd.Series(dtype=np.float64)
     identity = [column for column in table if column not in MEASURED]
-    times = table.groupby(identity, dropna=False, sort=False)["duration_us"].agg(["first", "last", "size"])
-    times = times[times["size"] > 1]
-    return (100 * (times["last"] - times["first"]).abs() / times["first"]).reset_index(drop=True)
+    passes = {"first": number == 1, "last": number == number.max()}
+    times = table.assign(**{name: table["duration_us"].where(rows) for name, rows in passes.items()})
+    found = times.groupby(identity, dropna=False, sort=False)[list(passes)].median().dropna()
+    return (100 * (found["last"] - found["first"]).abs() / found["first"]).reset_index(drop=True)
 
 
 def check_table_path(out: Path, *, resume: bool = False) -> None:

@@ -83,6 +83,17 @@ def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("repeats", "said"), [(1, "1 row that repeats another is"), (2, "2 rows that repeat others are")]
+)
+def test_a_row_listed_twice_is_measured_once_and_counted(repeats: int, said: str, tmp_path: Path) -> None:
+    again = ["matmul,float32,4,8.0,16"] * repeats
+    path = write(tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,8,16", *again, "gemm,fp16,4,8,16")
+    found = read_shapes(path)
+    assert [row["dtype_a"] for row in found.rows] == ["fp32", "fp16"]
+    assert found.notes[-1] == f"s.csv: {said} measured once"
+
+
 @pytest.mark.parametrize("name", ["s.parquet", "s.pq"])
 def test_parquet_and_flags(tmp_path: Path, name: str) -> None:
     sizes = {"batch": 1, "heads": 2, "seq_q": 8, "seq_kv": 8, "head_dim": 16}

@@ -133,6 +133,15 @@ def test_differences_of_what_was_measured_twice_by_hand() -> None:
         }
     )
     assert pass_differences(table).tolist() == [10.0, 25.0]
+    assert pass_differences(table[table["campaign"] == "pass 1"]).empty
+    third = pd.concat([table, table.iloc[:1].assign(campaign="pass 3", duration_us=15.0)])
+    assert pass_differences(third).tolist() == [50.0]
+
+
+def test_equal_rows_of_one_pass_are_no_passes_to_compare() -> None:
+    row = {"op": "gemm", "m": 4}
+    plan = Plan([row, row], PLAN.devices, PLAN.rule)
+    assert pass_differences(measurement_table(plan, [visit(0, STEADY), visit(1, [200.0] * 9)])).empty
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
