@@ -108,7 +108,7 @@ def measure(
     kernels : sequence of str, optional
         Kernels to measure; all by default.
     function : str, optional
-        ``module:function`` in place of the kernels.
+        ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it has parameters for.
     device : str, optional
         ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is none.
     threads : sequence of int
@@ -180,7 +180,7 @@ def _grid(
     if name is not None and (shapes is not None or function is not None):
         raise DataError("--suite says what to measure without SHAPES and --function: leave it out, or leave out these")
     if shapes is not None:
-        listed = read_shapes(shapes, kernels)
+        listed = read_shapes(shapes, kernels, function)
         return Grid(listed.rows, listed.refused, listed.notes)
     if function is not None:
         if kernels:
@@ -232,7 +232,7 @@ def command(
     ] = None,
     function: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Time this function, called with each row's dimensions."),
+        typer.Option(metavar="MODULE:FUNCTION", help="Time this function, called with each row's columns."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, or cuda:0 and the like (ROCm's GPUs, too). Default: the first GPU.")

@@ -19,13 +19,17 @@ from ..errors import DataError, one_line
 from ..features.ops import op_of
 from ..features.readers.files import content, csv_header, head
 from ..features.readers.reading import read_rows
-from ..features.table import DTYPE_COLUMNS, REFUSED, REFUSED_DETAIL
+from ..features.readers.tidy import ALIASES
+from ..features.table import REFUSED, REFUSED_DETAIL
 from .backend import Backend
-from .rows import word
+from .rows import WORDS, word
 from .suite import Row, operators
+from .table import MEASURED
 from .timing import Call
 
-_WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
+_TAKEN = frozenset({*MEASURED, "device", "seed", "kernel", "family", "cache", "tuned", "source"})
+"""Columns of the measurement table that are no parameters of a function."""
+_CANONICAL = {other: name for name, others in ALIASES.items() for other in others}
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Listed:
     notes: tuple[str, ...]
 
 
-def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
+def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
     """Read a list of rows to measure: a table like that of measurements, without a duration or device.
 
     Parameters
@@ -56,6 +60,8 @@ def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
         CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator.
     families : sequence of str, optional
         Kernels to keep (see `suite.FAMILIES`).
+    function : UserFunction, optional
+        What is called with the rows; they keep the other columns that it has parameters for.
 
     Raises
     ------
@@ -71,7 +77,9 @@ def read_shapes(path: Path, families: Sequence[str] | None = None) -> Listed:
         if cells[REFUSED]:
             refused.append({"source": cells["source"], "reason": cells[REFUSED], "detail": cells[REFUSED_DETAIL]})
         elif chosen is None or cells["op"] in chosen:
-            row = _row({str(name): cell for name, cell in cells.items()}, given)
+            named = {str(name): cell for name, cell in cells.items()}
+            row = _row(named, given)
+            row |= {} if function is None else _parameters(named, given - set(row), function)
             key = tuple(sorted(row.items()))
             if key in known:
                 repeated += 1
@@ -97,7 +105,7 @@ def _columns(path: Path) -> set[str]:
 def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
     """Return what the file states of a row, and the formats that its call reads and writes."""
     op = op_of(cells["op"])
-    names = dict.fromkeys((*_WORDS, *op.dims))
+    names = dict.fromkeys((*WORDS, *op.dims))
     row = {name: _plain(name, cells[name]) for name in names if name in cells and word(cells, name)}
     for name in ("dtype_b", "dtype_out"):
         if name not in given:
@@ -109,6 +117,16 @@ def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
     return row
 
 
+def _parameters(cells: Mapping[str, Any], given: set[str], function: UserFunction) -> Row:
+    """Return the cells of the file's other columns that the function has parameters for."""
+    found = {}
+    for name in function.wanted(sorted({*(cell for cell in cells if cell.lower() in given), *given})):
+        column = name if name in cells else _CANONICAL.get(name, name)
+        if word(cells, column):
+            found[name] = _plain(column, cells[column])
+    return found
+
+
 def _plain(name: str, value: Any) -> Any:
     if name == "causal":
         return bool(value)
@@ -118,9 +136,10 @@ def _plain(name: str, value: Any) -> Any:
 class UserFunction:
     """A function of the user, ``module:function``.
 
-    It is called with those of the row's cells (dimensions, number formats, ``op``, ``variant``) that it has parameters
-    for, and with ``device`` and ``seed`` if it has these. If it returns something that can be called, that is timed,
-    and what came before is preparation; else the function itself is timed.
+    It is called with those of the row's cells that it has parameters for: dimensions, number formats, ``op``,
+    ``variant``, and any other column of the list, unless the measurement table has one of that name; and with
+    ``device`` and ``seed`` if it has these. If it returns something that can be called, that is timed, and what came
+    before is preparation; else the function itself is timed.
 
     Raises
     ------
@@ -140,6 +159,15 @@ class UserFunction:
                 f"--function: {name} is built in and does not tell its parameters: name a function of yours calling it"
             ) from error
 
+    def wanted(self, names: Sequence[str]) -> list[str]:
+        """Return those of the columns that it has parameters for."""
+        free = [name for name in names if name not in _TAKEN]
+        return [name for name in free if name in self._parameters or (self._takes_all and name not in _CANONICAL)]
+
+    @property
+    def _takes_all(self) -> bool:
+        return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())
+
     def row(self) -> Row:
         """Return the row of a call without dimensions; what it has to do is unknown."""
         return {"op": "kernel", "variant": self.name}
@@ -153,15 +181,19 @@ class UserFunction:
             The function needs an argument that the row does not have.
         """
         known = {**row, "device": backend.word, "seed": seed}
-        takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())
-        arguments = {n: v for n, v in known.items() if n in self._parameters or (takes_all and n in row)}
+        arguments = {n: v for n, v in known.items() if n in self._parameters or (self._takes_all and n in row)}
         lacking = [
             name
             for name, p in self._parameters.items()
             if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and name not in arguments
         ]
         if lacking:
-            raise DataError(f"{self.name} needs {', '.join(lacking)}, which the row does not have: add the columns")
+            taken = (
+                "; names of the measurement table's own columns do not count" if _TAKEN.intersection(lacking) else ""
+            )
+            raise DataError(
+                f"{self.name} needs {', '.join(lacking)}, which the row does not have: add the columns{taken}"
+            )
         call = partial(self._function, **arguments)
         prepared = call()
         return prepared if callable(prepared) else call

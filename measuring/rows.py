@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import DataError
+from ..features.ops import op_of
+from ..features.table import DTYPE_COLUMNS
+
+WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
+"""Cells of a row that are words, whatever its operator."""
 
 
 def word(row: Mapping[str, Any], name: str) -> str:
@@ -31,6 +36,11 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
             raise DataError(f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}")
         found.append(int(value))
     return found
+
+
+def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells that are no part of the problem: what a user's function is told besides."""
+    return {name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)}
 
 
 def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:

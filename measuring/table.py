@@ -5,6 +5,7 @@ Besides the columns of ``features.table`` each row has
 ===========================  ==========================================================================================
 column                       meaning
 ===========================  ==========================================================================================
+kernel                       of a user's function: its name, and its parameters that are no dimensions (columns too)
 duration_us                  median of the visits' medians, outliers left out (``visits``)
 outliers                     samples removed, further than so many MAD from the median of their visit
 interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
@@ -41,6 +42,7 @@ from ..output import check_table, whole_file
 from .journal import Entry
 from .monitor import STATE
 from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED
+from .rows import parameters
 from .session import Plan
 from .visits import half_widths, row_statistics
 
@@ -76,7 +78,7 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     numbers = row_statistics(samples, order, level=rule.level, threshold=rule.threshold)
     firsts = frame.groupby(order)[[*keys, "device"]].first()
     rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
-    named = {"kernel": plan.function} if plan.function else {}
+    named = {"kernel": [_kernel(plan, int(index)) for index in firsts["row"]]} if plan.function else {}
     by_row = frame.groupby(order)
     calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
     state = frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
@@ -97,6 +99,11 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
             **{str(name): state[name].to_numpy() for name in state},
         }
     )
+
+
+def _kernel(plan: Plan, index: int) -> str:
+    """Return the name of the user's function with the parameters it had: another block size is another kernel."""
+    return " ".join([plan.function, *(f"{name}={value}" for name, value in parameters(plan.rows[index]).items())])
 
 
 def _head(entry: Entry) -> Entry:

@@ -25,6 +25,10 @@ def prepared(m, device, seed):
     return run
 def everything(**dims):
     calls.append(dims)
+def tiled(m, block_size, mode="fast", batch_size=0, device="", repeats=1):
+    calls.append((m, block_size, mode, batch_size, device, repeats))
+def counted(m, repeats):
+    pass
 number = 3
 """
 
@@ -142,6 +146,33 @@ def test_functions_without_arguments_or_with_all(module: str) -> None:
     row = {"op": "gemm", "m": 2}
     UserFunction(f"{module}:everything").build(BACKEND, 0, row)()
     assert __import__(module).calls[-1] == row
+
+
+def test_other_columns_are_passed_to_a_function_that_has_parameters_for_them(module: str, tmp_path: Path) -> None:
+    lines = (
+        "op,dtype,m,n,k,block_size,mode,batch_size,device,repeats,note",
+        *(f"gemm,fp32,4,8,16,{block},{mode},3,A100,9,x" for block, mode in ((64, "slow"), (128, ""), (64, "slow"))),
+    )
+    path = write(tmp_path / "s.csv", *lines)
+    function = UserFunction(f"{module}:tiled")
+    problem = {"op": "gemm", "dtype_a": "fp32", "m": 4, "n": 8, "k": 16, "batch": 3}
+    rows = read_shapes(path, function=function).rows
+    assert rows == [
+        {**problem, "batch_size": 3, "block_size": 64, "mode": "slow"},
+        {**problem, "batch_size": 3, "block_size": 128},
+    ]
+    calls = __import__(module).calls
+    calls.clear()
+    for row in rows:
+        function.build(BACKEND, 0, row)
+    assert calls == [(4, 64, "slow", 3, "cpu", 1), (4, 128, "fast", 3, "cpu", 1)]
+    assert read_shapes(path).rows == [problem]
+    (first, _) = read_shapes(path, function=UserFunction(f"{module}:everything")).rows
+    assert first == {**problem, "block_size": 64, "mode": "slow", "note": "x"}
+    with pytest.raises(
+        DataError, match=r"needs repeats, .*: add the columns; names of the measurement table's own columns do not"
+    ):
+        UserFunction(f"{module}:counted").build(BACKEND, 0, problem)
 
 
 def test_a_function_that_lacks_a_dimension_says_which(module: str) -> None:

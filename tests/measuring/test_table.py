@@ -115,6 +115,16 @@ def test_a_cold_plan_and_a_function_are_named() -> None:
     assert (row["cache"], row["kernel"]) == ("cold", "mine:gemm")
 
 
+def test_parameters_of_a_function_are_columns_and_make_kernels_that_are_not_merged(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], "block_size": size, "mode": "fast"} for size in (64, 128)]
+    plan = Plan(rows, PLAN.devices, PLAN.rule, function="mine:gemm")
+    table = measurement_table(plan, [visit(0, STEADY), visit(1, [200.0] * 9)])
+    assert table["kernel"].tolist() == ["mine:gemm block_size=64 mode=fast", "mine:gemm block_size=128 mode=fast"]
+    write_table(table, {}, tmp_path / "runs.csv")
+    again = read([tmp_path / "runs.csv"]).frame
+    assert again[["block_size", "mode"]].to_numpy().tolist() == [[64, "fast"], [128, "fast"]]
+
+
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(DataError, match="nothing was measured"):
         measurement_table(PLAN, [])
