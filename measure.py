@@ -47,7 +47,9 @@ class Measured:
     table : DataFrame
         The measurement table (`measuring.table`).
     provenance : dict
-        Machine, versions, protocol, what failed; the JSON beside the table.
+        Machine, versions, protocol, what failed, and the runs it took (`parts`: command, date, seconds, budget, the
+        smallest and largest limit of time that the budget gave a visit, how it ended), but for one that was killed;
+        the JSON beside the table.
     differences : Series
         Change of each time from the first pass to the last, percent; empty with one pass.
     failures : list of dict
@@ -165,7 +167,10 @@ def measure(
             torch.set_num_threads(threads_before)
     if journal is not None and not session.visits:
         journal.remove()
-    found = _measured(session, grid, about, time.monotonic() - started)
+    part = _part(session, about, budget, time.monotonic() - started)
+    if journal is not None and session.visits:
+        journal.end_part(part)
+    found = _measured(session, grid, about, [part] if journal is None else journal.parts)
     if out is not None and journal is not None:
         write_table(found.table, found.provenance, out)
         if session.ended == DONE:
@@ -192,7 +197,19 @@ def _grid(
     return Grid(rows, [], ("collectives are left out: they need two GPUs or more",) if single else ())
 
 
-def _measured(session: Session, grid: Grid, about: Mapping[str, Any], seconds: float) -> Measured:
+def _part(session: Session, about: Mapping[str, Any], budget: float | None, seconds: float) -> dict[str, Any]:
+    """Return what a run says of itself; a measurement that was resumed has several."""
+    return {
+        "command": about["command"],
+        "date": about["date"],
+        "seconds": round(seconds, 1),
+        "budget_seconds": budget,
+        "visit_limit_seconds": session.limits_s and [round(limit, 4) for limit in session.limits_s],
+        "ended": session.ended,
+    }
+
+
+def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Measured:
     plan, failures = session.plan, failed_rows(session)
     if not session.visits:
         if session.ended == INTERRUPTED:
@@ -208,7 +225,8 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], seconds: f
         **about,
         **{name: stated[name] for name in ("protocol", "cache", "passes", "function")},
         "workloads": len(plan.rows),
-        "seconds": round(seconds, 1),
+        "seconds": round(sum(part["seconds"] for part in parts), 1),
+        "parts": list(parts),
         "ended": session.ended,
         "unmeasured": len(unmeasured(session)),
         "pass_difference_percent": ({"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None),

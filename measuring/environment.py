@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from .. import __version__
 from .backend import Backend, Device
 from .monitor import Monitor, Read, cpu_reading, gpu_reader
 from .processor import cache_sizes, cpu_model, governor
@@ -47,6 +48,7 @@ def environment(
     found: dict[str, Any] = {
         "date": date or time.strftime("%Y-%m-%d"),
         "command": shlex.join(sys.argv if command is None else command),
+        "flopcast": __version__,
         "seed": seed,
         "devices": [device.name for device in devices],
         "cpu": cpu_model(),

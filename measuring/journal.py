@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import DataError
 from ..output import whole_file
 
-PLAN, VISITS = "plan.json", "visits.jsonl"
+PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
 SUFFIX = ".journal"
 
 Entry = dict[str, Any]
@@ -38,6 +38,8 @@ class Journal:
     ----------
     steps : list of list of dict
         What an earlier run has measured, as it was written.
+    parts : list of dict
+        What earlier runs said of themselves when they ended; one that was killed said nothing.
 
     Raises
     ------
@@ -49,11 +51,12 @@ class Journal:
     def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool = False) -> None:
         self.folder = folder
         self.steps: list[list[Entry]] = []
+        self.parts: list[Entry] = []
         if folder.exists() and not resume:
             raise DataError("holds an unfinished measurement: --resume continues it, or delete it", source=str(folder))
         if resume:
             self._check(plan)
-            self.steps = self._read()
+            self.steps, self.parts = self._lines(VISITS), self._lines(PARTS)
         else:
             with whole_file(folder / PLAN) as path:
                 path.write_text(json.dumps(plan), encoding="utf-8")
@@ -62,6 +65,12 @@ class Journal:
         """Write what one step gave to disk, as one line."""
         with (self.folder / VISITS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(entries) + "\n")
+
+    def end_part(self, part: Entry) -> None:
+        """Write what this run says of itself."""
+        with (self.folder / PARTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(part) + "\n")
+        self.parts.append(part)
 
     def remove(self) -> None:
         """Delete the folder, when everything is measured and written."""
@@ -85,13 +94,13 @@ class Journal:
                 source=where,
             )
 
-    def _read(self) -> list[list[Entry]]:
-        """Return the steps; the last line may be cut short by whatever stopped the process.
+    def _lines(self, name: str) -> list[Any]:
+        """Return what a file holds, line by line; the last line may be cut short by whatever stopped the process.
 
         What is lost of it is measured again; where its end alone is missing, that is added, so that the next step
         begins a line.
         """
-        path = self.folder / VISITS
+        path = self.folder / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         lines, steps = text.splitlines(), []
         for number, line in enumerate(lines, start=1):

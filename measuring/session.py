@@ -123,6 +123,8 @@ class Session:
         `DONE`, `INTERRUPTED`, `BUDGET`, or `LOST`: a row left the device useless for the rest of the process.
     lost : str
         That row and what it raised; the journal does not keep it.
+    limits_s : tuple of float or None
+        The smallest and the largest limit of time that the budget gave a visit; None without a budget.
     """
 
     plan: Plan
@@ -133,6 +135,7 @@ class Session:
     failures: dict[int, str] = field(default_factory=dict)
     ended: str = DONE
     lost: str = ""
+    limits_s: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.journal is not None:
@@ -161,7 +164,8 @@ class Session:
         started = clock()
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
         todo = [step for step in self.plan.steps() if step not in known]
-        skipped, self.ended, self.lost = len(self.plan) - len(todo), DONE, ""
+        skipped = len(self.plan) - len(todo)
+        self.ended, self.lost, self.limits_s = DONE, "", None
         try:
             for done, step in enumerate(todo):
                 spent = clock() - started
@@ -180,10 +184,12 @@ class Session:
             self.ended = INTERRUPTED
 
     def _rule(self, share: float | None) -> Rule:
-        """Return the rule for a visit of one device, its time cut to the share of the step."""
+        """Return the rule for a visit of one device, its time that of the step's share."""
         if share is None:
             return self.plan.rule
         seconds = share / len(self.plan.devices)
+        least, most = self.limits_s or (seconds, seconds)
+        self.limits_s = min(least, seconds), max(most, seconds)
         return replace(self.plan.rule, seconds=seconds, least_seconds=min(self.plan.rule.least_seconds, seconds))
 
     def _visit(self, step: Step, rule: Rule) -> None:

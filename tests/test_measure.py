@@ -88,6 +88,8 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
     assert made_with["devices"] == ["CPU-1T", "CPU-2T"]
     assert made_with["pass_difference_percent"]["median"] >= 0
     assert made_with["ended"] == "done"
+    (part,) = made_with["parts"]
+    assert (part["budget_seconds"], part["visit_limit_seconds"], part["seconds"]) == (None, None, made_with["seconds"])
     assert not journal_folder(out).exists()
 
 
@@ -128,9 +130,14 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
     assert (code, "exists: choose another file" in error) == (2, True)
     code, _, error = run(*arguments[:-4], "--seed", 4, "-o", out, "--resume")
     assert (code, "begun with other seed" in error) == (2, True)
-    code, _, error = run(*arguments, "--resume")
+    code, _, error = run(*arguments, "--resume", "--budget", "12s")
     assert code == 0
     assert "measuring: 2 of 6 visits" in error
+    made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert [part["ended"] for part in made_with["parts"]] == ["interrupted", "done"]
+    assert [part["budget_seconds"] for part in made_with["parts"]] == [None, 12.0]
+    assert 0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4  # two of six visits were there
+    assert made_with["seconds"] == pytest.approx(sum(part["seconds"] for part in made_with["parts"]))
     table = pd.read_parquet(out)
     assert table["op"].tolist() == ["gemm", "softmax", "add"]
     assert set(table["rounds"]) == {2}

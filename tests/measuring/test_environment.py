@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flopcast import __version__
 from flopcast.measuring import environment as module
 from flopcast.measuring.backend import Backend, Device
 from flopcast.measuring.environment import environment, machine, monitor, smi_id, vendor
@@ -44,7 +45,7 @@ def test_a_cpu_in_json_types(torch: Any) -> None:
     assert json.loads(json.dumps(found)) == found
     assert (found["date"], found["seed"], found["command"]) == ("2026-01-02", 3, "flopcast 'a b'")
     assert (found["devices"], found["threads"]) == (["CPU-1T", "CPU-2T"], [1, 2])
-    assert found["torch"] == torch.__version__
+    assert (found["torch"], found["flopcast"]) == (torch.__version__, __version__)
     assert found["clock"] == {"kind": "perf_counter", "cost_us": 0.04}
     assert {"cpu", "logical_cpus", "caches_bytes", "python", "isa", "system"} <= set(found)
     assert "gpu" not in found

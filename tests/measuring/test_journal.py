@@ -26,6 +26,13 @@ def test_steps_are_on_disk_as_they_come_and_are_read_again(tmp_path: Path) -> No
     assert not folder.exists()
 
 
+def test_what_runs_said_of_themselves_is_kept(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", MADE)
+    journal.end_part({"command": "flopcast measure", "seconds": 2.5})
+    again = Journal(tmp_path / "j", MADE, resume=True)
+    assert again.parts == journal.parts == [{"command": "flopcast measure", "seconds": 2.5}]
+
+
 def test_a_line_cut_short_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j", MADE)
     journal.add([{"row": 0}])

@@ -192,6 +192,9 @@ def test_time_that_one_visit_leaves_is_for_the_others() -> None:
     run.run(budget_seconds=80.0, clock=lambda: clock[0])
     assert seconds[0] == pytest.approx(80 / 8 / 2)
     assert seconds[-1] == pytest.approx((80 - 7) / 1 / 2)
+    assert run.limits_s == pytest.approx((80 / 8 / 2, (80 - 7) / 1 / 2))
+    run.run(clock=lambda: clock[0])
+    assert run.limits_s is None
 
 
 def test_progress_and_readings_are_passed_on() -> None:
