@@ -12,6 +12,8 @@ IntArray = NDArray[np.int64]
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
+_OFTEN = 6
+"""Values from which only two different ones among them are no accident."""
 
 
 def busy_ns(table: pd.DataFrame) -> int:
@@ -66,9 +68,14 @@ def resolution_ns(values: IntArray) -> int:
     """Return the step of a clock: the greatest common divisor of the differences between the values it has given.
 
     Differences, not values: some producers subtract a nanosecond from every duration (MI300X under Kineto: 40 k - 1).
-    Returns 0 where fewer than three different values were seen, which says nothing about the clock.
+    Two different values have one difference, which may be many steps; seen often enough (`_OFTEN`) they are told by a
+    coarse clock, and the step is what divides both, with or without that nanosecond. Returns 0 where the
+    values say nothing about the clock: there is one, or there are two that were not seen that often.
     """
-    distinct = np.unique(np.asarray(values, dtype=np.int64))
+    every = np.asarray(values, dtype=np.int64)
+    distinct = np.unique(every)
+    if len(distinct) == 2 and len(every) >= _OFTEN:
+        return int(max(np.gcd.reduce(distinct), np.gcd.reduce(distinct + 1)))
     return int(np.gcd.reduce(np.diff(distinct))) if len(distinct) >= 3 else 0
 
 

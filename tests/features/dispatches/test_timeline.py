@@ -49,3 +49,7 @@ def test_queues_differ_by_device_process_and_stream() -> None:
 def test_the_step_of_a_clock_is_seen_through_a_constant_offset() -> None:
     assert resolution_ns(np.array([639, 679, 1359, 679])) == 40
     assert resolution_ns(np.array([639, 679])) == 0
+    assert resolution_ns(np.repeat([639, 679], 3)) == 40
+    assert resolution_ns(np.repeat([20_000, 21_000], 3)) == 1_000
+    assert resolution_ns(np.repeat([20_000, 25_000], 3)) == 5_000  # at most: what divides both
+    assert resolution_ns(np.full(9, 20_000)) == 0
