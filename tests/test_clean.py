@@ -143,7 +143,16 @@ def test_counters_of_passes_are_joined_with_their_variance(tmp_path: Path) -> No
     [counter] = json.loads(result.stdout)["counters"]
     assert (counter["counter"], counter["passes"], counter["compared"]) == ("SQ_WAVES", 2, 2)
     assert counter["max_cv"] == pytest.approx(2**0.5 / 21)
-    assert "counters joined" in run(first, second, "--join", "--set", "device=MI300X").output
+    text = run(first, second, "--join", "--set", "device=MI300X").output
+    assert "counters joined" in text
+    assert "--set device=NAME" not in text
+
+
+def test_a_device_is_asked_for_until_it_is_stated(tmp_path: Path) -> None:
+    runs = [counted(tmp_path / name, "SQ_WAVES", [10.0, 20.0]) for name in "ab"]
+    asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--set", "device=MI300X"]))
+    assert any(note.endswith("--set device=NAME") for note in asked["notes"])
+    assert not any("--set device" in note for note in told["notes"])
 
 
 def test_epochs_are_rows_with_their_outliers(tmp_path: Path) -> None:

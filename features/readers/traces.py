@@ -152,6 +152,10 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
     return replace(trace, findings=(*trace.findings, *refusals[:1]))
 
 
+_ASKS = "--set device=NAME"
+"""How remarks end that ask for the device: done, once it is stated."""
+
+
 def _with_device(trace: Trace, default: str) -> Trace:
     """Return the trace with every device under the catalogue's name, `default` where the files do not say."""
     words = as_text(trace.dispatches["device"])
@@ -159,7 +163,9 @@ def _with_device(trace: Trace, default: str) -> Trace:
     devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
     remarks = [remark for _, remark in names.values() if remark]
     table = trace.dispatches.assign(device=pd.Categorical(devices))
-    return replace(trace, dispatches=table, notes=(*trace.notes, *remarks))
+    notes = [note for note in trace.notes if not (default and note.endswith(_ASKS))]
+    findings = [finding for finding in trace.findings if not (default and finding.message.endswith(_ASKS))]
+    return replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *remarks))
 
 
 def look(
