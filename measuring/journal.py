@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Journal:
             raise DataError("holds an unfinished measurement: --resume continues it, or delete it", source=str(folder))
         if resume:
             self._check(plan)
-            self.steps, self.parts = self._lines(VISITS), self._lines(PARTS)
+            self.steps, self.parts = self._lines(VISITS, _is_step), self._lines(PARTS, _is_part)
         else:
             with whole_file(folder / PLAN) as path:
                 path.write_text(json.dumps(plan), encoding="utf-8")
@@ -94,22 +94,34 @@ class Journal:
                 source=where,
             )
 
-    def _lines(self, name: str) -> list[Any]:
-        """Return what a file holds, line by line; the last line may be cut short by whatever stopped the process.
+    def _lines(self, name: str, fits: Callable[[Any], bool]) -> list[Any]:
+        """Return what a file holds, line by line, each as it must be.
 
-        What is lost of it is measured again; where its end alone is missing, that is added, so that the next step
-        begins a line.
+        The last line may be cut short by whatever stopped the process: what is lost of it is measured again; where its
+        end alone is missing, that is added, so that the next step begins a line.
         """
         path = self.folder / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         lines, steps = text.splitlines(), []
         for number, line in enumerate(lines, start=1):
             try:
-                steps.append(json.loads(line))
+                step = json.loads(line)
             except ValueError:
-                if number < len(lines):
-                    raise DataError("is not a journal: delete the folder", source=f"{path}:{number}") from None
+                if number == len(lines):
+                    break
+                step = None
+            if not fits(step):
+                raise DataError("is not a journal: delete the folder", source=f"{path}:{number}")
+            steps.append(step)
         if text and not (text.endswith("\n") and len(steps) == len(lines)):
             with whole_file(path) as written:
                 written.write_text("".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8")
         return steps
+
+
+def _is_step(line: Any) -> bool:
+    return isinstance(line, list) and all(isinstance(entry, dict) and set(entry) >= {"row"} for entry in line)
+
+
+def _is_part(line: Any) -> bool:
+    return isinstance(line, dict) and isinstance(line.get("seconds"), float | int)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.journal import PLAN, VISITS, Journal, journal_folder
+from flopcast.measuring.journal import PARTS, PLAN, VISITS, Journal, journal_folder
 
 MADE = {"rows": [{"op": "gemm", "m": 4}], "seed": 1, "passes": 2}
 
@@ -68,7 +68,17 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
         Journal(tmp_path / "j", MADE, resume=True)
 
 
-@pytest.mark.parametrize(("file", "text"), [(PLAN, "{"), (VISITS, "not json\n[]\n")])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (PLAN, "{"),
+        (VISITS, "not json\n[]\n"),
+        (VISITS, '{"a": 1}\n'),
+        (VISITS, '[{"a": 1}]'),
+        (VISITS, "3\n[]\n"),
+        (PARTS, '{"a": 1}\n'),
+    ],
+)
 def test_foreign_files_are_refused(file: str, text: str, tmp_path: Path) -> None:
     Journal(tmp_path / "j", MADE)
     (tmp_path / "j" / file).write_text(text, encoding="utf-8")
