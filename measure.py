@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -141,6 +142,8 @@ def measure(
     """
     if passes < 1:
         raise DataError(f"--passes must be 1 or more, got {passes}")
+    if date is not None and not _is_date(date):
+        raise DataError(f"--date must be YYYY-MM-DD, got {date!r}")
     if resume and out is None:
         raise DataError("--resume continues the measurement of a file: name it with --out")
     if out is not None:
@@ -176,6 +179,13 @@ def measure(
         if session.ended == DONE:
             journal.remove()
     return found
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _grid(
@@ -269,7 +279,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .parquet or .csv.")] = DEFAULT_OUT,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished measurement of --out.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of operands and order.")] = 0,
-    date: Annotated[str | None, typer.Option(help="Date for the provenance. Default: today.")] = None,
+    date: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="Date for the provenance. Default: today.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed.

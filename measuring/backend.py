@@ -92,7 +92,7 @@ class Backend:
         Raises
         ------
         DataError
-            Threads are stated for a GPU, or not positive.
+            Threads are stated for a GPU, not positive, or more than there are CPUs.
         """
         if self.is_gpu:
             if threads:
@@ -101,6 +101,9 @@ class Backend:
         counts = list(threads) or [int(self.torch.get_num_threads())]
         if min(counts) < 1 or len(set(counts)) < len(counts):
             raise DataError(f"--threads must be different numbers from 1 on, got {', '.join(map(str, counts))}")
+        cpus = os.cpu_count() or max(counts)
+        if threads and max(counts) > cpus:
+            raise DataError(f"--threads must be {cpus} at most, the logical CPUs of this machine, got {max(counts)}")
         return [Device(f"{name or 'CPU'}-{count}T", count) for count in counts]
 
     def use(self, device: Device) -> None:

@@ -134,13 +134,16 @@ def test_a_gpu_has_the_name_of_the_catalogue_and_is_selected() -> None:
         found.devices((1,))
 
 
-def test_each_number_of_threads_is_a_device() -> None:
+def test_each_number_of_threads_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 4)
     found = Backend(NO_GPU)
     assert found.devices((1, 2)) == [Device("CPU-1T", 1), Device("CPU-2T", 2)]
     assert found.devices((4,), "EPYC 9654") == [Device("EPYC 9654-4T", 4)]
     for wrong in ((0,), (2, 2)):
         with pytest.raises(DataError, match="different numbers from 1 on"):
             found.devices(wrong)
+    with pytest.raises(DataError, match="--threads must be 4 at most, the logical CPUs of this machine, got 5"):
+        found.devices((1, 5))
 
 
 NVIDIA: dict[str, Any] = {"name": "NVIDIA H200", "arch": "NVIDIA H200", "capability": (9, 0)}
