@@ -125,7 +125,8 @@ def measure(
     cold : bool
         Whether the cache is filled with other data before each call.
     budget : float, optional
-        Seconds for the whole of it.
+        Seconds for the whole of it; rows that are not known well enough after their rounds are visited again with what
+        is left of it.
     seed : int
         Of operands and order.
     resume : bool
@@ -265,7 +266,9 @@ def command(
     device: Annotated[
         str | None, typer.Option(help="cpu, or cuda:0 and the like (ROCm's GPUs, too). Default: the first GPU.")
     ] = None,
-    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Time for all of it, e.g. 20m or 90s.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time for all of it, e.g. 20m; more visits where needed.")
+    ] = None,
     cache: Annotated[
         Literal["warm", "cold"], typer.Option(help="cold: fill the last-level cache with other data before each call.")
     ] = "warm",

@@ -52,7 +52,8 @@ class Rule:
     patience : float
         A visit that lacks its part of `least` at its time limit goes on for so many times the limit.
     rounds : int
-        Visits of a row in each pass.
+        Visits of a row in each pass; while a budget lasts, rows that are not known to `interval` get more
+        (`session.MOST_VISITS`), each with the same part of `least` and `most`.
     threshold : float
         MAD beyond which a sample is an outlier.
     """

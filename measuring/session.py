@@ -19,11 +19,16 @@ from .protocol import Rule, visit
 from .rows import described
 from .suite import Row
 from .timing import Call, Timer
+from .visits import half_widths, row_statistics
 
 DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
 """How a session ends."""
 _OUT_OF_MEMORY = re.compile("out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE)
 """Words of PyTorch's allocators and of CUDA; memory that others use may be free the next time."""
+
+MOST_VISITS = 12
+"""Visits of a row and pass from which a budget buys no more: the interval of their median has a quarter of its width
+with three."""
 
 Progress = Callable[[int, int, str, float], None]
 Step = tuple[int, int, int]
@@ -96,8 +101,12 @@ class Plan:
         """Yield pass, round (both from 1) and row of each visit, every round in a random order of its own."""
         for campaign in range(1, self.passes + 1):
             for turn in range(1, self.rule.rounds + 1):
-                order = np.random.default_rng([self.seed, campaign, turn]).permutation(len(self.rows))
-                yield from ((campaign, turn, int(row)) for row in order)
+                yield from ((campaign, turn, row) for row in self.order(campaign, turn))
+
+    def order(self, campaign: int, turn: int) -> list[int]:
+        """Return the rows in the random order of a round."""
+        order = np.random.default_rng([self.seed, campaign, turn]).permutation(len(self.rows))
+        return [int(row) for row in order]
 
     def __len__(self) -> int:
         return self.passes * self.rule.rounds * len(self.rows)
@@ -151,6 +160,9 @@ class Session:
     ) -> None:
         """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
 
+        While a budget lasts, rows whose interval is wider than asked for are visited again after the planned rounds, up
+        to `MOST_VISITS` times in each pass.
+
         Parameters
         ----------
         budget_seconds : float, optional
@@ -161,27 +173,52 @@ class Session:
         clock : callable
             Returns seconds.
         """
-        started = clock()
+        course = _Course(clock, budget_seconds, progress)
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
         todo = [step for step in self.plan.steps() if step not in known]
-        skipped = len(self.plan) - len(todo)
         self.ended, self.lost, self.limits_s = DONE, "", None
         try:
-            for done, step in enumerate(todo):
-                spent = clock() - started
-                if progress is not None:
-                    eta = spent / done * (len(todo) - done) if done else float("nan")
-                    progress(skipped + done, len(self.plan), described(self.plan.rows[step[2]]), eta)
-                if budget_seconds is not None and spent >= budget_seconds:
-                    self.ended = BUDGET
+            self.ended = self._course(todo, len(self.plan) - len(todo), len(todo), course)
+            for turn in range(self.plan.rule.rounds + 1, MOST_VISITS + 1):
+                if self.ended != DONE or budget_seconds is None:
                     return
-                share = None if budget_seconds is None else (budget_seconds - spent) / (len(todo) - done)
-                self._visit(step, self._rule(share))
-                if self.lost:
-                    self.ended = LOST
-                    return
+                todo = [step for step in self._further(turn) if step not in known]
+                shares = len(todo) * (MOST_VISITS + 1 - turn)
+                ended = self._course(todo, len(self.visits) // len(self.plan.devices), shares, course)
+                if ended == BUDGET:
+                    return  # what was planned is done, and the rows say how well they are known
+                self.ended = ended
         except KeyboardInterrupt:
             self.ended = INTERRUPTED
+
+    def _course(self, todo: Sequence[Step], before: int, shares: int, course: _Course) -> str:
+        """Make the visits, each with the time of one of so many shares; return what ended them."""
+        for done, step in enumerate(todo):
+            course.tell(before + done, before + len(todo), described(self.plan.rows[step[2]]))
+            left = course.left()
+            if left is not None and left <= 0:
+                return BUDGET
+            self._visit(step, self._rule(None if left is None else left / (shares - done)))
+            if self.lost:
+                return LOST
+        return DONE
+
+    def _further(self, turn: int) -> Iterator[Step]:
+        """Yield the visits of a round beyond those planned: of the rows that are not known well enough.
+
+        Whether a row is one of them depends on its own visits alone, so a resumed measurement finds the same.
+        """
+        places = [(entry["pass"], entry["row"], entry["device"]) for entry in self.visits]
+        if not places:
+            return
+        number = {place: index for index, place in enumerate(dict.fromkeys(places))}
+        samples, rule = [entry["samples_us"] for entry in self.visits], self.plan.rule
+        rows = [number[place] for place in places]
+        width = half_widths(row_statistics(samples, rows, level=rule.level, threshold=rule.threshold))
+        wide = {place[:2] for place, index in number.items() if not width[index] <= rule.interval}
+        for campaign in range(1, self.plan.passes + 1):
+            order = self.plan.order(campaign, turn)
+            yield from ((campaign, turn, row) for row in order if (campaign, row) in wide and row not in self.failures)
 
     def _rule(self, share: float | None) -> Rule:
         """Return the rule for a visit of one device, its time that of the step's share."""
@@ -256,6 +293,29 @@ class Session:
                 self.failures[entry["row"]] = entry["error"]
             else:
                 self.visits.append({**entry, "samples_us": np.array(entry["samples_us"])})  # a quarter of a list's size
+
+
+@dataclass
+class _Course:
+    """The time of a session, and who is told of it."""
+
+    clock: Callable[[], float]
+    budget: float | None
+    progress: Progress | None
+
+    def __post_init__(self) -> None:
+        self.started, self.made = self.clock(), 0
+
+    def left(self) -> float | None:
+        """Return what is left of the budget, seconds."""
+        return None if self.budget is None else self.budget - (self.clock() - self.started)
+
+    def tell(self, done: int, total: int, label: str) -> None:
+        """Report that another visit begins."""
+        if self.progress is not None:
+            eta = (self.clock() - self.started) / self.made * (total - done) if self.made else float("nan")
+            self.progress(done, total, label, eta)
+        self.made += 1
 
 
 def failed_rows(session: Session) -> list[dict[str, str]]:

@@ -15,7 +15,17 @@ from flopcast.measuring.backend import Device
 from flopcast.measuring.journal import Journal
 from flopcast.measuring.monitor import Busy, Monitor
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.session import BUDGET, DONE, INTERRUPTED, LOST, Plan, Session, failed_rows, unmeasured
+from flopcast.measuring.session import (
+    BUDGET,
+    DONE,
+    INTERRUPTED,
+    LOST,
+    MOST_VISITS,
+    Plan,
+    Session,
+    failed_rows,
+    unmeasured,
+)
 from flopcast.measuring.timing import FloatArray
 
 ROWS = [{"op": "softmax", "dtype_a": "fp32", "rows": size, "cols": 8} for size in (1, 2, 3, 4)]
@@ -177,6 +187,56 @@ def test_a_budget_is_shared_out_and_its_end_leaves_the_rest() -> None:
     assert 0 < len(run.visits) < 2 * 2 * len(ROWS) * len(DEVICES)
     assert bench.now >= 100
     assert len({v["row"] for v in run.visits}) + len(unmeasured(run)) == len(ROWS)
+
+
+class Unsteady(FakeBench):
+    """The second and third row take 5 % more in every other visit."""
+
+    def samples(self, call: Callable[[], Any], count: int, calls: int = 1) -> FloatArray:
+        odd = sum(rows == self.rows for rows, _ in self.built) % 2
+        return super().samples(call, count, calls) * (1.05 if odd and self.rows in (2, 3) else 1.0)
+
+
+def test_a_budget_buys_more_visits_of_rows_that_are_not_known_well_enough() -> None:
+    bench = Unsteady()
+    run = session(bench, passes=1)
+    run.run(budget_seconds=1e6, clock=lambda: bench.now)
+    assert run.ended == DONE
+    rounds = [{v["round"] for v in run.visits if v["row"] == row} for row in range(4)]
+    assert [len(found) for found in rounds] == [2, MOST_VISITS, MOST_VISITS, 2]
+    with_less = Unsteady()
+    short = session(with_less, passes=1)
+    short.run(budget_seconds=0.7 * bench.now, clock=lambda: with_less.now)
+    assert short.ended == DONE  # what was planned is done
+    assert 2 * 4 * 2 < len(short.visits) < len(run.visits)
+
+
+def test_a_device_lost_in_a_further_visit_ends_the_run() -> None:
+    class Losing(Unsteady):
+        def build(self, row: dict[str, Any], seed: int) -> Callable[[], None]:
+            self.fail = 3 if len(self.built) >= 2 * len(ROWS) else 0
+            return super().build(row, seed)
+
+    bench = Losing(lost=True)
+    run = session(bench, passes=1)
+    run.run(budget_seconds=1e6, clock=lambda: bench.now)
+    assert run.ended == LOST
+    assert [rows for rows, _ in bench.built].count(3) == 3
+
+
+def test_further_visits_are_the_same_when_the_measurement_is_resumed(tmp_path: Path) -> None:
+    whole = session(Unsteady(), passes=1)
+    whole.run(budget_seconds=1e9)
+    plan = whole.plan.to_dict()
+    first = session(Unsteady(stop=8 + 6), journal=Journal(tmp_path / "j", plan), passes=1)
+    first.run(budget_seconds=1e9)
+    assert first.ended == INTERRUPTED
+    bench = Unsteady()
+    bench.built = [(visit["row"] + 1, 0) for visit in first.visits[:: len(DEVICES)]]
+    second = session(bench, journal=Journal(tmp_path / "j", plan, resume=True), passes=1)
+    second.run(budget_seconds=1e9)
+    steps = [[(v["pass"], v["round"], v["row"], v["device"]) for v in run.visits] for run in (whole, second)]
+    assert steps[0] == steps[1]
 
 
 def test_time_that_one_visit_leaves_is_for_the_others() -> None:
