@@ -25,6 +25,7 @@ LAYERS = (
     ("options",),
     COMMANDS,
     ("cli", "benchmarks"),
+    ("__main__",),
 )
 """From the ground up: a module imports from its own layer and those before it."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -115,7 +115,7 @@ def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
     ]
     assert [line for line in needed if "extra" not in line] == project["dependencies"]
     assert f"Version: {project['version']}" in metadata
-    assert "flopcast = flopcast.cli:main" in entry_points
+    assert "flopcast = flopcast.__main__:main" in entry_points
 
 
 def test_what_the_wheel_installs_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> None:
