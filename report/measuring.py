@@ -16,6 +16,8 @@ from ..measuring.visits import half_widths
 from .console import plain_table
 
 _NAMED = 10  # failed rows that are listed
+_VAGUE = 0.5
+"""Half width of the interval, relative to the time, from which a row is worth a word."""
 _LATE, _CLOCK = 0.1, 0.02
 """Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
 
@@ -57,9 +59,14 @@ def operator_table(table: pd.DataFrame) -> Table:
 
 
 def doubts(table: pd.DataFrame) -> list[str]:
-    """Return what the times of some rows may hold besides the kernel, in words."""
+    """Return which times are hardly known, and what some may hold besides the kernel, in words."""
     late, clock = (int(table[name].gt(limit).sum()) for name, limit in (("late_share", _LATE), ("clock_share", _CLOCK)))
     said = []
+    if vague := int(half_widths(table).gt(_VAGUE).sum()):
+        said.append(
+            f"{vague} of {len(table)} rows are known to no better than ±{100 * _VAGUE:.0f} %: measure them again with "
+            "nothing beside, or with a larger --budget, before anything learns from them"
+        )
     if late:
         said.append(
             f"{late} of {len(table)} rows: the host launched too slowly for over {100 * _LATE:.0f} % of the samples, "

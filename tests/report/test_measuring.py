@@ -51,6 +51,8 @@ def test_operators_failures_and_passes_are_shown() -> None:
 
 def test_rows_whose_times_hold_more_than_the_kernel_are_told() -> None:
     assert doubts(TABLE) == []
+    (vague,) = doubts(TABLE.assign(interval_high_us=[102.0, 310.0, 9000.0]))
+    assert vague.startswith("2 of 3 rows are known to no better than ±50 %: measure them again with nothing beside")
     found = doubts(TABLE.assign(clock_share=[0.03, 0.5, 0.0], late_share=[0.2, 0.0, 0.0]))
     assert found[0].startswith("1 of 3 rows: the host launched too slowly for over 10 % of the samples")
     assert found[1] == "2 of 3 rows: the clock itself takes over 2 % of a sample (clock_share)"
