@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
@@ -129,7 +130,47 @@ def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_s
     return list(KFold(min(int(cv), n_rows), shuffle=True, random_state=random_state).split(rows))
 
 
-_controller = functools.cache(ThreadpoolController)
+class _BlasOfProcess:
+    """One thread in the BLAS libraries that have one number of threads for the whole process.
+
+    The first call to enter sets it and the last to leave restores it. Were each call to restore what it found, one that
+    entered while another was inside would find 1 and leave the process with it.
+    """
+
+    def __init__(self, libraries: Sequence[Any]) -> None:
+        # threadpoolctl 3.8 lets one thread set limits and ignores all others: here any thread may be first or last
+        self._set = [getattr(library, "_real_set_num_threads", library.set_num_threads) for library in libraries]
+        self._libraries, self._before = libraries, list[int]()
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = [library.get_num_threads() for library in self._libraries]
+                self._apply([1] * len(self._before))
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._apply(self._before)
+
+    def _apply(self, numbers: Sequence[int]) -> None:
+        for set_number, number in zip(self._set, numbers, strict=True):
+            set_number(number)
+
+
+_FINDING = threading.Lock()
+
+
+@functools.cache
+def _blas() -> tuple[_BlasOfProcess, ThreadpoolController]:
+    """Return the BLAS libraries limited for the whole process, and those limited for each thread (OpenMP)."""
+    found = ThreadpoolController().select(user_api="blas")
+    of_thread = [each for each in found.lib_controllers if getattr(each, "threading_layer", "") == "openmp"]
+    of_process = [each for each in found.lib_controllers if each not in of_thread]
+    return _BlasOfProcess(of_process), found.select(filepath=[each.filepath for each in of_thread])
 
 
 def one_blas_thread(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -137,7 +178,9 @@ def one_blas_thread(method: Callable[Parameters, Result]) -> Callable[Parameters
 
     @functools.wraps(method)
     def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with _controller().limit(limits=1, user_api="blas"):
+        with _FINDING:
+            of_process, of_thread = _blas()
+        with of_process, of_thread.limit(limits=1):
             return method(*args, **kwargs)
 
     return limited
