@@ -207,7 +207,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n_rows)
     if isinstance(sample_weight, Real):
-        return np.full(n_rows, float(sample_weight))
+        sample_weight = np.full(n_rows, float(sample_weight))
     weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight must be a 1D array of shape ({n_rows},), got {weights.shape}")

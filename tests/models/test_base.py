@@ -5,10 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from flopcast.models.base import one_blas_thread
+from flopcast.models.base import check_weights, one_blas_thread
 
 
 def blas_threads() -> set[int]:
@@ -52,3 +53,16 @@ def test_a_call_within_a_call_leaves_the_limit_and_an_error_lifts_it() -> None:
         with pytest.raises(ArithmeticError, match="within"):
             outer()
         assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, [0.0, 0.0], [1.0, -1.0]])
+def test_weights_that_are_negative_or_all_zero_are_an_error(weight: object) -> None:
+    with pytest.raises(ValueError, match="non-negative and not all zero"):
+        check_weights(weight, 2)
+
+
+def test_one_weight_is_that_of_every_row() -> None:
+    np.testing.assert_array_equal(check_weights(3, 2), [3.0, 3.0])
+    np.testing.assert_array_equal(check_weights(None, 2), [1.0, 1.0])
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        check_weights(float("nan"), 2)

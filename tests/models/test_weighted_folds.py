@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flopcast.models.base import inner_folds
+from flopcast.models.regularised import ElasticNet, Lasso
 from flopcast.models.rfecv import RFECV
 from flopcast.models.weighted_folds import weighted_folds
 
@@ -30,3 +31,17 @@ def test_a_model_with_rows_of_no_weight_is_one_without_them() -> None:
     folds = [(np.arange(0, 40, 2), np.arange(1, 40, 2))]
     some = RFECV(cv=[(train[:10], valid[:10]) for train, valid in folds]).fit(X[:20], y[:20])
     np.testing.assert_array_equal(RFECV(cv=folds).fit(X, y, sample_weight=w).coef_, some.coef_)
+
+
+def test_a_fold_without_training_or_validation_rows_is_left_out() -> None:
+    groups, weight = np.repeat([0, 1, 2], 4), np.repeat([1.0, 0.0, 1.0], 4)
+    found = {tuple(valid.tolist()): train.tolist() for train, valid in weighted_folds(3, weight, 8, groups, 0)}
+    assert found == {(0, 1, 2, 3): [4, 5, 6, 7], (4, 5, 6, 7): [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("model", [RFECV(), Lasso(), ElasticNet()])
+def test_weights_on_one_group_alone_are_an_error(model: RFECV | Lasso | ElasticNet) -> None:
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.random((20, 3)), rng.random(20), np.repeat([1.0, 0.0], 10)
+    with pytest.raises(ValueError, match=r"none of the 2 inner folds .* at least two groups"):
+        model.fit(X, y, weight, groups=np.repeat([0, 1], 10))
