@@ -70,7 +70,7 @@ def _number(value: float | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print, and return 1 where an answer differed from ours, else 0."""
+    """Run, print, and return 1 where an answer differed from ours or a peer failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, one run each")
     parser.add_argument("--full", action="store_true", help="also what takes long: every fold, both suites, slow peers")
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(line, markup=False)
         if not options.data.is_dir():
             console.print(f"Readers skipped: there are no measured data at {options.data}", markup=False)
-    return int(any(row.note.startswith("differs") for row in rows))
+    return int(any(row.note.startswith(("differs", "failed")) for row in rows))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,15 @@ class Contender:
         Whether it is so slow that the run which checks its answer is the one that is timed; memory is not traced.
     missing : str, default=""
         Why it cannot be run here; it gets a line that says so.
+    elsewhere : bool, default=False
+        Whether the work is done in another process, so that its memory cannot be traced.
     """
 
     name: str
     call: Callable[[], Any]
     once: bool = False
     missing: str = ""
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Row:
     us_per_item : float or None
         Microseconds per row.
     peak_mb : float or None
-        Most memory allocated at once by Python and NumPy beyond what was there before, MB.
+        Most memory allocated at once by Python and NumPy beyond what was there before, MB; None for what another
+        process allocated.
     note : str
         Whether the answer agrees with ours, or why there is no time.
     """
@@ -110,8 +114,8 @@ def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
         checked = _check(comparison)
         contenders = [comparison.ours, *comparison.peers, comparison.nothing]
         timed = [contender for contender in contenders if checked[contender.name].counts and not contender.once]
-        peaks = {contender.name: _peak_mb(contender.call) for contender in timed}
-        best = _shortest(timed, repeats)
+        peaks = {contender.name: _peak_mb(contender.call) for contender in timed if not contender.elsewhere}
+        best, failed = _shortest(timed, repeats)
     best |= {each.name: checked[each.name].seconds for each in contenders if each.once and checked[each.name].counts}
     ours = best[comparison.ours.name]
     for contender in contenders:
@@ -123,7 +127,7 @@ def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
             ratio=seconds / ours if seconds is not None else None,
             us_per_item=1e6 * seconds / comparison.items if seconds is not None and comparison.items else None,
             peak_mb=peaks.get(contender.name),
-            note=checked[contender.name].note,
+            note=failed.get(contender.name, checked[contender.name].note),
         )
 
 
@@ -144,12 +148,21 @@ def _check(comparison: Comparison) -> dict[str, _Checked]:
         if peer.missing:
             checked[peer.name] = _Checked(f"skipped: {peer.missing}", False, 0.0)
             continue
-        other, seconds = _timed(peer.call)
-        difference = comparison.differs(answer, other)
+        try:
+            other, seconds = _timed(peer.call)
+            difference = comparison.differs(answer, other)
+        except Exception as error:  # a row that says so, not the end of the benchmarks
+            checked[peer.name] = _Checked(_failure(error), False, 0.0)
+            continue
         note = f"differs: {difference}" if difference else "same answer, one run" if peer.once else "same answer"
         checked[peer.name] = _Checked(note, not difference, seconds)
     _, seconds = _timed(comparison.nothing.call)
     return checked | {comparison.nothing.name: _Checked("does nothing", True, seconds)}
+
+
+def _failure(error: Exception) -> str:
+    """Return the note on a peer that raised: the kind of the error and the first line of its message."""
+    return ": ".join(["failed", type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -170,14 +183,27 @@ def _peak_mb(call: Callable[[], Any]) -> float:
         tracemalloc.stop()
 
 
-def _shortest(contenders: list[Contender], repeats: int) -> dict[str, float]:
-    """Return the time of a call, in seconds, in the best of `repeats` turns of each contender."""
+def _shortest(contenders: list[Contender], repeats: int) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the time of a call, in seconds, in the best of `repeats` turns of each contender, and notes on failures.
+
+    A contender other than the first that fails in a turn has no time.
+    """
     best: dict[str, float] = {}
+    failed: dict[str, str] = {}
     for _ in range(repeats):
         for contender in contenders:
-            seconds = _mean_of_a_turn(contender.call)
+            if contender.name in failed:
+                continue
+            try:
+                seconds = _mean_of_a_turn(contender.call)
+            except Exception as error:
+                if contender is contenders[0]:
+                    raise
+                failed[contender.name] = _failure(error)
+                best.pop(contender.name, None)
+                continue
             best[contender.name] = min(seconds, best.get(contender.name, seconds))
-    return best
+    return best, failed
 
 
 def _mean_of_a_turn(call: Callable[[], Any]) -> float:

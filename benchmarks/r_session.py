@@ -1,7 +1,11 @@
-"""R as a peer: a process that holds the data and does its task each time it is asked, so that only the task counts."""
+"""R as a peer: a process that holds the data and does its task each time it is asked, so that only the task counts.
+
+It has one BLAS thread, as the other contenders have.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +15,7 @@ from typing import Self
 
 import numpy as np
 
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 _LOOP = """
 options(warn = -1)
 dims <- scan(file.path(folder, "dims"), quiet = TRUE)
@@ -45,7 +50,11 @@ class RSession:
         script = folder / "task.R"
         script.write_text(f"folder <- '{folder}'\n{code}\n{_LOOP}", encoding="utf-8")
         self._process = subprocess.Popen(
-            ["Rscript", "--vanilla", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ["Rscript", "--vanilla", str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **dict.fromkeys(_THREADS, "1")},
         )
 
     def __call__(self) -> np.ndarray:

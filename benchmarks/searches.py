@@ -133,7 +133,7 @@ def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterato
             answer = session()
             return Penalised(float(answer[0]), answer[1:])
 
-        peers = (*comparison.peers, Contender("R cv.glmnet", in_r))
+        peers = (*comparison.peers, Contender("R cv.glmnet", in_r, elsewhere=True))
         yield replace(comparison, peers=peers)
 
 
@@ -193,5 +193,5 @@ def forests(X: np.ndarray, y: np.ndarray, trees: int) -> Iterator[Comparison]:
         yield comparison
         return
     with RSession(_FOREST.format(trees=trees), X, y) as session:
-        peers = (*comparison.peers, Contender("R randomForest, one forest", lambda: float(session()[0])))
-        yield replace(comparison, peers=peers)
+        in_r = Contender("R randomForest, one forest", lambda: float(session()[0]), elsewhere=True)
+        yield replace(comparison, peers=(*comparison.peers, in_r))

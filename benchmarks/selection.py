@@ -95,9 +95,9 @@ def whole_path(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
     comparison = Comparison(
         task=f"forward path of all sizes, OLS, {n} x {p}",
         ours=Contender("flopcast selection_path", lambda: selection_path(X, y)["rss"].to_numpy()[: most + 1]),
-        peers=(Contender("R leaps, regsubsets (Fortran)", lambda: None, missing=r_lacks("leaps")),),
+        peers=(Contender("R leaps, regsubsets (Fortran)", lambda: None, missing=r_lacks("leaps"), elsewhere=True),),
         nothing=NOTHING,
-        differs=lambda a, b: "" if np.allclose(a, b, rtol=1e-6) else f"RSS of {np.sum(~np.isclose(a, b))} sizes",
+        differs=different_rss,
     )
     yield from _with_r(comparison, _LEAPS, X, y)
 
@@ -140,7 +140,7 @@ def step_of_r(X: np.ndarray, y: np.ndarray, direction: str, slow: bool) -> Itera
     comparison = Comparison(
         task=f"step {direction} by AIC, OLS, {X.shape[0]} x {X.shape[1]}",
         ours=Contender("flopcast Stepwise", lambda: ours(X, y, direction=direction)),
-        peers=(Contender("R step", lambda: None, once=True, missing=missing),),
+        peers=(Contender("R step", lambda: None, once=True, missing=missing, elsewhere=True),),
         nothing=NOTHING,
         differs=different_columns,
     )
@@ -259,6 +259,14 @@ def _sequential(X: np.ndarray, y: np.ndarray) -> list[int]:
         LinearRegression(), n_features_to_select="auto", tol=ROUNDING, scoring=score, cv=[(everything, everything)]
     )
     return np.flatnonzero(search.fit(X, y).get_support()).tolist()
+
+
+def different_rss(a: np.ndarray, b: np.ndarray) -> str:
+    """Return at how many sizes two paths have another RSS, to 1e-6 of it."""
+    if a.shape != b.shape:
+        return f"RSS of {b.size} sizes instead of {a.size}"
+    other = int(np.sum(~np.isclose(a, b, rtol=1e-6)))
+    return f"RSS of {other} sizes" if other else ""
 
 
 def different_columns(a: list[int], b: list[int]) -> str:

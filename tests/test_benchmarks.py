@@ -17,7 +17,16 @@ from flopcast.benchmarks.__main__ import main, table
 from flopcast.benchmarks.features import different_work, gemms, two_columns
 from flopcast.benchmarks.harness import Comparison, Contender, compare
 from flopcast.benchmarks.readers import different_solvers, different_tables, plain_lines, readers
-from flopcast.benchmarks.selection import backward, different_columns, few_causes, forward, nnls_aic, ours, selection
+from flopcast.benchmarks.selection import (
+    backward,
+    different_columns,
+    different_rss,
+    few_causes,
+    forward,
+    nnls_aic,
+    ours,
+    selection,
+)
 from flopcast.benchmarks.selection import counters as workloads
 from flopcast.features.readers import read
 
@@ -83,7 +92,8 @@ def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.Capt
         "does nothing",
     }
     assert all(row["seconds"] > 0 for row in rows if not row["note"].startswith("skipped: "))
-    assert all(row["peak_mb"] >= 0 for row in rows if row["note"] in ("", "same answer", "does nothing"))
+    traced = [row for row in rows if row["note"] in ("", "same answer", "does nothing")]
+    assert all((row["peak_mb"] is None) == row["name"].startswith("R ") for row in traced)
     assert {row["name"] for row in rows} >= {
         "statsmodels OLS in a loop",
         "sklearn SequentialFeatureSelector",
@@ -152,6 +162,46 @@ def test_a_slow_peer_runs_once_and_a_missing_one_not_at_all() -> None:
         ("slow", "same answer, one run", False, None),
         ("absent", "skipped: not installed", True, None),
     ]
+
+
+def test_a_peer_that_fails_is_a_row_and_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise RuntimeError("R ended with code 3\nand more")
+
+    failing = sums(Contender("failing", fail), Contender("right", lambda: 499500))
+    _, failed, right, _ = compare(failing, repeats=1)
+    assert (failed.note, failed.seconds) == ("failed: RuntimeError: R ended with code 3", None)
+    assert right.note == "same answer"
+    monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [failing])
+    assert main(["--quick", "--part", "tasks"]) == 1
+    assert "failed: RuntimeError" in capsys.readouterr().out
+
+
+def test_a_peer_that_fails_in_its_turn_has_no_time() -> None:
+    answers = iter([499500])
+    dying = Contender("dying", lambda: next(answers), elsewhere=True)
+    _, failed, _ = compare(sums(dying), repeats=2)
+    assert (failed.note, failed.seconds, failed.ratio) == ("failed: StopIteration", None, None)
+
+
+def test_memory_of_another_process_is_not_told() -> None:
+    _, peer, _ = compare(sums(Contender("right", lambda: 499500, elsewhere=True)), repeats=1)
+    assert (peer.note, peer.peak_mb) == ("same answer", None)
+    assert peer.seconds is not None
+
+
+def test_peers_in_r_run_elsewhere() -> None:
+    for comparison in selection(quick=True):
+        assert all(peer.elsewhere == peer.name.startswith("R ") for peer in comparison.peers)
+
+
+def test_paths_of_other_lengths_differ() -> None:
+    path = np.array([3.0, 2.0, 1.0])
+    assert different_rss(path, path * (1 + 1e-7)) == ""
+    assert different_rss(path, path[:2]) == "RSS of 2 sizes instead of 3"
+    assert different_rss(path, np.array([3.0, 2.0, 1.1])) == "RSS of 1 sizes"
 
 
 def test_without_r_its_peers_are_skipped_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,7 @@ def test_r_agrees_where_it_is_installed(package: str) -> None:
     for comparison in found:
         peer = comparison.peers[-1]
         assert peer.name.startswith("R ")
+        assert peer.elsewhere
         assert comparison.differs(comparison.ours.call(), peer.call()) == ""
 
 
@@ -182,6 +183,15 @@ def test_r_is_asked_again_and_failures_are_told() -> None:
     with RSession("task <- function() quit(status = 3)", X, y) as session, pytest.raises(RuntimeError, match="code 3"):
         session()
     assert r_lacks("no.such.package") == "R has no no.such.package"
+
+
+def test_r_has_one_blas_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := r_lacks("stats"):
+        pytest.skip(why)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    code = "task <- function() as.numeric(Sys.getenv(c('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS')))"
+    with RSession(code, np.ones((2, 1)), np.ones(2)) as session:
+        assert session().tolist() == [1.0, 1.0]
 
 
 def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
