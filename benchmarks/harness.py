@@ -53,6 +53,8 @@ class Comparison:
         Given our answer and a peer's, returns in what they differ, "" where they agree.
     items : int, optional
         Rows that the task goes through, for the time per row.
+    says : callable, optional
+        Given an answer, returns what to say of it beside its time.
     """
 
     task: str
@@ -61,6 +63,7 @@ class Comparison:
     nothing: Contender
     differs: Callable[[Any, Any], str]
     items: int | None = None
+    says: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ class _Checked:
 def _check(comparison: Comparison) -> dict[str, _Checked]:
     """Run every contender once and compare the answers with ours."""
     answer, seconds = _timed(comparison.ours.call)
-    checked = {comparison.ours.name: _Checked("", True, seconds)}
+    says = comparison.says or (lambda answer: "")
+    checked = {comparison.ours.name: _Checked(says(answer), True, seconds)}
     for peer in comparison.peers:
         if peer.missing:
             checked[peer.name] = _Checked(f"skipped: {peer.missing}", False, 0.0)
@@ -151,10 +155,11 @@ def _check(comparison: Comparison) -> dict[str, _Checked]:
         try:
             other, seconds = _timed(peer.call)
             difference = comparison.differs(answer, other)
+            same = ("same answer", "one run" if peer.once else "", says(other))
         except Exception as error:  # a row that says so, not the end of the benchmarks
             checked[peer.name] = _Checked(_failure(error), False, 0.0)
             continue
-        note = f"differs: {difference}" if difference else "same answer, one run" if peer.once else "same answer"
+        note = f"differs: {difference}" if difference else ", ".join(filter(None, same))
         checked[peer.name] = _Checked(note, not difference, seconds)
     _, seconds = _timed(comparison.nothing.call)
     return checked | {comparison.nothing.name: _Checked("does nothing", True, seconds)}

@@ -22,7 +22,8 @@ dims <- scan(file.path(folder, "dims"), quiet = TRUE)
 X <- matrix(readBin(file.path(folder, "X"), "double", dims[1] * dims[2]), dims[1], dims[2])
 y <- readBin(file.path(folder, "y"), "double", dims[1])
 input <- file("stdin", "r")
-while (length(readLines(input, 1)) > 0) {
+while (length(line <- readLines(input, 1)) > 0) {
+  given <- as.numeric(line)
   set.seed(0)
   cat(format(task(), digits = 17), "\\n")
   flush(stdout())
@@ -36,7 +37,8 @@ class RSession:
     Parameters
     ----------
     code : str
-        Defines ``task()``, which returns a vector of numbers and may use the matrix ``X`` and the vector ``y``.
+        Defines ``task()``, which returns a vector of numbers and may use the matrix ``X``, the vector ``y`` and the
+        number ``given`` with the call.
     X : ndarray of shape (n, p)
     y : ndarray of shape (n,)
     """
@@ -57,7 +59,7 @@ class RSession:
             env={**os.environ, **dict.fromkeys(_THREADS, "1")},
         )
 
-    def __call__(self) -> np.ndarray:
+    def __call__(self, given: float = 0.0) -> np.ndarray:
         """Do the task; return its numbers.
 
         Raises
@@ -67,7 +69,7 @@ class RSession:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{given!r}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,19 @@ from flopcast.benchmarks.growth import Growth, growth_table, growths
 from flopcast.benchmarks.harness import Comparison, compare
 from flopcast.benchmarks.models import Report, models
 from flopcast.benchmarks.r_session import RSession, r_lacks
-from flopcast.benchmarks.searches import Penalised, elimination, forests, penalties, searches, skipped, worse
+from flopcast.benchmarks.searches import (
+    GAP,
+    TOLERANCES,
+    Penalised,
+    elimination,
+    forests,
+    gap,
+    loosest,
+    penalties,
+    searches,
+    skipped,
+    worse,
+)
 from flopcast.benchmarks.suite import (
     FOREST,
     FORESTS,
@@ -138,7 +151,9 @@ def test_peers_come_to_the_same_answers() -> None:
     assert len(comparisons) == 3
     for comparison in comparisons:
         rows = list(compare(comparison, repeats=1))
-        assert [row.note for row in rows] == ["", "same answer", "does nothing"]
+        found, peer, nothing = (row.note.split(", ")[0] for row in rows)
+        assert (peer, nothing) == ("same answer", "does nothing")
+        assert found.startswith("gap ") == ("penalties" in comparison.task)
     assert skipped() == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
 
 
@@ -158,7 +173,44 @@ def test_other_answers_are_told_apart() -> None:
     (comparison,) = penalties(X, y, folds, 0.5)
     ours = comparison.ours.call()
     assert worse(Z, v, 0.5, ours) == comparison.differs(ours, ours) == ""
-    assert worse(Z, v, 0.5, Penalised(ours.alpha, 0 * ours.u)).endswith("above the least")
+    none = Penalised(ours.alpha, 0 * ours.u)
+    assert worse(Z, v, 0.5, none).endswith("above the least")
+    assert comparison.differs(ours, none) == worse(Z, v, 0.5, none)
+    assert comparison.differs(none, ours) == f"ours has an {worse(Z, v, 0.5, none)}"
+    elsewhere = replace(ours, alpha=1e9)
+    assert comparison.differs(Penalised(1e9, 0 * ours.u), ours) == f"penalty {ours.alpha:.3g} instead of 1e+09"
+    assert comparison.differs(ours, elsewhere) == f"penalty 1e+09 instead of {ours.alpha:.3g}"
+
+
+@pytest.mark.parametrize("mix", [1.0, 0.5])
+def test_the_gap_is_that_of_a_case_solved_by_hand(mix: float) -> None:
+    Z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    v = Z @ [0.8, 0.3]  # orthogonal columns of length sqrt(n): each coefficient is thresholded by itself
+    alpha = 0.4
+    least = np.maximum(np.array([0.8, 0.3]) - alpha * mix, 0) / (1 + alpha * (1 - mix))
+    assert gap(Z, v, mix, Penalised(alpha, least)) == pytest.approx(0, abs=1e-15)
+    step = np.array([0.1, 0.0])
+    curvature = (1 + alpha * (1 - mix)) * 0.1**2 / 2
+    assert gap(Z, v, mix, Penalised(alpha, least + step)) == pytest.approx(curvature, abs=1e-15)
+
+
+def test_the_gap_is_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, folds = problem()
+    Z, v = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    (comparison, *_) = penalties(X, y, folds, 1.0)
+    ours = comparison.ours.call()
+    some = replace(ours, u=ours.u * 0.9)
+    right = gap(Z, v, 1.0, some)
+    monkeypatch.setattr(searches_module, "least_angles", lambda Z, v, l1, ridge: np.ones(Z.shape[1]))
+    assert gap(Z, v, 1.0, some) > right > GAP
+
+
+def test_a_solver_gets_the_loosest_tolerance_that_will_do() -> None:
+    def answer(tol: float) -> Penalised:
+        return Penalised(tol, np.zeros(1))
+
+    assert loosest(answer, lambda found: found.alpha < 2e-3) == 1e-3
+    assert loosest(answer, lambda found: False) == TOLERANCES[-1]
 
 
 @pytest.mark.parametrize("package", ["glmnet", "randomForest"])
@@ -180,6 +232,8 @@ def test_r_is_asked_again_and_failures_are_told() -> None:
     X, y = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 4.5])
     with RSession("task <- function() c(X[2, 1], y[3])", X, y) as session:
         assert [session().tolist(), session().tolist()] == [[2.0, 4.5]] * 2
+    with RSession("task <- function() 2 * given", X, y) as session:
+        assert session(1e-9).tolist() == [2e-9]
     with RSession("task <- function() quit(status = 3)", X, y) as session, pytest.raises(RuntimeError, match="code 3"):
         session()
     assert r_lacks("no.such.package") == "R has no no.such.package"
@@ -202,7 +256,11 @@ def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_r")
 def test_the_smallest_configuration_runs_through() -> None:
     report = models(quick=True)
-    assert {row.note for row in report.compared} == {"", "same answer", "does nothing"}
+    assert {row.note.split(", gap ")[0].split("gap ")[0] for row in report.compared} == {
+        "",
+        "same answer",
+        "does nothing",
+    }
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
     assert {"whole suite", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
     whole = [row.task for row in report.measured if row.name == "whole suite"]
