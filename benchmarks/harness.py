@@ -28,6 +28,8 @@ class Contender:
         Why it cannot be run here; it gets a line that says so.
     elsewhere : bool, default=False
         Whether the work is done in another process, so that its memory cannot be traced.
+    same : str, default="same answer"
+        What it means that its answer does not differ from ours.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Contender:
     once: bool = False
     missing: str = ""
     elsewhere: bool = False
+    same: str = "same answer"
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _check(comparison: Comparison) -> dict[str, _Checked]:
         try:
             other, seconds = _timed(peer.call)
             difference = comparison.differs(answer, other)
-            same = ("same answer", "one run" if peer.once else "", says(other))
+            same = (peer.same, "one run" if peer.once else "", says(other))
         except Exception as error:  # a row that says so, not the end of the benchmarks
             checked[peer.name] = _Checked(_failure(error), False, 0.0)
             continue

@@ -2,7 +2,7 @@
 
 The forests of a suite are its models that grow ensembles of trees: in the literature's suite the random forest alone;
 in the default suite, which is the same list and what goes beyond it, also boosted trees, both models of the residual,
-and the stack, whose parts are such models.
+and the stacks, which mix both models of the residual with an additive and an affine time.
 """
 
 from __future__ import annotations

@@ -22,11 +22,13 @@ from flopcast.benchmarks.r_session import RSession, r_lacks
 from flopcast.benchmarks.searches import (
     GAP,
     TOLERANCES,
+    Grown,
     Penalised,
     elimination,
     forests,
     gap,
     loosest,
+    oob_share,
     penalties,
     searches,
     skipped,
@@ -153,7 +155,8 @@ def test_peers_come_to_the_same_answers() -> None:
         rows = list(compare(comparison, repeats=1))
         found, peer, nothing = (row.note.split(", ")[0] for row in rows)
         assert (peer, nothing) == ("same answer", "does nothing")
-        assert found.startswith("gap ") == ("penalties" in comparison.task)
+        kinds = {"penalties": "gap ", "forest": "out-of-bag error "}
+        assert found.startswith(next((said for kind, said in kinds.items() if kind in comparison.task), ""))
     assert skipped() == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
 
 
@@ -168,7 +171,9 @@ def test_other_answers_are_told_apart() -> None:
     X, y, folds = problem()
     assert elimination(X, y, folds).differs([1, 2], [2]) == "columns [1] in one only"
     (comparison,) = forests(X, y, 4)
-    assert comparison.differs(1.0, 2.0) == "out-of-bag error 2 instead of 1"
+    assert comparison.differs(Grown(1.0), Grown(2.0)) == "out-of-bag error 2 instead of 1"
+    assert comparison.differs(Grown(1.0), Grown(1.001)) == "out-of-bag error 1.001 instead of 1"
+    assert comparison.differs(Grown(1.0), Grown(1.001, oob_share(1024))) == ""
     Z, v = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     (comparison,) = penalties(X, y, folds, 0.5)
     ours = comparison.ours.call()
@@ -223,6 +228,7 @@ def test_r_agrees_where_it_is_installed(package: str) -> None:
         peer = comparison.peers[-1]
         assert peer.name.startswith("R ")
         assert peer.elsewhere
+        assert (peer.same == "within 25 %") == (package == "randomForest")
         assert comparison.differs(comparison.ours.call(), peer.call()) == ""
 
 
@@ -256,11 +262,8 @@ def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_r")
 def test_the_smallest_configuration_runs_through() -> None:
     report = models(quick=True)
-    assert {row.note.split(", gap ")[0].split("gap ")[0] for row in report.compared} == {
-        "",
-        "same answer",
-        "does nothing",
-    }
+    kinds = {row.note.split(", ")[0] for row in report.compared if row.ratio != 1}
+    assert kinds == {"same answer", "does nothing"}
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
     assert {"whole suite", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
     whole = [row.task for row in report.measured if row.name == "whole suite"]
