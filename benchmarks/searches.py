@@ -59,7 +59,9 @@ class Penalised:
 def searches(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
     """Yield the comparisons: ``quick`` on the smallest sizes, ``full`` also those that take minutes."""
     n, p, trees = (60, 8, 8) if quick else (369, 174, 1024) if full else (200, 100, 64)
-    yield elimination(*_data(*((60, 8) if quick else (369, 174))))
+    eliminated = _data(*((60, 8) if quick else (369, 174)))
+    yield elimination(*eliminated)
+    yield bounded_elimination(*eliminated)
     for mix in (1.0, 0.5) if full else (1.0,):
         yield from penalties(*_data(n, p), mix)
     yield from forests(*_data(n, p)[:2], trees)
@@ -79,23 +81,57 @@ def skipped() -> list[str]:
 
 def elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
     """Return RFECV of least squares, against scikit-learn's on columns standardised within each fold."""
-
-    def peer() -> list[int]:
-        model = feature_selection.RFECV(
-            make_pipeline(StandardScaler(), LinearRegression()),
-            importance_getter="named_steps.linearregression.coef_",
-            scoring=lambda model, X, y: -float(np.sum((y - model.predict(X)) ** 2)),
-            cv=folds,
-        )
-        return np.flatnonzero(model.fit(X, y).support_).tolist()
-
     return Comparison(
         task=f"RFECV(OLS), {X.shape[0]} x {X.shape[1]}, 5 folds",
         ours=Contender("flopcast RFECV", lambda: np.flatnonzero(RFECV(cv=folds).fit(X, y).coef_).tolist()),
-        peers=(Contender("sklearn RFECV(LinearRegression)", peer),),
+        peers=(
+            Contender(
+                "sklearn RFECV(LinearRegression)",
+                lambda: np.flatnonzero(_eliminated(LinearRegression(), X, y, folds).support_).tolist(),
+            ),
+        ),
         nothing=Contender("do nothing (every column)", lambda: list(range(X.shape[1]))),
         differs=lambda a, b: "" if a == b else f"columns {sorted(set(a) ^ set(b))} in one only",
     )
+
+
+def bounded_elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
+    """Return RFECV of non-negative least squares; the answer is the coefficients that the search ends with.
+
+    scikit-learn leaves the intercept free. It is positive here, where the bound of ours does not matter. Columns whose
+    coefficient is 0 leave in another order, which changes no fit: they may be among those that scikit-learn supports.
+    """
+
+    def peer() -> np.ndarray:
+        search = _eliminated(LinearRegression(positive=True), X, y, folds)
+        coef = np.zeros(X.shape[1])
+        scaler, model = search.estimator_
+        coef[search.support_] = model.coef_ / scaler.scale_
+        return coef * X.std(axis=0)
+
+    return Comparison(
+        task=f"RFECV(NNLS), {X.shape[0]} x {X.shape[1]}, 5 folds",
+        ours=Contender("flopcast RFECV", lambda: RFECV(base="nnls", cv=folds).fit(X, y).coef_ * X.std(axis=0)),
+        peers=(Contender("sklearn RFECV(LinearRegression(positive=True))", peer),),
+        nothing=Contender("do nothing (no column)", lambda: np.zeros(X.shape[1])),
+        differs=different_coefficients,
+    )
+
+
+def different_coefficients(a: np.ndarray, b: np.ndarray) -> str:
+    """Return how many coefficients differ, by 1e-9 of the largest."""
+    far = int(np.sum(np.abs(a - b) > 1e-9 * np.abs(a).max()))
+    return f"{far} coefficients" if far else ""
+
+
+def _eliminated(model: LinearRegression, X: np.ndarray, y: np.ndarray, folds: Folds) -> feature_selection.RFECV:
+    """Return scikit-learn's search with a linear model on columns standardised within each fold."""
+    return feature_selection.RFECV(
+        make_pipeline(StandardScaler(), model),
+        importance_getter="named_steps.linearregression.coef_",
+        scoring=lambda model, X, y: -float(np.sum((y - model.predict(X)) ** 2)),
+        cv=folds,
+    ).fit(X, y)
 
 
 def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterator[Comparison]:

@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
 
+from ..models.least_squares import NNLS
 from ..models.stepwise import PATHS, Stepwise, selection_path
 from .counters import counters as caused
 from .harness import Comparison, Contender
@@ -33,6 +34,10 @@ task <- function() {{
   found <- step({start}, scope = list(lower = null, upper = full), direction = "{direction}", k = 2, trace = 0)
   sort(as.numeric(sub("x", "", attr(terms(found), "term.labels"))))
 }}
+"""
+_NNLS = """
+suppressPackageStartupMessages(library(nnls))
+task <- function() nnls(cbind(1, X), y)$x
 """
 _LEAPS = """
 suppressPackageStartupMessages(library(leaps))
@@ -59,6 +64,8 @@ def selection(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
     for n, p in sizes[1:2] if quick else (sizes[1], sizes[0]):
         yield loops(*counters(n, p), "nnls", MANY)
         yield loops(*few_causes(n, p), "nnls", FEW)
+    for data in (wide,) if quick else (wide, long):
+        yield from bounded_fit(*data)
     for data, kind in ((middle, MANY), (few_causes(*sizes[1]), FEW)):
         yield elimination(*data, kind)
 
@@ -217,14 +224,46 @@ def backward(p: int, criterion: Criterion) -> list[int]:
     return left
 
 
+def bounded_fit(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
+    """Yield one non-negative fit of all columns; the answer is the intercept and the coefficients.
+
+    A selection in R would be a loop over such fits.
+    """
+
+    def ours() -> np.ndarray:
+        model = NNLS().fit(X, y)
+        return np.r_[model.intercept_, model.coef_]
+
+    with_ones = np.hstack([np.ones((len(y), 1)), X])
+
+    def differs(a: np.ndarray, b: np.ndarray) -> str:
+        if min(a.min(), b.min()) < 0:
+            return "negative coefficients"
+        one, other = (float(np.linalg.norm(y - with_ones @ t)) for t in (a, b))
+        return "" if abs(other - one) <= 1e-9 * one else f"residual of length {other:.10g} instead of {one:.10g}"
+
+    comparison = Comparison(
+        task=f"one fit, NNLS, {X.shape[0]} x {X.shape[1]}",
+        ours=Contender("flopcast NNLS", ours),
+        peers=(
+            Contender("scipy.optimize.nnls", lambda: nnls(with_ones, y)[0]),
+            Contender("R nnls (Fortran)", lambda: None, missing=r_lacks("nnls"), elsewhere=True),
+        ),
+        nothing=Contender("do nothing (no column)", lambda: np.zeros(X.shape[1] + 1)),
+        differs=differs,
+        says=lambda t: f"residual {np.linalg.norm(y - with_ones @ t):.4g}",
+    )
+    yield from _with_r(comparison, _NNLS, X, y)
+
+
 def _with_r(comparison: Comparison, code: str, X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
-    """Yield the comparison with its one peer, which is in R, ready to run."""
-    (peer,) = comparison.peers
+    """Yield the comparison with its last peer, which is in R, ready to run."""
+    *others, peer = comparison.peers
     if peer.missing:
         yield comparison
         return
     with RSession(code, X, y) as session:
-        yield replace(comparison, peers=(replace(peer, call=lambda: _numbers(session())),))
+        yield replace(comparison, peers=(*others, replace(peer, call=lambda: _numbers(session()))))
 
 
 def _numbers(answer: np.ndarray) -> Any:

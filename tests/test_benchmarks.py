@@ -19,6 +19,7 @@ from flopcast.benchmarks.harness import Comparison, Contender, compare
 from flopcast.benchmarks.readers import different_solvers, different_tables, plain_lines, readers
 from flopcast.benchmarks.selection import (
     backward,
+    bounded_fit,
     different_columns,
     different_rss,
     few_causes,
@@ -84,15 +85,13 @@ def test_peak_memory_is_what_was_allocated_at_once() -> None:
 def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 12
-    assert {row["note"] for row in rows if not row["note"].startswith("skipped: ")} == {
-        "",
-        "same answer",
-        "same answer, one run",
-        "does nothing",
+    assert len({row["task"] for row in rows}) == 13
+    notes = {
+        row["note"].split(", residual")[0] for row in rows if not row["note"].startswith(("skipped: ", "residual"))
     }
+    assert notes == {"", "same answer", "same answer, one run", "does nothing"}
     assert all(row["seconds"] > 0 for row in rows if not row["note"].startswith("skipped: "))
-    traced = [row for row in rows if row["note"] in ("", "same answer", "does nothing")]
+    traced = [row for row in rows if "skipped" not in row["note"] and "one run" not in row["note"]]
     assert all((row["peak_mb"] is None) == row["name"].startswith("R ") for row in traced)
     assert {row["name"] for row in rows} >= {
         "statsmodels OLS in a loop",
@@ -122,6 +121,16 @@ def test_the_table_names_a_task_once() -> None:
     console = Console(width=160, file=io.StringIO())
     console.print(table(list(compare(sums(), repeats=1))))
     assert console.file.getvalue().count("sum of 1000 numbers") == 1
+
+
+def test_non_negative_fits_are_told_apart() -> None:
+    X, y = workloads(40, 6)
+    for comparison in bounded_fit(X, y):
+        found = comparison.ours.call()
+        for peer in comparison.peers:
+            assert peer.missing or comparison.differs(found, peer.call()) == ""
+        assert comparison.differs(found, found - found.max()) == "negative coefficients"
+        assert comparison.differs(found, 0 * found).startswith(f"residual of length {np.linalg.norm(y):.10g} instead")
 
 
 def test_the_textbook_loop_takes_what_lowers_the_criterion_most() -> None:
@@ -209,6 +218,7 @@ def test_without_r_its_peers_are_skipped_with_a_line(monkeypatch: pytest.MonkeyP
     missing = {peer.name: peer.missing for comparison in selection(quick=True) for peer in comparison.peers}
     assert missing["R leaps, regsubsets (Fortran)"] == "R has no leaps"
     assert missing["R step"] == "R has no stats"
+    assert missing["R nnls (Fortran)"] == "R has no nnls"
     assert (missing["mlxtend SequentialFeatureSelector"] == "") == (find_spec("mlxtend") is not None)
 
 

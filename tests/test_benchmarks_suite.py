@@ -24,6 +24,7 @@ from flopcast.benchmarks.searches import (
     TOLERANCES,
     Grown,
     Penalised,
+    bounded_elimination,
     elimination,
     forests,
     gap,
@@ -150,7 +151,7 @@ def test_a_slow_model_is_not_run_on_larger_sizes(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("without_r")
 def test_peers_come_to_the_same_answers() -> None:
     comparisons = list(searches(quick=True))
-    assert len(comparisons) == 3
+    assert len(comparisons) == 4
     for comparison in comparisons:
         rows = list(compare(comparison, repeats=1))
         found, peer, nothing = (row.note.split(", ")[0] for row in rows)
@@ -170,6 +171,11 @@ def problem() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray
 def test_other_answers_are_told_apart() -> None:
     X, y, folds = problem()
     assert elimination(X, y, folds).differs([1, 2], [2]) == "columns [1] in one only"
+    bounded = bounded_elimination(X, y, folds)
+    coef = bounded.ours.call()
+    assert coef.min() == 0 < coef.max()
+    assert bounded.differs(coef, coef * (1 + 1e-10)) == ""
+    assert bounded.differs(coef, coef + 1e-3) == "8 coefficients"
     (comparison,) = forests(X, y, 4)
     assert comparison.differs(Grown(1.0), Grown(2.0)) == "out-of-bag error 2 instead of 1"
     assert comparison.differs(Grown(1.0), Grown(1.001)) == "out-of-bag error 1.001 instead of 1"
