@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(
     path.name
     for path in ROOT.glob("*.py")
-    if path.name != "cli.py" and '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+    if path.name not in ("cli.py", "__main__.py") and '__name__ == "__main__"' in path.read_text(encoding="utf-8")
 )
 
 
