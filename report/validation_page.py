@@ -47,9 +47,9 @@ def validation_html(result: ValidationResult) -> str:
     page.section("evidence", "Evidence", "Evidence and verdicts", evidence, reading)
     if judged := [conclusion(one) for one in result.classes[1:] if one.judged]:
         page.section("classes", "Classes", "Class by class", listed(judged))
-    lost = [f"{reason}: {count:,} rows kept out" for reason, count in result.rejected.items()]
+    lost = [f"{count:,} {'row' if count == 1 else 'rows'} rejected: {why}" for why, count in result.rejected.items()]
     if said := [*lost, *dict.fromkeys(result.notes)]:
-        page.section("data", "Data", "What was kept out, and what was taken for what", listed(said))
+        page.section("data", "Data", "Rows rejected, and what was taken for what", listed(said))
     return page.document(f"{QUESTION} {asked(result)} · flopcast")
 
 
