@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from ..evaluation.linear_scaling import HOST_DURATION, ValidationResult
 from ..features.quantity import quantity
+from .console import rejections
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .html import Page
 from .parts import listed, table
@@ -47,8 +48,7 @@ def validation_html(result: ValidationResult) -> str:
     page.section("evidence", "Evidence", "Evidence and verdicts", evidence, reading)
     if judged := [conclusion(one) for one in result.classes[1:] if one.judged]:
         page.section("classes", "Classes", "Class by class", listed(judged))
-    lost = [f"{count:,} {'row' if count == 1 else 'rows'} rejected: {why}" for why, count in result.rejected.items()]
-    if said := [*lost, *dict.fromkeys(result.notes)]:
+    if said := [*(str(line) for line in rejections(result.rejected)), *dict.fromkeys(result.notes)]:
         page.section("data", "Data", "Rows rejected, and what was taken for what", listed(said))
     return page.document(f"{QUESTION} {asked(result)} · flopcast")
 

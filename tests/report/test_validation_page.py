@@ -96,7 +96,7 @@ def test_the_page_tells_the_classes_apart(result: ValidationResult) -> None:
 
 
 def test_the_page_says_what_was_rejected_and_assumed(result: ValidationResult) -> None:
-    assert "rejected" not in validation_html(result)
+    assert "Rows rejected" not in validation_html(result)
     page = validation_html(replace(result, rejected={"duration is zero": 1217}, notes=("gfx942 is read as <MI300X>",)))
     assert "<li>1,217 rows rejected: duration is zero</li>" in page
     assert "<li>gfx942 is read as &lt;MI300X&gt;</li>" in page
