@@ -119,7 +119,7 @@ class Stepwise(LinearRegressor):
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
-        most = max(min(criterion.largest, _tellable(X)) - 1, 0)
+        most = _most(X, criterion.largest, self.direction)
         cap = X.shape[1] if self.max_features is None else self.max_features
         kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
         path = PATHS.take(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
@@ -144,9 +144,14 @@ class Stepwise(LinearRegressor):
                 raise ValueError(f"parameter {name} of Stepwise must be one of {listed}, got {value!r}")
 
 
-def _tellable(X: np.ndarray) -> int:
-    """Return the most degrees of freedom with which models still differ: all that have more fit the same means."""
-    return distinct_rows(X, np.zeros(len(X))) - 1
+def _most(X: np.ndarray, largest: int, direction: str) -> int:
+    """Return the most columns a model may have, given the most degrees of freedom the criterion is defined for.
+
+    Backward elimination begins there, and models with a column for each distinct row all fit the same means.
+    """
+    if direction == "backward":
+        largest = min(largest, distinct_rows(X, np.zeros(len(X))) - 1)
+    return max(largest - 1, 0)
 
 
 def new_path(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int) -> Path:
@@ -221,7 +226,7 @@ def selection_path(
         ``bic``, infinite where too few residual degrees of freedom are left.
     """
     n = distinct_rows(X, y)
-    most = max(min(n - 1, _tellable(X)) - 1, 0)
+    most = _most(X, n - 1, direction)
     path = new_path(X, y, check_weights(sample_weight, len(y)), base, direction, most)
     path.reaches(X.shape[1])
     rss = np.array(path.rss)
