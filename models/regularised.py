@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .base import one_blas_thread
 from .least_squares import LinearRegressor
@@ -183,18 +185,21 @@ class _Penalised(LinearRegressor):
         w = w / w.mean()
         whole, mixes = _Rows(X, y, w), self._mixes()
         grids = [self._alphas(whole.standardised, mix) for mix in mixes]
-        errors = [np.zeros(len(alphas)) for alphas in grids]
+        errors, weight = [np.zeros(len(alphas)) for alphas in grids], 0.0
         for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
-            rows = _Rows(X[train], y[train], w[train])
+            rows, weight = _Rows(X[train], y[train], w[train]), weight + w[valid].sum()
             for mix, alphas, error in zip(mixes, grids, errors, strict=True):
                 path = self._path(rows, alphas, mix)
                 error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
         best = min(range(len(mixes)), key=lambda i: errors[i].min())
         least = int(np.argmin(errors[best]))
-        self.l1_ratio_, self.alphas_, self.cv_error_path_ = mixes[best], grids[best], errors[best] / w.sum()
+        self.l1_ratio_, self.alphas_, self.cv_error_path_ = mixes[best], grids[best], errors[best] / weight
         self.alpha_ = float(self.alphas_[least])
         path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
         self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
+        if not self.converged_:
+            name, steps = type(self).__name__, self.n_iter_
+            warnings.warn(f"{name} did not settle within {steps} steps", ConvergenceWarning, stacklevel=3)
         return self._set(path.coef[:, -1], path.intercept[-1])
 
     def _alphas(self, rows: Standardised, mix: float) -> np.ndarray:
@@ -247,7 +252,7 @@ class Lasso(_Penalised):
     n_iter_ : int
         Steps at the last alpha.
     converged_ : bool
-        Whether the final fit reached ``tol`` within ``max_iter`` steps.
+        Whether the final fit reached ``tol`` within ``max_iter`` steps; a ConvergenceWarning tells where it did not.
     selected_features_, dropped_features_ : list of str
         The columns with a coefficient other than 0; constant columns and copies of others, left out from the start.
 

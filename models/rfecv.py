@@ -75,11 +75,12 @@ class RFECV(LinearRegressor):
         X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
         least = min(max(self.min_features, 1), X.shape[1])
-        errors = np.zeros(X.shape[1] - least + 1)
+        errors, weight = np.zeros(X.shape[1] - least + 1), 0.0
         for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
             _, coef, intercept = self._eliminate(X[train], y[train], w[train], least)
             errors += w[valid] @ (y[valid, None] - X[valid] @ coef - intercept) ** 2
-        self.cv_error_path_ = errors / w.sum()
+            weight += w[valid].sum()
+        self.cv_error_path_ = errors / weight
         steps = len(errors) - 1 - int(np.argmin(errors[::-1]))
         columns, coef, intercept = self._eliminate(X, y, w, X.shape[1] - steps)
         if self.base == "ols":

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -30,7 +31,7 @@ def test_equals_scikit_learn_on_one_fold(rows: tuple) -> None:
     Z = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
     alphas = model.alphas_ * y[train].std()
     reference = LassoCV(alphas=alphas, cv=[(train, valid)], tol=1e-8, max_iter=10**5).fit(Z, y)
-    np.testing.assert_allclose(model.cv_error_path_ * 90 / 30, reference.mse_path_.ravel(), rtol=1e-4)
+    np.testing.assert_allclose(model.cv_error_path_, reference.mse_path_.ravel(), rtol=1e-4)
     assert model.alpha_ * y[train].std() == pytest.approx(reference.alpha_)
 
 
@@ -143,7 +144,17 @@ def test_no_relation_gives_the_mean_and_short_runs_say_so(rows: tuple) -> None:
     constant = Lasso().fit(X, np.full(90, 2.0))
     assert constant.selected_features_ == []
     np.testing.assert_allclose(constant.predict(X), 2)
-    assert not Lasso(max_iter=1, eps=1e-6).fit(X, y).converged_
+    with pytest.warns(ConvergenceWarning, match="Lasso did not settle within 1 steps"):
+        assert not Lasso(max_iter=1, eps=1e-6).fit(X, y).converged_
+
+
+def test_the_errors_of_the_folds_are_means_over_the_rows_that_were_held_out(rows: tuple) -> None:
+    """A fold that weights of 0 empty is left out, and so is its weight."""
+    X, y = rows
+    folds = [(np.arange(60), np.arange(60, 75)), (np.arange(60), np.arange(75, 90))]
+    both = Lasso(cv=folds, n_alphas=5).fit(X, y).cv_error_path_
+    each = [Lasso(cv=[fold], n_alphas=5).fit(X, y).cv_error_path_ for fold in folds]
+    np.testing.assert_allclose(both, np.mean(each, axis=0))
 
 
 @pytest.mark.parametrize("level", [0.1, 3.3, 1e6 / 7])
