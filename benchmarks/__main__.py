@@ -17,10 +17,10 @@ from .harness import Comparison, Row, compare
 from .models import Report, models
 from .readers import readers
 from .selection import selection
+from .shared_data import SHARED_DATA
 from .traces import traces
 
 PARTS = ("tasks", "models", "all")
-SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
 
 def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:

@@ -28,8 +28,8 @@ from ..projection.communication import (
 )
 from ..projection.communication.fitting import folds_of
 from ..projection.communication.laws import ALPHA_BETA, BANDWIDTH, KEPT
+from .shared_data import run_on_data
 
-SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 NS_PER_US, US_PER_MS = 1e3, 1e3
 ONE_SIDED = "one-sided"
 LAWS = (ALPHA_BETA, ONE_SIDED, BANDWIDTH)
@@ -180,20 +180,13 @@ def summary(errors: pd.DataFrame) -> pd.Series:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the errors; return 0, also where there is nothing to measure against."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.projection_communication", description=__doc__)
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    if not options.data.is_dir():
-        print(f"skipped: the measured data ({options.data}) are not on this machine")
-        return 0
-    try:
-        found = summary(pair_errors(lambda link: timings_of(link, options.data)))
-    except DataError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_on_data("projection_communication", __doc__, _show, arguments)
+
+
+def _show(options: argparse.Namespace) -> None:
+    found = summary(pair_errors(lambda link: timings_of(link, options.data)))
     print("[law_errors]")
     print("\n".join(f"{law.replace('-', '_')} = {found[law]:.3f}" for law in LAWS))
-    return 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from ..errors import FlopcastError
 from ..evaluation.schemes import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..features.ops import group_labels
@@ -32,8 +31,8 @@ from ..projection.laws import MODEL, compute_factors
 from ..projection.scalings import Pair
 from ..report.console import output
 from ..train import train, write
+from .shared_data import run_on_data
 
-SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 LAWS = ("flops-uniform", "flops", "bandwidth", "roofline", "roofline-achieved", "affine")
 CHOICE = "affine"
 """The law fixed in advance."""
@@ -195,27 +194,20 @@ def entries(rows: pd.DataFrame) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 0, also where there is nothing to measure against."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.projection_laws", description=__doc__)
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    parser.add_argument("--errors", action="store_true", help="print the entries of projection/law_errors.py")
-    options = parser.parse_args(arguments)
-    if not options.data.is_dir():
-        print(f"skipped: the measured data ({options.data}) are not on this machine")
-        return 0
-    try:
-        measured = [(one, paired(one, options.data)) for one in CAMPAIGNS]
-        rows = pd.DataFrame([row for case in measured for row in law_rows(*case, by_dtype=not options.errors)])
-        if options.errors:
-            print("\n".join(entries(rows)))
-            return 0
-        rows = pd.concat([rows, pd.DataFrame([trained_row(options.data)])], ignore_index=True)
-        output().print(shown("Kernels: error of the total and mean error of each, %", rows))
-        pairs = pd.DataFrame(trace_rows(options.data))
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+    flags = {"--errors": "print the entries of projection/law_errors.py"}
+    return run_on_data("projection_laws", __doc__, _show, arguments, flags)
+
+
+def _show(options: argparse.Namespace) -> None:
+    measured = [(one, paired(one, options.data)) for one in CAMPAIGNS]
+    rows = pd.DataFrame([row for case in measured for row in law_rows(*case, by_dtype=not options.errors)])
+    if options.errors:
+        print("\n".join(entries(rows)))
+        return
+    rows = pd.concat([rows, pd.DataFrame([trained_row(options.data)])], ignore_index=True)
+    output().print(shown("Kernels: error of the total and mean error of each, %", rows))
+    pairs = pd.DataFrame(trace_rows(options.data))
     output().print(shown("Sum of kernel times: error by host, %", across(pairs)))
-    return 0
 
 
 if __name__ == "__main__":

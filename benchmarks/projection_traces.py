@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..errors import FlopcastError
 from ..features.dispatches.annotate import Annotated
 from ..features.readers import Options, TraceFailure, read_traces
 from ..hardware import find
@@ -22,7 +21,8 @@ from ..projection.aggregate import AGGREGATIONS
 from ..projection.forecast import forecast
 from ..projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
 from ..report.console import output
-from .projection_laws import CHOICE, H100, MI300X, SHARED_DATA, TRACES, Cells, shown, trained_on
+from .projection_laws import CHOICE, H100, MI300X, TRACES, Cells, shown, trained_on
+from .shared_data import run_on_data
 
 LAWS = {
     "published": PUBLISHED,
@@ -85,17 +85,11 @@ def summary(errors: pd.DataFrame) -> pd.DataFrame:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 0, also where there is nothing to measure against."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.projection_traces", description=__doc__)
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    options = parser.parse_args(arguments)
-    if not options.data.is_dir():
-        print(f"skipped: the measured data ({options.data}) are not on this machine")
-        return 0
-    try:
-        found = list(rows(options.data))
-    except FlopcastError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_on_data("projection_traces", __doc__, _show, arguments)
+
+
+def _show(options: argparse.Namespace) -> None:
+    found = list(rows(options.data))
     errors = pd.DataFrame([row for table, _ in found for row in table])
     told = pd.DataFrame([row for _, row in found])
     output().print(shown("End-to-end time: error by law and way of adding up, %", errors))
@@ -103,7 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output().print(shown(f"90 % intervals of {CHOICE}, replayed", told))
     inside = int(np.sum(told["inside"] == "yes"))
     print(f"{inside} of {len(told)} measured times inside their interval")
-    return 0
 
 
 if __name__ == "__main__":
