@@ -7,6 +7,9 @@ once, though a noisy visit takes more samples), and its interval is the wider of
 
 - of the median of all samples, from order statistics (`features.cleaning.median.median_intervals`);
 - of the medians of the visits, by Student's t (`features.cleaning.median.part_intervals`).
+
+With a budget a row is visited until that interval is narrow enough: stopping by what is measured makes it a little too
+narrow. In simulation with normal visits 95 % intervals then hold 91 to 95 %, the less the further visits lie apart.
 """
 
 from __future__ import annotations
