@@ -141,8 +141,9 @@ class Fidelity:
                 "time, which was not given"
             )
         lead = f"{self.best} agrees best" if len(self.traces) > 1 else self.best
-        step_us = trace.times.end_to_end_per_step_us
-        return f"{lead}: {step_us:.1f} µs per step, {self.unprofiled_us:.1f} µs unprofiled ({trace.overhead:+.1f} %)"
+        assert self.unprofiled_us is not None
+        step_ms, plain_ms = trace.times.end_to_end_per_step_us / 1e3, self.unprofiled_us / 1e3
+        return f"{lead}: {step_ms:.3f} ms per step, {plain_ms:.3f} ms unprofiled ({trace.overhead:+.1f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""

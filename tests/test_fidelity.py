@@ -22,7 +22,7 @@ def test_the_trace_nearest_to_the_unprofiled_time_is_believed(tmp_path: Path) ->
     result = invoke(slow, fast, "--unprofiled", "8.9ms")
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
-    assert words.startswith("fast.json agrees best: 9000.0 µs per step, 8900.0 µs unprofiled (+1.1 %)")
+    assert words.startswith("fast.json agrees best: 9.000 ms per step, 8.900 ms unprofiled (+1.1 %)")
     assert "+21.3 %" in words
     assert "1.200" in words
 

@@ -36,7 +36,7 @@ def test_the_trace_nearest_to_the_unprofiled_time_is_believed() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     assert (found.best, found.basis) == ("light", Basis.UNPROFILED)
     assert [trace.overhead for trace in found.traces] == pytest.approx([138, 10])
-    assert found.statement == "light agrees best: 110.0 µs per step, 100.0 µs unprofiled (+10.0 %)"
+    assert found.statement == "light agrees best: 0.110 ms per step, 0.100 ms unprofiled (+10.0 %)"
 
 
 def test_too_short_is_no_better_than_too_long() -> None:
@@ -84,7 +84,7 @@ def test_overhead_is_told_per_step_and_as_the_cpu_saw_it() -> None:
 
 def test_one_trace_alone_is_held_against_the_unprofiled_time() -> None:
     found = fidelity([LIGHT], unprofiled_us=100)
-    assert found.statement == "light: 110.0 µs per step, 100.0 µs unprofiled (+10.0 %)"
+    assert found.statement == "light: 0.110 ms per step, 0.100 ms unprofiled (+10.0 %)"
     assert found.kernels.empty
     assert found.to_dict()["kernels"] == []
 
