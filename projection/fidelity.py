@@ -141,9 +141,10 @@ class Fidelity:
                 "time, which was not given"
             )
         lead = f"{self.best} agrees best" if len(self.traces) > 1 else self.best
-        assert self.unprofiled_us is not None
-        step_ms, plain_ms = trace.times.end_to_end_per_step_us / 1e3, self.unprofiled_us / 1e3
-        return f"{lead}: {step_ms:.3f} ms per step, {plain_ms:.3f} ms unprofiled ({trace.overhead:+.1f} %)"
+        step_us, plain_us = trace.times.end_to_end_per_step_us, self.unprofiled_us
+        assert step_us is not None
+        assert plain_us is not None
+        return f"{lead}: {step_us / 1e3:.3f} ms per step, {plain_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
