@@ -11,7 +11,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Import the command line, which takes a while, and run it."""
     try:
-        from .cli import main as command  # here, where Ctrl-C is awaited
+        from .commands.app import main as command  # here, where Ctrl-C is awaited
 
         command()
     except KeyboardInterrupt:

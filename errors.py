@@ -56,6 +56,22 @@ class DataError(FlopcastError):
         self.source = source
 
 
+class ParameterError(DataError):
+    """A parameter of a call cannot be used.
+
+    Attributes
+    ----------
+    parameter : str
+        Its name in the Python API (``cpu_speed``); the command line says which option that is (``--cpu-speed``).
+    problem : str
+        What it must be, what it is, and what to do: the line goes on after the name.
+    """
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(f"{parameter} {problem}")
+        self.parameter, self.problem = parameter, problem
+
+
 class UnknownGPUError(FlopcastError):
     """No GPU answers to ``name``; ``matches`` are the closest known names."""
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..features.matrix import build_dataset
-from ..features.table import clean
 from ..hardware import find
+from ..table.measurements import clean
 from .harness import Comparison, Contender
 
 HOST, TARGET = "MI300X", "MI355X"

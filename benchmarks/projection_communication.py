@@ -18,16 +18,9 @@ import pandas as pd
 
 from ..errors import DataError
 from ..hardware import GPU, find
-from ..projection.communication import (
-    CommunicationLaw,
-    Link,
-    Timings,
-    communication_factors,
-    fit_link,
-    measured_links,
-)
+from ..projection.communication import CommunicationLaw, Link, Timings, communication_factors, fit_link, measured_links
+from ..projection.communication.collective_laws import ALPHA_BETA, BANDWIDTH, KEPT
 from ..projection.communication.fitting import folds_of
-from ..projection.communication.laws import ALPHA_BETA, BANDWIDTH, KEPT
 from .shared_data import run_on_data
 
 NS_PER_US, US_PER_MS = 1e3, 1e3

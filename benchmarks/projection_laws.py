@@ -2,7 +2,7 @@
 
 Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and models profiled on
 MI300X and H100 by PyTorch. A trained model, and a correction, never see what they are judged by: groups of the
-cross-validation, or the pair of traces, are left out. ``--errors`` prints the entries of projection/law_errors.py.
+cross-validation, or the pair of traces, are left out. ``--errors`` prints the entries of projection/kernel_laws.py.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from ..evaluation.schemes import make_folds
+from ..commands.train import train, write
+from ..evaluation.folds import make_folds
 from ..evaluation.trained_model import TrainedModel
-from ..features.ops import group_labels
-from ..features.pairing import pair as pair_rows
-from ..features.readers import TraceFailure, read, read_traces
 from ..hardware import find
-from ..projection.activity_work import of_pairs
-from ..projection.corrections import Correction, corrections_of, learn_corrections
-from ..projection.fallback import by_law
-from ..projection.laws import MODEL, compute_factors
+from ..operators.operators import group_labels
+from ..projection.corrections import Correction, by_law, corrections_of, learn_corrections
+from ..projection.kernel_laws import MODEL, compute_factors
+from ..projection.kernel_work import of_pairs
 from ..projection.scalings import Pair
+from ..readers import TraceFailure, read, read_traces
 from ..report.console import output
-from ..train import train, write
+from ..table.pairing import pair as pair_rows
 from .shared_data import run_on_data
 
 LAWS = ("flops-uniform", "flops", "bandwidth", "roofline", "roofline-achieved", "affine")
@@ -184,7 +183,7 @@ def _cell(value: object) -> str:
 
 
 def entries(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield the lines of `projection.law_errors.ERRORS`."""
+    """Yield the lines of `projection.kernel_laws.ERRORS`."""
     known = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
     for row in known.sort_values(["law", "class", "host"]).to_dict("records"):
         host, target = find(str(row["host"])).arch, find(str(row["target"])).arch
@@ -194,7 +193,7 @@ def entries(rows: pd.DataFrame) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 0, also where there is nothing to measure against."""
-    flags = {"--errors": "print the entries of projection/law_errors.py"}
+    flags = {"--errors": "print the entries of projection/kernel_laws.py"}
     return run_on_data("projection_laws", __doc__, _show, arguments, flags)
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..features.dispatches.annotate import Annotated
-from ..features.readers import Options, TraceFailure, read_traces
 from ..hardware import find
-from ..projection.aggregate import AGGREGATIONS
 from ..projection.forecast import forecast
+from ..projection.replay import AGGREGATIONS
 from ..projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
+from ..readers import Options, TraceFailure, read_traces
 from ..report.console import output
+from ..traces.summary import Annotated
 from .projection_laws import CHOICE, H100, MI300X, TRACES, Cells, shown, trained_on
 from .shared_data import run_on_data
 

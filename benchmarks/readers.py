@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..features.readers import read
-from ..features.table import Measurements
+from ..readers import read
+from ..table.measurements import Measurements
 from .harness import Comparison, Contender
 
 

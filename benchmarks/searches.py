@@ -21,8 +21,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ..models.base import Folds
 from ..models.forest import Forest
-from ..models.regularised import ElasticNet, Lasso
-from ..models.rfecv import RFECV
+from ..models.linear.regularised import ElasticNet, Lasso
+from ..models.linear.rfecv import RFECV
 from .counters import counters
 from .harness import Comparison, Contender
 from .r_session import RSession, r_lacks

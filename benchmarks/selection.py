@@ -14,8 +14,8 @@ from scipy.optimize import nnls
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
 
-from ..models.least_squares import NNLS
-from ..models.stepwise import PATHS, Stepwise, selection_path
+from ..models.linear.least_squares import NNLS
+from ..models.linear.stepwise import PATHS, Stepwise, selection_path
 from .counters import counters as caused
 from .harness import Comparison, Contender
 from .r_session import RSession, r_lacks

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from ..features.dispatches.table import Trace
-from ..features.readers.base import DataFile, Options
-from ..features.readers.files import content
-from ..features.readers.kineto.reader import KinetoReader
+from ..readers.base import DataFile, Options
+from ..readers.files import content
+from ..readers.kineto.kineto_reader import KinetoReader
+from ..traces.dispatches import Trace
 from .harness import Comparison, Contender
 
 SAMPLE = Path("profiles") / "kineto" / "pairs_mi300" / "Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
@@ -38,8 +38,8 @@ _PAUSE_US = 2_000_000
 _PEAK = """
 import re, sys
 from pathlib import Path
-from flopcast.features.readers.base import DataFile, Options
-from flopcast.features.readers.kineto.reader import KinetoReader
+from flopcast.readers.base import DataFile, Options
+from flopcast.readers.kineto.kineto_reader import KinetoReader
 peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 before = peak()
 KinetoReader().trace([DataFile(Path(sys.argv[1]), "trace", True)], Options())

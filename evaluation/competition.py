@@ -11,14 +11,14 @@ import pandas as pd
 
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
-from ..features.ops import work_of
-from ..features.quantity import quantity
 from ..features.roofline import roofline_us, size, where_published
 from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
+from ..operators.operators import work_of
+from ..table.metric import quantity
 from .crossval import Evaluation, Progress, SchemeResult, evaluate
+from .folds import SCHEMES
 from .metrics import ape, by_group
-from .schemes import SCHEMES
 from .selection import select
 
 if TYPE_CHECKING:

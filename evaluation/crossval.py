@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import one_line
 from ..models.base import Candidate, fit, selected_features
+from .folds import SCHEMES, make_folds
 from .metrics import by_group, check_targets, e_out, summarise
-from .schemes import SCHEMES, make_folds
 
 Progress = Callable[[int, int, str, float], None]
 """Called as ``progress(done, total, label, eta_seconds)`` after every fit."""

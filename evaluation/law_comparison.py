@@ -1,4 +1,4 @@
-"""Which simple law explains what the target measured best, out of sample: the analytic ones and two fitted ones."""
+"""The slope of one time on another in logarithms, with errors that respect groups, and what noise can feign."""
 
 from __future__ import annotations
 
@@ -6,13 +6,127 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from sklearn.base import clone
+from statsmodels.regression.linear_model import OLS
 
-from ..features.quantity import quantity
-from ..models.analytic import Affine, ConstantRatio
+from ..models.baselines import Affine, ConstantRatio
+from ..table.metric import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .schemes import make_folds
+from .folds import make_folds
 from .verdicts import ALPHA, Interval
+
+NOISE = 0.10
+"""Relative standard deviation that repeated measurements of one kernel may have (two GPUs of one class, one campaign of
+tuning and the next); size dependence that such noise in the host's times could feign is not counted."""
+
+
+@dataclass(frozen=True)
+class SlopeTest:
+    """A log-log slope with its cluster-robust interval and tests against 1.
+
+    Attributes
+    ----------
+    slope : Interval
+        Of log y on log x by least squares, level 1 - ALPHA.
+    p_value : float
+        Two-sided, of slope = 1.
+    attenuated : float
+        The slope that a true slope of 1 would show if x were noisy by `NOISE`: 1 - NOISE² / var(log x).
+    p_size : float
+        Of 'the slope is 1, or seems less because x is noisy': of the slope being `attenuated` if it is below that, of
+        its being 1 if it is above 1; 1 in between.
+    """
+
+    slope: Interval
+    p_value: float
+    attenuated: float
+    p_size: float
+
+
+def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | None:
+    """Fit log y = a + s · log x and test s = 1.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n,)
+        Positive times (µs).
+    groups : ndarray of shape (n,)
+        Rows of one group err together.
+
+    Returns
+    -------
+    SlopeTest or None
+        None where x does not vary: there is no slope.
+
+    Notes
+    -----
+    Ordinary least squares of statsmodels with its cluster-robust standard error (CR1, with the factor
+    G/(G-1) · (n-1)/(n-2)) and Student's t with G - 1 degrees of freedom. CR1 is too small where groups are few or
+    unequal: in simulations its 95 % interval covered 92 % with 5 equal groups and 75 % with 4 small and 2 large ones.
+    The cluster jackknife (CV3, [1]_) covered 92 to 95 % in the same simulations. The larger of the two is used.
+
+    Noise in x pulls s towards 0 by the factor 1 - var(noise) / var(log x) (regression dilution, [2]_), so a class of
+    nearly equal host times shows s < 1 under a perfect law. `SlopeTest.p_size` allows for that.
+
+    References
+    ----------
+    .. [1] J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods for
+       cluster-robust inference", Journal of Applied Econometrics 38(5), 2023.
+    .. [2] W. A. Fuller, "Measurement Error Models", Wiley, 1987, section 1.1.
+    """
+    u, v = np.log(x), np.log(y)
+    if np.ptp(u) == 0:
+        return None
+    _, codes = np.unique(groups, return_inverse=True)
+    slope, error = _fit(u, v, codes)
+    df = int(codes.max())
+    reach = stats.t.ppf(1 - ALPHA / 2, df) * error
+    attenuated = max(0.0, 1 - NOISE**2 / float(np.var(u, ddof=1)))
+    return SlopeTest(
+        slope=Interval(slope, float(slope - reach), float(slope + reach), 1 - ALPHA),
+        p_value=p_value_of(slope - 1, error, df),
+        attenuated=attenuated,
+        p_size=p_value_of(slope - min(max(slope, attenuated), 1.0), error, df),
+    )
+
+
+def _fit(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> tuple[float, float]:
+    """Return the least-squares slope of v on u and the larger of its CR1 and jackknife standard errors."""
+    # centred, so that the fit is as good for times far from 1 µs as for times around it
+    design = np.column_stack([np.ones(len(u)), u - u.mean()])
+    result = OLS(v - v.mean(), design).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
+    return float(result.params[1]), max(float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes))
+
+
+def _jackknife_error(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> float:
+    """Return sqrt((G-1)/G · Σ (s₋g - s)²), s₋g the slope without group g; infinite where one of them is undefined."""
+    n, su, sv, suu, suv = (np.bincount(codes, weights) for weights in (np.ones(len(u)), u, v, u * u, u * v))
+    slopes, spread = _slope(n.sum() - n, su.sum() - su, sv.sum() - sv, suu.sum() - suu, suv.sum() - suv)
+    if np.any(spread <= 1e-12 * suu.sum()):
+        return float("inf")
+    total, _ = _slope(n.sum(), su.sum(), sv.sum(), suu.sum(), suv.sum())
+    groups = len(n)
+    return float(np.sqrt((groups - 1) / groups * np.sum((slopes - total) ** 2)))
+
+
+def _slope(
+    n: np.ndarray, su: np.ndarray, sv: np.ndarray, suu: np.ndarray, suv: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least-squares slope from sums, and the centred sum of squares it divides by (0 where undefined)."""
+    spread = suu - su * su / n
+    covariance = suv - su * sv / n
+    return np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0), spread
+
+
+def p_value_of(distance: float, error: float, df: int) -> float:
+    """Return the two-sided p-value of distance = 0; a fit without residuals would decide by rounding error alone."""
+    if abs(distance) < 1e-9:
+        return 1.0
+    return float(2 * stats.t.sf(abs(distance) / error, df)) if error > 0 else 0.0
+
+
+# Which simple law explains what the target measured best, out of sample: the analytic ones and two fitted ones.
 
 HOST = "host"
 CONSTANT = "constant ratio"

@@ -2,22 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError
-from ..features.laws import SCALING
+from ..features.analytic_laws import SCALING
 from ..features.matrix import Dataset
-from ..features.quantity import quantity
+from ..features.roofline import compute_us, memory_us, where_published
+from ..hardware import GPU
+from ..operators.operators import Work, work_of
+from ..table.metric import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .efficiency import Efficiency, median_efficiency
-from .law_comparison import Explanation, compare_laws
-from .slopes import slope_test
+from .law_comparison import Explanation, compare_laws, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
+
+# How much of the published peaks a kernel class reaches on both devices.
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Median share of the published peaks, 0 to 1; NaN where a peak is not published.
+
+    Attributes
+    ----------
+    host_flops, target_flops : float
+        HE: achieved FLOPS / dense peak FLOPS of the precision the kernel computes in.
+    host_bandwidth, target_bandwidth : float
+        Bytes the kernel must move per second / peak memory bandwidth. Above 1 where a cache delivers them.
+    """
+
+    host_flops: float
+    target_flops: float
+    host_bandwidth: float
+    target_bandwidth: float
+
+
+def median_efficiency(
+    rows: pd.DataFrame, *, host: GPU, host_us: np.ndarray, target: GPU, target_us: np.ndarray
+) -> Efficiency:
+    """Return the median efficiency of some workloads on both sides.
+
+    Parameters
+    ----------
+    rows : DataFrame of n rows
+        Column ``op`` and the operators' dimensions and precisions.
+    host, target : GPU
+        The devices.
+    host_us, target_us : ndarray of shape (n,)
+        Measured times (µs).
+    """
+    work, sides = work_of(rows), ((host, host_us), (target, target_us))
+    return Efficiency(
+        *(_median_share(work, at_peak, gpu, us) for at_peak in (compute_us, memory_us) for gpu, us in sides)
+    )
+
+
+def _median_share(work: Work, at_peak: Callable[..., np.ndarray], gpu: GPU, measured_us: np.ndarray) -> float:
+    """Return the median of time at peak / time measured: the share of that peak."""
+    times, _ = where_published(work, partial(at_peak, gpu=gpu))
+    return float(np.median(times / measured_us))
+
 
 ALL = "all"
 CLASS_COLUMNS = ["op", "dtype_a", "bound"]

@@ -12,10 +12,10 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features import roofline
-from ..features.laws import own_laws, scaling_laws
-from ..features.ops import work_of
+from ..features.analytic_laws import own_laws, scaling_laws
 from ..features.recipe import FeatureRecipe
 from ..models import artifact
+from ..operators.operators import work_of
 from .domain import WIDENING, TrainedRange
 from .intervals import ConformalIntervals
 
@@ -149,7 +149,7 @@ class TrainedModel:
         return self._laws(rows)[1]
 
     def _laws(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Return what the analytic laws predict, and what they lack (see `features.laws`)."""
+        """Return what the analytic laws predict, and what they lack (see `features.analytic_laws`)."""
         host, target, metric, work = self.recipe.host, self.recipe.target, self.recipe.metric, work_of(rows)
         if host is None:
             laws, lacking = own_laws(metric, work, target)

@@ -5,6 +5,7 @@ To add a feature, add a line: name, unit, role, formula, function of a `Context`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -13,8 +14,59 @@ import numpy as np
 import pandas as pd
 
 from .context import Context, Device
-from .kernel_names import kernel_family
 from .quantisation import quantise
+
+# The library family of a kernel, read off its name.
+
+_CUT = re.compile(r"[<(]| \[clone")
+_TILE = re.compile(r"^(?:MT|t|BK|bk)?\d+x\d+")
+_NUMBERS = re.compile(r"^[\dx.]+$")
+
+
+def kernel_family(name: str) -> str:
+    """Return the part of a kernel's name that stays when only its tile and tuning change.
+
+    Template arguments and parameter lists are cut off, mangled names (``_ZN5aiter41f4gemm_bf16_...E``) reduced to
+    their last part, and the name ends before its first tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``:
+    Composable Kernel, Tensile and FlyDSL, ROCm 6 and 7). MIOpen's solver names have none of these and stay.
+
+    Parameters
+    ----------
+    name : str
+        A kernel or solver name.
+
+    Returns
+    -------
+    str
+        The family; "" for "".
+
+    Examples
+    --------
+    >>> kernel_family("a8w8_blockscale_1x128x128_256x16x64x256_16x16_16x16_1x1_intrawave_v1")
+    'a8w8_blockscale'
+    >>> kernel_family("Cijk_Ailk_Bljk_SB_MT64x32x32_MI16x16x4x1_SN_1LDSB1")
+    'Cijk_Ailk_Bljk_SB'
+    """
+    bare = _demangled(name.strip()).replace("(anonymous namespace)::", "")
+    plain = _CUT.split(bare, maxsplit=1)[0].removeprefix("void ").strip()
+    kept: list[str] = []
+    for word in plain.split("_"):
+        if kept and (_TILE.match(word) or _NUMBERS.match(word)):
+            break
+        kept.append(word)
+    return "_".join(kept).rstrip("_")
+
+
+def _demangled(name: str) -> str:
+    """Return the innermost name of a mangled one: lengths precede the parts, ``_ZN5aiter41f4gemm...E``."""
+    if not name.startswith("_Z"):
+        return name
+    rest, part = re.sub(r"^_ZN?K?", "", name), ""
+    while match := re.match(r"(\d+)", rest):
+        length, start = int(match[1]), match.end()
+        part, rest = rest[start : start + length], rest[start + length :]
+    return part or name
+
 
 Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured"]
@@ -321,9 +373,9 @@ def page() -> str:
         "",
         "Printed from `features/catalogue.py` by `python -m flopcast.features.catalogue > docs/features.md`.",
         "",
-        "Every operator is seen as `batch` products of m x k and k x n (`features/ops.py`: a convolution as its",
+        "Every operator is seen as `batch` products of m x k and k x n (`operators/operators.py`: a convolution as its",
         "implicit GEMM, attention as one product per head, rows x cols for vector operators), so tables of mixed",
-        "operators have no gaps. FLOPs, bytes and their sources are in the docstrings of `features/work/`. A column",
+        "operators have no gaps. FLOPs, bytes and their sources are in the docstrings of `operators/`. A column",
         "enters the matrix when all rows can have it; constant and proportional columns are left out, and the recipe",
         "of the model records them.",
         "",

@@ -9,24 +9,15 @@ import pandas as pd
 
 from ..errors import DataError
 from ..hardware import GPU
+from ..operators.operators import Work, complete, work_of
+from ..operators.work import numbers, positive, texts
+from ..table.measurements import COUNTER
+from ..table.pairing import HOST
 from . import roofline
-from .dispatches.table import COUNTER
-from .ops import Work, complete, work_of
 from .quantisation import Quantised, best_tile, quantise
-from .work.columns import numbers, positive, texts
 
-HOST = "host_"
-"""Prefix of the columns measured on the host in rows that also carry the target's."""
-CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign", "source")
-"""Columns of the host's row that go along under that prefix, with the metric and the hardware counters."""
 LEAST_INTENSITY = 1 / 64
 """FLOP per byte that stands for kernels without arithmetic (copies), where a logarithm is taken."""
-
-
-def carried(rows: pd.DataFrame, metric: str) -> list[str]:
-    """Return the columns of the host's rows that go along under the prefix ``host_``."""
-    counters = [str(name) for name in rows.columns if str(name).startswith(COUNTER)]
-    return [name for name in dict.fromkeys((*CARRIED, metric, *counters)) if name in rows]
 
 
 class Device:

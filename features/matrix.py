@@ -11,14 +11,13 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import GPU
+from ..operators.operators import Work, group_labels, work_of
+from ..operators.work import positive
+from ..table.pairing import HOST, one_per_problem, pair, rows_of
 from . import roofline
+from .analytic_laws import own_laws, scaling_laws
 from .catalogue import LAUNCHED
-from .context import HOST
-from .laws import own_laws, scaling_laws
-from .ops import Work, group_labels, work_of
-from .pairing import one_per_problem, pair, rows_of
 from .recipe import FeatureRecipe, learn_recipe
-from .work.columns import positive
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def build_dataset(
     Parameters
     ----------
     frame : DataFrame
-        Measurement table (`features.table`).
+        Measurement table (`table.measurements`).
     host : GPU or None
         Device the features are measured on; None to predict from shapes alone.
     target : GPU

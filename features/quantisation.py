@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .ops import Work
+from ..operators.operators import Work
 
 SIDES = (16, 32, 64, 128, 256)
 TILES = tuple(itertools.product(SIDES, SIDES))

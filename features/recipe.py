@@ -11,10 +11,11 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError, few
 from ..hardware import GPU
+from ..table.counters import counts_time
+from ..table.measurements import COUNTER
+from ..table.pairing import HOST, carried
 from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
-from .context import HOST, Context, carried
-from .counters import counts_time
-from .dispatches.table import COUNTER
+from .context import Context
 
 SCHEMA = 1
 OTHER = "other"

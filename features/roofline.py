@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import NotPublishedError
 from ..hardware import GPU
-from .ops import Work
+from ..operators.operators import Work
 
 LAUNCH_FLOOR_US = 2.0
 """Rows whose roofline time is below this are launch-bound.

@@ -1,8 +1,8 @@
 """GPU specifications: the data file, the look-up, and the user's own GPUs."""
 
-from .figures import DTYPES, FIGURES, PEAKS, UNITS, Figure, peak_path
 from .lookup import Source, all_gpus, find, find_gfx, read_gpu, sources
 from .measured import Ceiling, measured
+from .schema import DTYPES, FIGURES, PEAKS, UNITS, Figure, peak_path
 from .spec import GPU
 
 __all__ = [

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UnknownGPUError
-from .figures import FIGURES
-from .schema import read_table
+from .schema import FIGURES, read_table
 from .spec import GPU
 
 _MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")

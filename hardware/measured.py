@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from .figures import PEAKS
 from .lookup import find
+from .schema import PEAKS
 from .spec import GPU
 
 

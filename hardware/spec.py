@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..errors import DataError, NotPublishedError
-from .figures import DTYPES, FIGURES, UNITS, Unit, peak_path
-from .schema import read_table, write_table
+from .schema import DTYPES, FIGURES, UNITS, Unit, peak_path, read_table, write_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .backend import Backend, Device, Operands
 from .collectives import Group
+from .grids import Row
+from .journal import word
 from .kernels import build
 from .listed import UserFunction
-from .rows import word
-from .suite import Row
 from .timing import Call, Timer
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import DataError
 from .backend import Backend, Operands, import_torch
-from .rows import sizes, unknown, word
+from .journal import sizes, unknown, word
 from .timing import Call
 
 _GO, _QUIT = b"go", b"quit"

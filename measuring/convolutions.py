@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import DataError
 from .backend import Operands
-from .rows import sizes, unknown, word
+from .journal import sizes, unknown, word
 from .timing import Call
 
 _PASSES = {"B": (True, False), "W": (False, True), "BW": (True, True)}

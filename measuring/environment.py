@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any
 
 from .. import __version__
-from .backend import Backend, Device
+from .backend import Backend, Device, cache_sizes, cpu_model, governor
 from .monitor import Monitor, Read, cpu_reading, gpu_reader
-from .processor import cache_sizes, cpu_model, governor
 from .timing import Timer
 
 _IDLE_SECONDS = 0.01

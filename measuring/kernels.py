@@ -1,7 +1,7 @@
 """The kernels that can be measured: from a row of the measurement table to a call of PyTorch.
 
-A row has the dimensions of its operator (``features.ops``) and the variants that readers of profiles give them, so that
-measured and profiled rows are the same problems:
+A row has the dimensions of its operator (`operators.operators`) and the variants that readers of profiles give them, so
+that measured and profiled rows are the same problems:
 
 =================  =========================================================================================
 operator           call
@@ -31,7 +31,7 @@ from typing import Any
 from ..errors import DataError
 from .backend import Operands
 from .convolutions import convolution
-from .rows import sizes, unknown, word
+from .journal import sizes, unknown, word
 from .timing import Call
 
 Row = Mapping[str, Any]

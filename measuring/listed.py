@@ -16,15 +16,15 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ..errors import DataError, one_line
-from ..features.ops import op_of
-from ..features.readers.files import content, csv_header, head
-from ..features.readers.reading import read_rows
-from ..features.readers.tidy import ALIASES
-from ..features.table import REFUSED, REFUSED_DETAIL
+from ..operators.operators import op_of
+from ..readers.files import content, csv_header, head
+from ..readers.reading import read_rows
+from ..readers.tidy import ALIASES
+from ..table.measurements import REFUSED, REFUSED_DETAIL
 from .backend import Backend
-from .rows import WORDS, word
-from .suite import Row, operators
-from .table import MEASURED
+from .grids import Row, operators
+from .journal import WORDS, word
+from .results import MEASURED
 from .timing import Call
 
 _TAKEN = frozenset({*MEASURED, "device", "seed", "kernel", "family", "cache", "tuned", "source"})

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ..errors import DataError
-from ..telemetry.logs import power_log
-from .processor import clock_mhz
+from ..power.logs import power_log
+from .backend import clock_mhz
 
 STATE = ("clock_mhz", "power_w", "temperature_c")
 """What a reading holds, as columns of the measurement table."""

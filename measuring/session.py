@@ -13,13 +13,11 @@ import numpy as np
 
 from ..errors import one_line
 from .backend import Device
-from .journal import Entry, Journal
+from .grids import Row
+from .journal import Entry, Journal, described
 from .monitor import Monitor
-from .protocol import Rule, visit
-from .rows import described
-from .suite import Row
+from .protocol import Rule, half_widths, row_statistics, visit
 from .timing import Call, Timer
-from .visits import half_widths, row_statistics
 
 DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
 """How a session ends."""

@@ -23,8 +23,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from .. import __version__
+from .. import output as json_text
 from ..errors import ArtifactError, few
-from . import json_text, persistence
+from . import persistence
 
 SCHEMA = 1
 """Version of the manifest; a reader refuses those it does not know."""

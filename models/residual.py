@@ -11,8 +11,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .additive import AdditiveTime
 from .base import all_selected, check_positive_target, check_target, feature_names, fit
+from .baselines import AdditiveTime
 from .target_space import LARGEST_LOG, Columns
 
 

@@ -10,19 +10,17 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 
 from ..errors import DataError, nearest
-from .additive import AdditiveTime
-from .analytic import Affine, AnalyticLaw, ConstantRatio
 from .base import Candidate
+from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
+from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, Transfer
 from .forest import Forest
-from .geometric import CrossFitted, GeometricStack
-from .least_squares import NNLS, OLS
+from .linear.least_squares import NNLS, OLS
+from .linear.regularised import ElasticNet, Lasso
+from .linear.rfecv import RFECV
+from .linear.stepwise import Stepwise
 from .network import MLP
-from .regularised import ElasticNet, Lasso
 from .residual import LogResidual
-from .rfecv import RFECV
-from .stepwise import Stepwise
 from .target_space import Columns, LogTarget, RelativeError
-from .transfer import SHAPE_TIME, Transfer
 
 SUITES = ("default", "literature")
 MANY_ROWS = 2000

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import few
 from .base import check_positive_target, check_target, check_weights, fit
-from .least_squares import OLS
+from .linear.least_squares import OLS
 
 LARGEST_LOG = float(np.log(np.finfo(np.float64).max)) - 1.0
 """Predicted logarithms are held within ± this, so that their exponential is a finite, positive number."""

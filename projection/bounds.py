@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, NotPublishedError
 from ..features import roofline
-from ..features.ops import Work
 from ..features.quantisation import best_tile, quantise
 from ..hardware import GPU
+from ..operators.operators import Work
 
 FloatArray = NDArray[np.float64]
 ObjectArray = NDArray[np.object_]

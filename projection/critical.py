@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .binding import OTHER
-from .graph import Graph
+from .graph import OTHER, Graph
 from .replay import Times
 
 ACTIVITY, GAP, LATENCY, WORK, RETURN, DELAY, UNEXPLAINED = (

@@ -10,11 +10,10 @@ import pandas as pd
 
 from ..errors import NotPublishedError
 from ..hardware import GPU, peak_path
-from .factors import Factor, FloatArray
 from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
-from .uncertainty import Uncertainty, propagate
+from .uncertainty import Factor, FloatArray, Uncertainty, propagate
 from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
 
 CPU: Final = "cpu_speed"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..features.codes import codes_of
-from ..features.dispatches.classes import bare_name
-from ..features.dispatches.timeline import IntArray
+from ..table.problems import codes_of
+from ..traces.classes import bare_name
+from ..traces.quality import IntArray
 from .split import DEVICE, STREAM
 
 _ARGUMENTS = re.compile(r"[<(].*$")

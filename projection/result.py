@@ -8,16 +8,24 @@ from typing import Any
 
 import pandas as pd
 
-from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
-from .account import class_table, gap_summary, outcome, remark_table, step_table, total_table
-from .factors import parse_sigmas
+from ..traces.summary import Annotated
+from .account import (
+    class_table,
+    gap_summary,
+    outcome,
+    path_kernels,
+    path_shares,
+    remark_table,
+    step_table,
+    total_table,
+    verdict,
+)
 from .forecast import CPU_SIGMA, forecast, names_of
-from .pace import path_kernels, path_shares, verdict
 from .split import STEP, STREAM, time_split
 from .sweep import Sweep, changes_of_bound
 from .sweep import sweeps as all_sweeps
-from .uncertainty import Uncertainty
+from .uncertainty import Uncertainty, parse_sigmas
 from .whole_trace import PUBLISHED, Laws, Projection, project_trace
 
 SCHEMA = 1

@@ -12,7 +12,6 @@ from ..errors import DataError, NotPublishedError, nearest
 from ..features import roofline
 from ..features.roofline import LAUNCH_FLOOR_US
 from ..hardware import GPU
-from .activity_work import Rows
 from .bounds import (
     COMPUTE,
     LATENCY,
@@ -27,8 +26,7 @@ from .bounds import (
     runnable,
     stretch,
 )
-from .ceilings import memory_shares, reached
-from .overhead import Overhead, overheads_of
+from .kernel_work import Overhead, Rows, memory_shares, overheads_of, reached
 
 MATRIX, ROW_WISE = "matrix", ("softmax", "norm", "reduction", "loss")
 NO_FLOPS = "no FLOPs that count: its elements are read and written"

@@ -23,10 +23,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..features.codes import codes_of
-from ..features.dispatches.classes import COMPUTE, KERNEL_CLASS, classify
-from ..features.dispatches.table import MEMSET
-from ..features.dispatches.timeline import QUEUE, IntArray
+from ..table.problems import codes_of
+from ..traces.classes import COMPUTE, KERNEL_CLASS, classify
+from ..traces.dispatches import MEMSET
+from ..traces.quality import QUEUE, IntArray
 
 COMMUNICATION, COPY = "communication", "copy"
 CATEGORIES = (COMPUTE, COMMUNICATION, COPY)

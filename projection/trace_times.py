@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from ..errors import DataError
-from ..features.dispatches.annotate import Annotated
-from ..features.dispatches.table import KERNEL, empty_steps
-from ..features.dispatches.timeline import busy_ns, span_ns
+from ..traces.dispatches import KERNEL, empty_steps
+from ..traces.quality import busy_ns, span_ns
+from ..traces.summary import Annotated
 from .split import DEVICE
 
 _COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "process", "gpu", "stream", "step"]

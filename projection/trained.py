@@ -8,13 +8,12 @@ from scipy.special import ndtri
 
 from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
-from ..features.dispatches.annotate import Annotated
-from ..features.dispatches.summary import call_codes, measurements
-from ..features.dispatches.table import empty_steps
-from ..features.problems import problem_ids
 from ..features.recipe import FeatureRecipe
-from ..features.table import REFUSED, fill_text, judge
 from ..hardware import GPU
+from ..table.measurements import REFUSED, fill_text, judge
+from ..table.problems import problem_ids
+from ..traces.dispatches import empty_steps
+from ..traces.summary import Annotated, call_codes, measurements
 
 LEVEL = 0.9
 """Of the interval that the standard deviation is read from."""

@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
-from ..features.dispatches.annotate import Annotated
 from ..hardware import GPU
-from .aggregate import own_time, totals_us
-from .binding import DEPENDENCY, LAUNCH
+from ..traces.summary import Annotated
 from .communication.bandwidth import Network
-from .communication.laws import CommunicationLaw, communication_factors
-from .communication.laws import check_law as check_communication_law
+from .communication.collective_laws import CommunicationLaw, communication_factors
+from .communication.collective_laws import check_law as check_communication_law
 from .corrections import Correction
 from .critical import critical_path
-from .graph import Graph, build
-from .laws import DEFAULT_LAW, SPLITS, compute_factors
-from .overhead import is_queued, overheads_of
-from .replay import Times, replay
+from .graph import DEPENDENCY, LAUNCH, Graph, build
+from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
+from .kernel_work import is_queued, overheads_of
+from .replay import Times, own_time, replay, totals_us
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
 

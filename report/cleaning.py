@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..features.cleaning.coverage import Coverage
-from ..features.cleaning.passes import Joined
-from ..features.cleaning.pipeline import Cleaned
-from ..features.cleaning.report import REMOVED
+from ..traces.cleaning.coverage import Coverage
+from ..traces.cleaning.passes import Joined
+from ..traces.cleaning.pipeline import REMOVED, Cleaned
 from .console import note, plain_table, shortened
 
 SHOWN = 20

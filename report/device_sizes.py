@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..evaluation.device_sizes import CU_LAW, LEVEL, MARGIN, DeviceScaling, DeviceSizes, FamilyScaling, Growth
 from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.verdicts import Interval, Outcome
+from ..scaling.devices import CU_LAW, LEVEL, MARGIN, DeviceScaling, DeviceSizes, FamilyScaling, Growth
 from .console import note, plain_table
 from .validation import conclusion, summary, validation_json
 

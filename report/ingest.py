@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..features.dispatches.overview import UNCLASSIFIED, Overview
-from ..features.dispatches.quality import by_severity
-from ..features.dispatches.table import KERNEL, Finding
+from ..traces.dispatches import KERNEL, Finding
+from ..traces.quality import by_severity
+from ..traces.summary import UNCLASSIFIED, Overview
 from .console import plain_table, shortened
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..measuring.protocol import ENDINGS
-from ..measuring.visits import half_widths
+from ..measuring.protocol import ENDINGS, half_widths
 from .console import plain_table
 
 _NAMED = 10  # failed rows that are listed

@@ -1,5 +1,10 @@
 """The look of ``report.html`` and the few lines of script that draw its figures."""
 
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from html import escape
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --paper: #ffffff; --panel: #f4f6f8;
   --line: #d9dee3; --blue: #0072b2; --red: #b84a00; --tint: #e3f0f8; --tie: #f3f8fc; }
@@ -57,3 +62,41 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
   plots.forEach((_, i) => Plotly.relayout("plot-" + i, {"font.color": ink()})));
 """
 """Draws ``plots[i]`` into ``#plot-i`` with text in the page's colour, and again when the reader's setting changes."""
+
+
+# Parts of pages: lists and tables of plain words.
+
+
+def listed(lines: Iterable[str]) -> str:
+    """Return a list with one entry per line."""
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    titles: Container[int] = (),
+    prose: Container[str] = (),
+) -> str:
+    """Return a table that scrolls sideways by itself; columns of words are set to the left.
+
+    Parameters
+    ----------
+    heads : sequence of str
+    rows : sequence of sequence of str
+    titles : container of int
+        Places of the rows that head those below them.
+    prose : container of str
+        Heads of columns that are words, whatever their cells begin with.
+    """
+    words = [
+        head in prose or all(not row[i] or row[i][0].isidentifier() for row in rows) for i, head in enumerate(heads)
+    ]
+    sides = [' class="text"' if left else "" for left in words]
+    head = "".join(f'<th scope="col"{side}>{escape(one)}</th>' for one, side in zip(heads, sides, strict=True))
+    lines = []
+    for place, row in enumerate(rows):
+        cells = "".join(f"<td{side}>{escape(one)}</td>" for one, side in zip(row, sides, strict=True))
+        lines.append(f'<tr class="title">{cells}</tr>' if place in titles else f"<tr>{cells}</tr>")
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..telemetry.clocks import Clocks
-from ..telemetry.comparison import compare, compare_classes
-from ..telemetry.profile import ComponentPower, Curve, KernelPower
-from ..telemetry.protocol import TABLE, Plan
-from ..telemetry.smoothing import PHASES
+from ..power.clocks import Clocks
+from ..power.comparison import compare, compare_classes
+from ..power.energy import PHASES
+from ..power.profile import ComponentPower, Curve, KernelPower
+from ..power.recording import TABLE, Plan
 from .console import note, plain_table
 
 SCHEMA = 1
@@ -93,7 +93,7 @@ def show_power(console: Console, kernels: Sequence[KernelPower], clocks: Clocks)
 
 
 def component_table(compared: pd.DataFrame) -> Table:
-    """Return one row per kernel and component; see `telemetry.comparison.compare`."""
+    """Return one row per kernel and component; see `power.comparison.compare`."""
     caption = "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
     table = plain_table("Power of kernels, means over their time", COLUMNS[:3], COLUMNS[3:], caption=caption)
     table.columns[0].min_width = 12
@@ -241,7 +241,7 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
 
 
 def ablation_table(found: pd.DataFrame) -> Table:
-    """Return the errors of each case; see `telemetry.ablation.ablation`."""
+    """Return the errors of each case; see `power.ablation.ablation`."""
     title = "Simulated logger, errors in % of the true mean: what each step is worth"
     numbers = ["repetitions", "golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
     caption = (

@@ -9,13 +9,13 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..telemetry.clocks import Clocks
-from ..telemetry.comparison import compare
-from ..telemetry.profile import ComponentPower, Curve, KernelPower
-from ..telemetry.smoothing import PHASES
+from ..power.clocks import Clocks
+from ..power.comparison import compare
+from ..power.energy import PHASES
+from ..power.profile import ComponentPower, Curve, KernelPower
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
-from .parts import listed, table
+from .page import listed, table
 from .power import COLUMNS, METHOD, clock_words, component_cells, description
 
 PANEL = 260

@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import DataError
-from ..features.ops import OPS
-from ..features.table import DTYPE_COLUMNS
+from ..operators.operators import OPS
 from ..output import whole_file
+from ..table.measurements import DTYPE_COLUMNS
 from . import wording
 from .console import note, say_written
 

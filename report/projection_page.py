@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from ..projection.result import Result, changes
-from ..projection.sweep import SWEPT, own_value
-from .figures import BASELINE, NEUTRAL, SELECTED, styled
+from ..projection.sweep import END_TO_END, SHARE, SWEPT, UNKNOWN, changes_of_bound, own_value
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .html import Page
-from .parts import listed, table
+from .page import listed, table
 from .projection import headline, remarks, sections
-from .projection_plot import Mark, sweep_figure
 
 LARGEST: Final = 12
 """Classes and sources of error that are drawn."""
@@ -114,3 +117,112 @@ def _sweeps(page: Page, result: Result) -> list[str]:
         caption = f"End-to-end time over {SWEPT[str(name)]} of {target.name}"
         parts.append(page.figure(sweep_figure(frame, target=target.name, marks=marks), caption))
     return parts
+
+
+# Figures of a projection: the end-to-end time over a swept figure of the target, and what bounds it.
+
+BOUND_COLOURS: Final = {
+    **dict(zip(("memory", "compute", "latency", "link"), OTHERS, strict=True)),
+    "launch": "#F0E442",
+    UNKNOWN: NEUTRAL,
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point to show beside the sweep, such as what was measured on the host.
+
+    Attributes
+    ----------
+    label : str
+        What the legend calls it.
+    value : float
+        Of the swept figure, in its unit.
+    time_us : float
+        End to end.
+    """
+
+    label: str
+    value: float
+    time_us: float
+
+
+def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()) -> go.Figure:
+    """Draw the end-to-end time over the swept figure, and below it the share of time by bound.
+
+    Dotted lines stand where the dominant bound changes.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of `projection.sweep.sweep`: one figure.
+    target : str
+        Name of the GPU whose figure is swept; its own value is a filled point.
+    marks : sequence of Mark
+        Drawn as open diamonds.
+
+    Raises
+    ------
+    ValueError
+        If the frame holds several sweeps.
+    """
+    if (found := frame["figure"].unique().tolist()) != found[:1]:
+        raise ValueError(f"a figure shows one sweep, got {', '.join(found)}")
+    words = SWEPT[found[0]]
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.05)
+    hover = f"%{{y:.4~g}} ms at %{{x}} {escape(words.unit)}"
+    for trace in _times(frame, target, marks):
+        figure.add_trace(trace.update(hovertemplate=f"{hover}<extra>{trace.name}</extra>"), row=1, col=1)
+    for trace in _shares(frame):
+        figure.add_trace(trace, row=2, col=1)
+    middle = (frame["value"].min() + frame["value"].max()) / 2
+    for change in changes_of_bound(frame):
+        label = f"{escape(change.before)} → {escape(change.after)}"
+        line = {"color": NEUTRAL, "width": 1, "dash": "dot"}
+        figure.add_vline(x=change.crossing, line=line, row="all", col=1)
+        at = {
+            "x": change.crossing,
+            "y": 1,
+            "yref": "y domain",
+            "yanchor": "top",
+            "xanchor": "left" if change.crossing < middle else "right",
+        }
+        figure.add_annotation(text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at)
+    figure.update_yaxes(title_text="end to end, ms", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="time by bound, %", range=[0, 100], row=2, col=1)
+    figure.update_xaxes(tickformat=",~f").update_xaxes(title_text=escape(str(words)), row=2, col=1)
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    return styled(figure, 520, legend=legend)
+
+
+def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.Scatter]:
+    """Return the curve, the target as it is, and the marks."""
+    own = frame[frame["current"]]
+    curve = go.Scatter(
+        name="projected", x=frame["value"].tolist(), y=(frame[END_TO_END] / 1e3).tolist(), mode="lines+markers",
+        line={"color": SELECTED, "width": 3}, marker={"size": 5},
+    )  # fmt: skip
+    current = go.Scatter(
+        name=f"{escape(target)} as it is", x=own["value"].tolist(), y=(own[END_TO_END] / 1e3).tolist(), mode="markers",
+        marker={"color": SELECTED, "size": 13},
+    )  # fmt: skip
+    others = [
+        go.Scatter(
+            name=escape(mark.label), x=[mark.value], y=[mark.time_us / 1e3], mode="markers",
+            marker={"color": BASELINE, "size": 12, "symbol": "diamond-open", "line": {"width": 2}},
+        )
+        for mark in marks
+    ]  # fmt: skip
+    return [curve, *([current] if len(own) else []), *others]
+
+
+def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
+    """Return the shares of the bounds that have any, stacked in the order of the colours."""
+    bounds = [bound for bound in BOUND_COLOURS if frame.get(SHARE + bound, pd.Series(dtype=float)).gt(0).any()]
+    return [
+        go.Scatter(
+            name=bound, x=frame["value"].tolist(), y=(100 * frame[SHARE + bound]).tolist(), stackgroup="bounds",
+            mode="lines", line={"color": BOUND_COLOURS[bound], "width": 1}, hovertemplate=f"{bound}: %{{y:.1f}} %",
+        )
+        for bound in bounds
+    ]  # fmt: skip

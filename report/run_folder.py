@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from .. import output as json_text
 from ..errors import ArtifactError
-from ..models import json_text
 from ..models.artifact import MODEL
 from ..output import whole_folder
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..evaluation.scaling_class import ScalingClass
-from ..evaluation.size_prediction import (
+from ..scaling.classes import ScalingClass
+from ..scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
     LawSummary,

@@ -10,13 +10,13 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..evaluation.device_sizes import FAMILY, DeviceScaling, DeviceSizes
-from ..evaluation.size_prediction import BenchmarkPrediction, LawPrediction, SizePredictions, error_percent, summarise
-from ..models.scaling.improved import LearnedScaleModel
+from ..scaling.devices import FAMILY, DeviceScaling, DeviceSizes
+from ..scaling.prediction import BenchmarkPrediction, LawPrediction, SizePredictions, error_percent, summarise
+from ..scaling.scale_models import LearnedScaleModel
 from .device_sizes import COLUMNS, family_cells, legend, title, verdict_lines
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
-from .parts import listed, table
+from .page import listed, table
 from .scaling import description, remarks, summary_figures
 
 COLUMNS_OF_PANELS: Final = 3

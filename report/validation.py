@@ -10,11 +10,10 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from ..evaluation.efficiency import Efficiency
 from ..evaluation.law_comparison import Explanation
-from ..evaluation.linear_scaling import ClassFinding, LawFinding, ValidationResult
+from ..evaluation.linear_scaling import ClassFinding, Efficiency, LawFinding, ValidationResult
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
-from ..features.quantity import Quantity, quantity
+from ..table.metric import Quantity, quantity
 from .console import plain_table
 
 SCHEMA = 1

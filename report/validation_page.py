@@ -10,11 +10,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..evaluation.linear_scaling import HOST_DURATION, ValidationResult
-from ..features.quantity import quantity
+from ..table.metric import quantity
 from .console import rejections
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .html import Page
-from .parts import listed, table
+from .page import listed, table
 from .validation import FIGURES, QUESTION, asked, class_lines, conclusion, legend, summary
 
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)

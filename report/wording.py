@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..features.quantity import quantity
+from ..table.metric import quantity
 
 Row = Mapping[str, Any]
 """One line of a model table: a row of ``metrics.json``."""

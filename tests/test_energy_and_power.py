@@ -12,13 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from flopcast import predict as predicting
-from flopcast import train as training
-from flopcast import validate as validating
+from flopcast.commands import predict as predicting
+from flopcast.commands import train as training
+from flopcast.commands import validate as validating
+from flopcast.commands.options import run_command
 from flopcast.errors import DataError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
-from flopcast.options import run_command
 from flopcast.report import wording
 
 HOST, TARGET = find("MI300X"), find("MI355X")

@@ -10,21 +10,21 @@ from types import ModuleType
 import pytest
 
 from flopcast import __main__ as entry
-from flopcast import options
+from flopcast.commands import options
 
 
 class Interrupting:
     """A finder of modules that gets Ctrl-C while it looks for the command line."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        if name == "flopcast.cli":
+        if name == "flopcast.commands.app":
             raise KeyboardInterrupt
 
 
 def test_ctrl_c_during_the_imports_is_one_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "flopcast.cli", raising=False)
+    monkeypatch.delitem(sys.modules, "flopcast.commands.app", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
     with pytest.raises(SystemExit) as stopped:
         entry.main()

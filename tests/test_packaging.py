@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OTHER_FOLDERS = ("tests", "docs", "examples", "build", "dist", "runs")
+OTHER_FOLDERS = ("tests", "benchmarks", "docs", "examples", "build", "dist", "runs")
 """Folders of the root that are no part of the package."""
-LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), *OTHER_FOLDERS[3:])
+LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), *OTHER_FOLDERS[4:])
 DATA = {
     "py.typed",
     "datasets/README.md",
@@ -26,7 +26,7 @@ DATA = {
     "datasets/cpu_kernels.json",
     "datasets/cpu_kernels.parquet",
     "datasets/scale_model.csv",
-    "features/dispatches/patterns.toml",
+    "traces/patterns.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
     "projection/communication/links.toml",
@@ -45,7 +45,8 @@ def _outside(folder: str) -> bool:
 
 def modules() -> set[str]:
     """Return the Python files of the package, relative to the root."""
-    return {str(folder / path.name) for folder in folders_with_init() for path in (ROOT / folder).glob("*.py")}
+    found = {str(folder / path.name) for folder in folders_with_init() for path in (ROOT / folder).glob("*.py")}
+    return found - {"setup.py", "train.py", "predict.py", "validate.py"}
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
@@ -120,9 +121,9 @@ def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
 
 def test_what_the_wheel_installs_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> None:
     code = (
-        "import flopcast.cli; from flopcast.datasets import DEFAULT_HOST, default_paths; "
-        "from flopcast.features.readers import read; from flopcast.hardware import find; "
-        "print(flopcast.cli.__file__, len(read(default_paths()).frame), find(DEFAULT_HOST).name, find('MI300X').cus)"
+        "import flopcast.commands.app; from flopcast.datasets import DEFAULT_HOST, default_paths; "
+        "from flopcast.readers import read; from flopcast.hardware import find; "
+        "print(flopcast.commands.app.__file__); print(len(read(default_paths()).frame), find(DEFAULT_HOST).name, find('MI300X').cus)"
     )
     place, rows, host, cus = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
     assert Path(place).is_relative_to(installed)

@@ -1,10 +1,9 @@
 """Collectives on another GPU: cost terms, fitted links, laws."""
 
-from .alpha_beta import Link, Protocol
+from .alpha_beta import LawErrors, Link, Protocol, law_errors, measured_links
 from .bandwidth import Network, link_bandwidth_gbs
+from .collective_laws import LAWS, CommunicationLaw, communication_factors
 from .fitting import Timings, fit_link, held_out
-from .laws import LAWS, CommunicationLaw, communication_factors
-from .parameters import LawErrors, law_errors, measured_links
 
 __all__ = [
     "LAWS",

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...hardware import GPU
-from .collectives import SEND_RECV
+from .algorithms import SEND_RECV
 
 NODE_RANKS = 8
 """GPUs of a node, where the user says nothing else."""

@@ -15,9 +15,9 @@ import pytest
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET, default_paths
 from flopcast.datasets.workloads import shapes
 from flopcast.features.matrix import Dataset, build_dataset
-from flopcast.features.readers import read
 from flopcast.hardware import find
-from flopcast.measuring.table import MEASURED, pass_differences
+from flopcast.measuring.results import MEASURED, pass_differences
+from flopcast.readers import read
 
 
 @pytest.fixture(scope="module")

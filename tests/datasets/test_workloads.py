@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.datasets.workloads import shapes
-from flopcast.features.ops import work_of
+from flopcast.operators.operators import work_of
 
 
 def test_there_are_520_different_workloads() -> None:

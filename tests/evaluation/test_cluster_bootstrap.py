@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flopcast.evaluation.cluster_bootstrap import (
-    bootstrap,
-    effective_groups,
-    percentile_interval,
-    resample_clusters,
-)
+from flopcast.evaluation.cluster_bootstrap import bootstrap, effective_groups, percentile_interval, resample_clusters
 
 GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 

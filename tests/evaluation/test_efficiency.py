@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.evaluation.efficiency import median_efficiency
+from flopcast.evaluation.linear_scaling import median_efficiency
 from flopcast.hardware import GPU
 
 HOST = GPU(name="host", peaks={"fp16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.evaluation.law_comparison import slope_test
 from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
-from flopcast.evaluation.slopes import slope_test
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
-from flopcast.features.table import clean
 from flopcast.hardware import find
+from flopcast.table.measurements import clean
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 FLOPS, BANDWIDTH = "FLOPS scaling", "bandwidth scaling"
@@ -233,8 +233,8 @@ def test_a_law_off_by_the_margin_is_seldom_said_to_hold_and_a_true_one_often() -
 
 @pytest.mark.long
 def test_measured_gemms_do_not_follow_flops_scaling(shared_data: object) -> None:
-    from flopcast.features.readers import read
-    from flopcast.features.table import select
+    from flopcast.readers import read
+    from flopcast.table.measurements import select
 
     frame = select(read([f"{shared_data}/aiter"]).frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
     pooled, *classes = assess(frame)

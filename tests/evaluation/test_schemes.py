@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.evaluation.schemes import make_folds
+from flopcast.evaluation.folds import make_folds
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=40)
 

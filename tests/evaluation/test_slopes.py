@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from flopcast.evaluation.slopes import SlopeTest, slope_test
+from flopcast.evaluation.law_comparison import SlopeTest, slope_test
 
 
 def simulate(

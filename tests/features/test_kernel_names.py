@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.features.kernel_names import kernel_family
+from flopcast.features.catalogue import kernel_family
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.laws import OF_ONE, SCALING, own_laws, scaling_laws
-from flopcast.features.ops import work_of
+from flopcast.features.analytic_laws import OF_ONE, SCALING, own_laws, scaling_laws
 from flopcast.hardware import GPU
+from flopcast.operators.operators import work_of
 
 PEAKS = {"bf16_matrix": 100.0, "fp32_vector": 10.0}
 SLOW = GPU(name="slow", peaks=PEAKS, memory_bw_gbs=1000.0, tdp_w=500.0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.features.ops import Work, work_of
 from flopcast.features.quantisation import SPLITS, TILES, best_tile, quantise
+from flopcast.operators.operators import Work, work_of
 
 
 def products(**columns: object) -> Work:

@@ -7,8 +7,8 @@ import pytest
 
 from flopcast.errors import NotPublishedError
 from flopcast.features import roofline
-from flopcast.features.ops import work_of
 from flopcast.hardware import GPU
+from flopcast.operators.operators import work_of
 
 SLOW = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
 FAST = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0)

@@ -11,9 +11,8 @@ import pytest
 
 from flopcast import __version__
 from flopcast.measuring import environment as module
-from flopcast.measuring.backend import Backend, Device
+from flopcast.measuring.backend import Backend, Device, cpu_model
 from flopcast.measuring.environment import environment, machine, monitor, smi_id, vendor
-from flopcast.measuring.processor import cpu_model
 
 TIMER: Any = SimpleNamespace(cost_us=0.04)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

@@ -8,8 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Backend, Operands
+from flopcast.measuring.grids import Row, suite
 from flopcast.measuring.kernels import BUILDERS, build
-from flopcast.measuring.suite import Row, suite
 
 FLAT = {"dtype_a": "fp32", "rows": 3, "cols": 5}
 ATTENTION = {"op": "attention", "dtype_a": "fp32", "batch": 2, "heads": 4, "seq_q": 6, "seq_kv": 6, "head_dim": 8}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.processor import cache_sizes, clock_mhz, cpu_model, governor, last_level_cache_bytes
+from flopcast.measuring.backend import cache_sizes, clock_mhz, cpu_model, governor, last_level_cache_bytes
 
 
 @pytest.fixture

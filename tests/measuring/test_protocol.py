@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.cleaning.median import median_intervals
 from flopcast.measuring.protocol import (
     INTERVAL,
     REPEATS,
@@ -23,6 +22,7 @@ from flopcast.measuring.protocol import (
     warm_up,
 )
 from flopcast.measuring.timing import FloatArray
+from flopcast.traces.cleaning.outliers import median_intervals
 
 RULE = Rule(rounds=1)
 

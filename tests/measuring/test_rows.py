@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.rows import described, sizes, unknown, word
+from flopcast.measuring.journal import described, sizes, unknown, word
 
 
 @pytest.mark.parametrize(

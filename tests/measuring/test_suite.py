@@ -7,9 +7,9 @@ import pytest
 
 from flopcast.datasets.workloads import shapes
 from flopcast.errors import DataError
-from flopcast.features.ops import OPS, work_of
-from flopcast.features.table import REFUSED, judge
-from flopcast.measuring.suite import FAMILIES, SUITES, operators, suite
+from flopcast.measuring.grids import FAMILIES, SUITES, operators, suite
+from flopcast.operators.operators import OPS, work_of
+from flopcast.table.measurements import REFUSED, judge
 
 GRIDS = [(name, gpu, ranks) for name in SUITES for gpu, ranks in ((False, 1), (True, 1), (True, 8))]
 

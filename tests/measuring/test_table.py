@@ -13,11 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.readers import read
 from flopcast.measuring.backend import Device
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.session import Plan
-from flopcast.measuring.table import (
+from flopcast.measuring.results import (
     MEASURED,
     check_table_path,
     measurement_table,
@@ -25,7 +23,9 @@ from flopcast.measuring.table import (
     provenance_path,
     write_table,
 )
+from flopcast.measuring.session import Plan
 from flopcast.output import METADATA
+from flopcast.readers import read
 
 ROWS: list[dict[str, Any]] = [
     {"op": "gemm", "dtype_a": "bf16", "m": 4, "n": 8, "k": 16},

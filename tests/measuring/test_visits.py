@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.measuring.protocol import Rule
-from flopcast.measuring.visits import FloatArray, half_widths, row_statistics
+from flopcast.measuring.protocol import FloatArray, Rule, half_widths, row_statistics
 
 TRUTH_US = 100.0
 

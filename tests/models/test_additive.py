@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from flopcast.models.additive import AdditiveTime, fit_terms
+from flopcast.models.baselines import AdditiveTime, fit_terms
 
 
 def test_hand_solved_line_with_an_outlier_keeps_the_line() -> None:

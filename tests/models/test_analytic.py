@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, cross_val_predict
 
-from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio, weighted_median
 from flopcast.models.base import selected_features
+from flopcast.models.baselines import Affine, AnalyticLaw, ConstantRatio, weighted_median
 
 TIMES = pd.DataFrame({"size": [1.0, 2.0, 3.0], "host_us": [10.0, 20.0, 40.0], "law": [5.0, 9.0, 21.0]})
 

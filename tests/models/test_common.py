@@ -13,19 +13,17 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-from flopcast.models.additive import AdditiveTime
-from flopcast.models.analytic import Affine, AnalyticLaw, ConstantRatio
 from flopcast.models.base import fit, inner_folds, selected_features
+from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
+from flopcast.models.ensembles import CrossFitted, GeometricStack, Transfer
 from flopcast.models.forest import Forest
-from flopcast.models.geometric import CrossFitted, GeometricStack
-from flopcast.models.least_squares import NNLS, OLS
+from flopcast.models.linear.least_squares import NNLS, OLS
+from flopcast.models.linear.regularised import ElasticNet, Lasso
+from flopcast.models.linear.rfecv import RFECV
+from flopcast.models.linear.stepwise import Stepwise
 from flopcast.models.network import MLP
-from flopcast.models.regularised import ElasticNet, Lasso
 from flopcast.models.residual import LogResidual
-from flopcast.models.rfecv import RFECV
-from flopcast.models.stepwise import Stepwise
 from flopcast.models.target_space import Columns, LogTarget, RelativeError
-from flopcast.models.transfer import Transfer
 
 STEPWISE: dict[str, Any] = {
     f"{base.upper()}/{direction.title()}/{criterion.upper()}": Stepwise(

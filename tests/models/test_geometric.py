@@ -5,9 +5,8 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
-from flopcast.models.additive import AdditiveTime
-from flopcast.models.analytic import AnalyticLaw
-from flopcast.models.geometric import CrossFitted, GeometricStack, simplex_weights
+from flopcast.models.baselines import AdditiveTime, AnalyticLaw
+from flopcast.models.ensembles import CrossFitted, GeometricStack, simplex_weights
 from flopcast.models.residual import LogResidual
 
 

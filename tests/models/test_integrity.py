@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVR
 
-from flopcast.models.integrity import misfits
+from flopcast.models.persistence import misfits
 
 rng = np.random.default_rng(0)
 X = rng.uniform(1, 9, (60, 4))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 
 
 def test_numpy_values_are_written_as_the_python_values_they_hold():

@@ -6,7 +6,7 @@ import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
 
-from flopcast.models.additive import AdditiveTime
+from flopcast.models.baselines import AdditiveTime
 from flopcast.models.residual import LogResidual
 
 

@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
-from flopcast.models.additive import AdditiveTime
-from flopcast.models.geometric import CrossFitted
+from flopcast.models.baselines import AdditiveTime
+from flopcast.models.ensembles import SHAPE_TIME, CrossFitted, Transfer
 from flopcast.models.residual import LogResidual
-from flopcast.models.transfer import SHAPE_TIME, Transfer
 
 
 def _rows(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

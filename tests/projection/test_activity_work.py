@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.classes import op_classes
-from flopcast.features.ops import OPS
-from flopcast.projection.activity_work import HELPER, NO_WORK, class_of, of_activities, of_pairs
-from flopcast.projection.overhead import OVERHEADS
+from flopcast.operators.operators import OPS
+from flopcast.projection.kernel_work import HELPER, NO_WORK, OVERHEADS, class_of, of_activities, of_pairs
 from flopcast.tests.projection.oracles.activities import activities, copy, gemm, kernel, relu
+from flopcast.traces.classes import op_classes
 
 AMD = OVERHEADS["AMD"]
 

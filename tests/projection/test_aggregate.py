@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.features.dispatches.calls import empty_calls
-from flopcast.features.dispatches.table import dispatch_table
-from flopcast.features.dispatches.timeline import busy_ns
-from flopcast.projection.aggregate import own_time, totals_us
 from flopcast.projection.graph import Graph, build
-from flopcast.projection.replay import replay
+from flopcast.projection.replay import own_time, replay, totals_us
+from flopcast.traces.dispatches import dispatch_table, empty_calls
+from flopcast.traces.quality import busy_ns
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=25)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.ops import Work, work_of
 from flopcast.features.quantisation import best_tile
+from flopcast.operators.operators import Work, work_of
 from flopcast.projection.bounds import bounds, by_kind, runnable, stretch
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.features.ops import Work
 from flopcast.hardware import find, measured
-from flopcast.projection.ceilings import matrix_shares, memory_shares, reached, shares, typical
+from flopcast.operators.operators import Work
+from flopcast.projection.kernel_work import matrix_shares, memory_shares, reached, shares, typical
 from flopcast.projection.sweep import swept
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.calls import call_table
-from flopcast.features.dispatches.table import dispatch_table
-from flopcast.features.readers import Options, read_traces
-from flopcast.features.readers.traces import TraceFailure
 from flopcast.projection.chrome import CHUNK, launches, write_chrome
+from flopcast.readers import Options, read_traces
+from flopcast.readers.trace_files import TraceFailure
+from flopcast.traces.dispatches import call_table, dispatch_table
 
 BASE_NS = 1_750_000_000_123_456_000
 START_NS, DURATION_NS = np.array([12_001, 30_000, 15_500]) + BASE_NS, np.array([2_000, 999, 1])

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.projection.chrome_tracks import cpu_tracks, gpu_tracks, lanes
+from flopcast.projection.chrome import cpu_tracks, gpu_tracks, lanes
 
 EVENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 10)), max_size=40)
 

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from flopcast.features.readers import Options, TraceFailure, read_traces
 from flopcast.projection.critical import critical_path
-from flopcast.projection.gaps import CAUSES, gap_table
-from flopcast.projection.graph import Graph, build
+from flopcast.projection.graph import CAUSES, Graph, build, gap_table
 from flopcast.projection.replay import replay
+from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import GAP_NS, Step, run
 from flopcast.tests.projection.test_replay import PROGRAM, durations_of, settled
 

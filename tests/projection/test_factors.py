@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.projection.factors import Factor, parse_sigmas
+from flopcast.projection.uncertainty import Factor, parse_sigmas
 
 KNOWN = ("gemm", "attention", "memory_bw_gbs")
 

@@ -8,8 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.hardware import GPU
-from flopcast.projection.activity_work import of_activities
-from flopcast.projection.fallback import OVER_PCIE, by_law
+from flopcast.projection.corrections import OVER_PCIE, by_law
+from flopcast.projection.kernel_work import of_activities
 from flopcast.projection.scalings import LAWS, Pair
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.table import dispatch_table
-from flopcast.features.readers import TraceFailure, read_traces
 from flopcast.projection.fidelity import Basis, Fidelity, fidelity
 from flopcast.projection.trace_times import Profiled
+from flopcast.readers import TraceFailure, read_traces
+from flopcast.traces.dispatches import dispatch_table
 
 US = 1000
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from flopcast.errors import NotPublishedError
-from flopcast.features.dispatches.calls import empty_calls
 from flopcast.hardware import find
 from flopcast.projection.forecast import (
     CPU,
@@ -25,6 +24,7 @@ from flopcast.projection.forecast import (
 from flopcast.projection.sweep import swept
 from flopcast.projection.whole_trace import Laws, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
+from flopcast.traces.dispatches import empty_calls
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flopcast.features.dispatches.table import dispatch_table
 from flopcast.projection.kernel_matching import function_name, match_kernels
+from flopcast.traces.dispatches import dispatch_table
 
 
 def kernels(*launches: tuple[str, int, int], **columns: Any) -> pd.DataFrame:

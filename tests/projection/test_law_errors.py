@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flopcast.features.dispatches.classes import op_classes
 from flopcast.hardware import all_gpus, find
-from flopcast.projection.law_errors import ERRORS, LawError, sigmas
+from flopcast.projection.kernel_laws import ERRORS, LawError, sigmas
 from flopcast.projection.scalings import LAWS
+from flopcast.traces.classes import op_classes
 
 MI210, MI300X, MI355X, H100 = (find(name) for name in ("MI210", "MI300X", "MI355X", "H100 SXM5"))
 

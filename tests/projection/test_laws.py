@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.readers import TraceFailure, read_traces
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import find
 from flopcast.projection.corrections import Correction
-from flopcast.projection.laws import COLUMNS, compute_factors
-from flopcast.projection.overhead import Overhead
+from flopcast.projection.kernel_laws import COLUMNS, compute_factors
+from flopcast.projection.kernel_work import Overhead
+from flopcast.readers import TraceFailure, read_traces
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
 
 LARGE = (4096, 4096, 4096)

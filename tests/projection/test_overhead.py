@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flopcast.features.readers import TraceFailure, read_traces
-from flopcast.projection.overhead import OVERHEADS, Overhead, is_queued, overheads_of
+from flopcast.projection.kernel_work import OVERHEADS, Overhead, is_queued, overheads_of
+from flopcast.readers import TraceFailure, read_traces
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, kernel
 
 AMD, NVIDIA = OVERHEADS["AMD"], OVERHEADS["NVIDIA"]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from flopcast.features.dispatches.annotate import Annotated
-from flopcast.features.dispatches.calls import empty_calls
 from flopcast.hardware import find
-from flopcast.projection.pace import cpu_share, critical_us, path_kernels, path_shares, verdict
+from flopcast.projection.account import cpu_share, critical_us, path_kernels, path_shares, verdict
 from flopcast.projection.whole_trace import Laws, Projection, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
+from flopcast.traces.dispatches import empty_calls
+from flopcast.traces.summary import Annotated
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopcast.features.dispatches.calls import call_table, empty_calls
-from flopcast.features.dispatches.table import dispatch_table
-from flopcast.features.readers import Options, TraceFailure, read_traces
 from flopcast.projection.graph import build
 from flopcast.projection.replay import replay, spans_us
+from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import Step, run
+from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
 
 WORK = st.integers(0, 60_000)
 DURATION = st.integers(1, 90_000)

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.dispatches.calls import call_table, empty_calls
-from flopcast.features.dispatches.table import dispatch_table
 from flopcast.projection.critical import critical_path
 from flopcast.projection.graph import Graph, build
 from flopcast.projection.replay import Times, replay
+from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
 
 NAMES = (
     "hipLaunchKernel", "hipMemcpyAsync", "hipMemcpy", "hipDeviceSynchronize", "hipStreamSynchronize",

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.hardware import GPU, find
-from flopcast.projection.activity_work import of_activities
-from flopcast.projection.overhead import Overhead
+from flopcast.projection.kernel_work import Overhead, of_activities
 from flopcast.projection.scalings import LAWS, NO_FLOPS, Pair, Scaled
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
 

@@ -6,7 +6,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from flopcast.errors import DataError
-from flopcast.projection.sensitivity import first_order_shares
+from flopcast.projection.uncertainty import first_order_shares
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.table import dispatch_table
-from flopcast.features.readers import TraceFailure, read_traces
 from flopcast.projection.split import CATEGORIES, DEVICE, MEASURES, STEP, STREAM, categories, time_split
+from flopcast.readers import TraceFailure, read_traces
+from flopcast.traces.dispatches import dispatch_table
 
 US = 1000
 NAMES = {"compute": "gemm_kernel", "communication": "ncclDevKernel_Generic", "copy": "HtoD"}

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.annotate import annotate
-from flopcast.features.dispatches.table import Trace, dispatch_table
 from flopcast.projection.trace_times import Profiled, trace_times
+from flopcast.traces.dispatches import Trace, dispatch_table
+from flopcast.traces.summary import annotate
 
 US = 1000
 

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.commands.train import train, write
 from flopcast.errors import DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
-from flopcast.projection.laws import compute_factors
+from flopcast.projection.kernel_laws import compute_factors
 from flopcast.projection.trained import predicted_factors
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
-from flopcast.train import train, write
 
 
 def host_us(m: float, n: float, k: float) -> float:

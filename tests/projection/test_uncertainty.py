@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import lognorm, norm
 
 from flopcast.errors import DataError
-from flopcast.projection.factors import Factor
-from flopcast.projection.uncertainty import Simulate, Uncertainty, accuracy_band, propagate
+from flopcast.projection.uncertainty import Factor, Simulate, Uncertainty, accuracy_band, propagate
 
 PARTS_US, SIGMAS = np.array([500.0, 300.0, 150.0, 50.0]), np.array([0.1, 0.05, 0.3, 0.2])
 

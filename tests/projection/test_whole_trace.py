@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.dispatches.annotate import Annotated
 from flopcast.hardware import GPU, find
 from flopcast.projection.corrections import Correction
 from flopcast.projection.sweep import own_value, swept
 from flopcast.projection.whole_trace import PUBLISHED, Laws, host_of, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
+from flopcast.traces.summary import Annotated
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 OTHER = find("H100 SXM5")

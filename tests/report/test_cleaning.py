@@ -10,10 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flopcast.features.cleaning.coverage import merge_coverage
-from flopcast.features.cleaning.pipeline import Cleaned, clean
-from flopcast.features.dispatches.table import dispatch_table, empty_steps
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 from flopcast.report.cleaning import (
     SHOWN,
     cleaned_json,
@@ -23,6 +20,9 @@ from flopcast.report.cleaning import (
     spread_table,
     verdicts,
 )
+from flopcast.traces.cleaning.coverage import merge_coverage
+from flopcast.traces.cleaning.pipeline import Cleaned, clean
+from flopcast.traces.dispatches import dispatch_table, empty_steps
 
 
 def kernels(names: list[str], duration_us: np.ndarray) -> pd.DataFrame:

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flopcast.evaluation.device_sizes import DeviceScaling, assess_devices
-from flopcast.features.table import clean
 from flopcast.hardware import GPU
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 from flopcast.report.device_sizes import devices_json, family_table, show_devices, verdict_lines
+from flopcast.scaling.devices import DeviceScaling, assess_devices
+from flopcast.table.measurements import clean
 
 
 @pytest.fixture(scope="module")

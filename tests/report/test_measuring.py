@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from flopcast.report.measuring import (
-    difference_line,
-    doubts,
-    measurements_json,
-    show_measurements,
-)
+from flopcast.report.measuring import difference_line, doubts, measurements_json, show_measurements
 
 TABLE = pd.DataFrame(
     {

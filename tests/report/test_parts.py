@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flopcast.report.parts import listed, table
+from flopcast.report.page import listed, table
 
 
 def test_columns_of_words_are_set_to_the_left() -> None:

@@ -9,7 +9,12 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
+from flopcast.power.clocks import Clocks, fit_clocks, one_clock
+from flopcast.power.profile import KernelPower, profile_kernel
+from flopcast.power.recording import plan
+from flopcast.power.simulate import Scenario, simulate
+from flopcast.power.sources import synchronise
 from flopcast.report.power import (
     ablation_json,
     ablation_table,
@@ -20,11 +25,6 @@ from flopcast.report.power import (
     power_json,
     show_power,
 )
-from flopcast.telemetry.clocks import Clocks, fit_clocks, one_clock
-from flopcast.telemetry.measured import synchronise
-from flopcast.telemetry.profile import KernelPower, profile_kernel
-from flopcast.telemetry.protocol import plan
-from flopcast.telemetry.simulate import Scenario, simulate
 
 
 @pytest.fixture(scope="module")

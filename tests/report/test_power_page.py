@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from flopcast.power.clocks import Clocks
+from flopcast.power.profile import KernelPower, profile_kernel
+from flopcast.power.simulate import Scenario, simulate
+from flopcast.power.sources import synchronise
 from flopcast.report.power_page import power_figure, power_html
-from flopcast.telemetry.clocks import Clocks
-from flopcast.telemetry.measured import synchronise
-from flopcast.telemetry.profile import KernelPower, profile_kernel
-from flopcast.telemetry.simulate import Scenario, simulate
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flopcast.features.dispatches.calls import empty_calls
 from flopcast.hardware import find
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.sweep import parse_sweeps
@@ -18,6 +17,7 @@ from flopcast.projection.whole_trace import Laws
 from flopcast.report.projection import remarks, sections, show_result
 from flopcast.report.projection_page import projection_html
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
+from flopcast.traces.dispatches import empty_calls
 
 HOST, TARGET = find("MI300X"), find("A100 40GB SXM4")
 ROWS = [

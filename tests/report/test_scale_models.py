@@ -7,7 +7,7 @@ from rich.console import Console
 
 from flopcast.hardware import GPU, find
 from flopcast.hardware.scaled import scale_models
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 from flopcast.report.scale_models import NETWORK, configuration_table, configurations_json
 
 

@@ -10,17 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from flopcast.evaluation.scaling_class import classify
-from flopcast.evaluation.size_prediction import (
-    BenchmarkPrediction,
-    LawPrediction,
-    SimulationCost,
-    SizePredictions,
-    curve_of,
-    summarise,
-)
-from flopcast.features.scaling_data import SizeSeries, sizes_of
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 from flopcast.report.scaling import (
     description,
     prediction_table,
@@ -32,6 +22,16 @@ from flopcast.report.scaling import (
     summary_table,
     trial_table,
 )
+from flopcast.scaling.classes import classify
+from flopcast.scaling.prediction import (
+    BenchmarkPrediction,
+    LawPrediction,
+    SimulationCost,
+    SizePredictions,
+    curve_of,
+    summarise,
+)
+from flopcast.scaling.size_data import SizeSeries, sizes_of
 
 GRID = np.array([16.0, 32.0, 64.0])
 

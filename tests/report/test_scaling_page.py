@@ -6,10 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.evaluation.device_sizes import DeviceScaling, assess_devices
-from flopcast.evaluation.size_prediction import SizePredictions, predict_sizes
-from flopcast.features.scaling_data import sizes_of
-from flopcast.features.table import clean
 from flopcast.hardware import GPU
 from flopcast.report.scaling_page import (
     devices_html,
@@ -19,6 +15,10 @@ from flopcast.report.scaling_page import (
     predictions_html,
     problem_figure,
 )
+from flopcast.scaling.devices import DeviceScaling, assess_devices
+from flopcast.scaling.prediction import SizePredictions, predict_sizes
+from flopcast.scaling.size_data import sizes_of
+from flopcast.table.measurements import clean
 
 
 @pytest.fixture(scope="module")

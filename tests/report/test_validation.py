@@ -12,9 +12,8 @@ from rich.console import Console
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
-from flopcast.features.table import clean
 from flopcast.hardware import find
-from flopcast.models.json_text import dumps
+from flopcast.output import dumps
 from flopcast.report.console import WIDTH
 from flopcast.report.validation import (
     FIGURES,
@@ -26,6 +25,7 @@ from flopcast.report.validation import (
     validation_json,
     validation_table,
 )
+from flopcast.table.measurements import clean
 
 
 @pytest.fixture(scope="module")

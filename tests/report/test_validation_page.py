@@ -11,10 +11,10 @@ import pytest
 
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.features.matrix import build_dataset
-from flopcast.features.table import clean
 from flopcast.hardware import find
 from flopcast.report.validation import summary
 from flopcast.report.validation_page import validation_figure, validation_html
+from flopcast.table.measurements import clean
 
 
 @pytest.fixture(scope="module")

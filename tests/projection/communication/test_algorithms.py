@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.projection.communication.algorithms import ALGORITHMS, cost_terms
-from flopcast.projection.communication.collectives import COLLECTIVES
+from flopcast.projection.communication.algorithms import ALGORITHMS, COLLECTIVES, cost_terms
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from flopcast.projection.communication.collectives import COLLECTIVES, collective_of, collectives_of
+from flopcast.projection.communication.algorithms import COLLECTIVES, collective_of, collectives_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.features.readers import read_traces
 from flopcast.hardware import all_gpus, find
 from flopcast.projection.communication import (
     LAWS,
@@ -22,6 +21,7 @@ from flopcast.projection.communication import (
     link_bandwidth_gbs,
     measured_links,
 )
+from flopcast.readers import read_traces
 
 MI300X, MI355X, H100, A100 = (find(name) for name in ("MI300X", "MI355X", "H100 SXM5", "A100 80GB SXM4"))
 Make = Callable[..., pd.DataFrame]

@@ -12,7 +12,7 @@ import pytest
 from flopcast.hardware import find
 from flopcast.projection import communication
 from flopcast.projection.communication import Link, Protocol, Timings, fit_link, held_out, law_errors, measured_links
-from flopcast.projection.communication.parameters import find_link
+from flopcast.projection.communication.alpha_beta import find_link
 
 LINKS = {f"{link.gpus[0]} {link.collective}": link for link in measured_links()}
 every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from flopcast.features.dispatches.annotate import annotate
-from flopcast.features.dispatches.table import Trace, dispatch_table
 from flopcast.hardware import GPU
+from flopcast.traces.dispatches import Trace, dispatch_table
+from flopcast.traces.summary import annotate
 
 HOST = GPU(
     name="Roundchip", vendor="AMD", cus=64, boost_mhz=2000.0, memory_bw_gbs=4000.0, pcie_gen=5,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from flopcast.features.dispatches.calls import call_table
-from flopcast.features.dispatches.table import dispatch_table
+from flopcast.traces.dispatches import call_table, dispatch_table
 
 LATENCY_NS, GAP_NS, CALL_NS, SYNC_NS, RETURN_NS = 3_000, 1_000, 4_000, 5_000, 2_000
 

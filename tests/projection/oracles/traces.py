@@ -6,9 +6,8 @@ import json
 
 import pandas as pd
 
-from flopcast.features.dispatches.annotate import Annotated, annotate
-from flopcast.features.dispatches.calls import call_table, empty_calls
-from flopcast.features.dispatches.table import Trace, dispatch_table
+from flopcast.traces.dispatches import Trace, call_table, dispatch_table, empty_calls
+from flopcast.traces.summary import Annotated, annotate
 
 US = 1000
 

@@ -1,0 +1,342 @@
+"""Options that train, predict and validate share: from words on the command line to tables and devices."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from ..datasets import default_paths
+from ..errors import DataError, FlopcastError
+from ..readers import Options, read
+from ..table.measurements import Measurements
+
+P = ParamSpec("P")
+N = TypeVar("N", int, float)
+
+USER_ERROR, INTERRUPTED = 2, 130
+"""Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
+_TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
+_SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+
+DataArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=VALUE", help="Keep these rows only (repeatable; a column given twice: either value)."),
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN[,COLUMN]", help="What must not be split between folds. Default: by operator."),
+]
+UnitOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=UNIT", help="Unit of a column that does not name one, e.g. time=ms (repeatable)."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X (repeatable)."
+    ),
+]
+MetricOption = Annotated[str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...")]
+EachOption = Annotated[
+    bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
+LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
+JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def parse_where(conditions: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return ``COLUMN=VALUE`` conditions as column -> accepted values.
+
+    Raises
+    ------
+    DataError
+        If a condition is not of that form.
+
+    Examples
+    --------
+    >>> parse_where(["op=gemm", "dtype_a=fp8", "dtype_a=bf16"])
+    {'op': ['gemm'], 'dtype_a': ['fp8', 'bf16']}
+    """
+    chosen: dict[str, list[str]] = {}
+    for column, value in _assignments(conditions, "--where", "op=gemm"):
+        chosen.setdefault(column, []).append(value)
+    return chosen
+
+
+def parse_group(columns: str | None) -> list[str] | None:
+    """Return ``COLUMN[,COLUMN]`` as a list, None for the default group of each operator.
+
+    Raises
+    ------
+    DataError
+        If a name is empty or given twice.
+    """
+    if columns is None:
+        return None
+    names = [name.strip() for name in columns.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise DataError(f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k")
+    return names
+
+
+def parse_units(units: Sequence[str] | None) -> dict[str, str]:
+    """Return ``COLUMN=UNIT`` settings as column -> unit.
+
+    Raises
+    ------
+    DataError
+        If a setting is not of that form or a column has two units.
+    """
+    return _unique(_assignments(units, "--unit", "time=ms"), "--unit")
+
+
+def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
+    """Return ``COLUMN=VALUE`` settings for columns the files lack as column -> value.
+
+    Raises
+    ------
+    DataError
+        If a setting is not of that form or a column has two values.
+    """
+    return _unique(_assignments(settings, "--set", "device=MI300X"), "--set")
+
+
+def parse_names(names: str | None, option: str, example: str) -> list[str] | None:
+    """Return ``NAME[,NAME]`` as a list, None for all.
+
+    Raises
+    ------
+    DataError
+        If a name is empty.
+
+    Examples
+    --------
+    >>> parse_names("OLS, Stack", "--models", "Additive,Stack")
+    ['OLS', 'Stack']
+    """
+    if names is None:
+        return None
+    found = [name.strip() for name in names.split(",")]
+    if not all(found):
+        raise DataError(f"{option} must be NAME[,NAME], got {names!r}: write e.g. {option} {example}")
+    return found
+
+
+def parse_numbers(text: str | None, option: str, example: str) -> list[float] | None:
+    """Return ``VALUE[,VALUE]`` as numbers, None where nothing is given.
+
+    Raises
+    ------
+    DataError
+        If one is no finite number.
+    """
+    return None if text is None else _listed(_finite, "numbers", text, option, example)
+
+
+def parse_counts(text: str | None, option: str, example: str) -> list[int] | None:
+    """Return ``N[,N]`` as whole numbers, None where nothing is given.
+
+    Raises
+    ------
+    DataError
+        If one is no whole number.
+    """
+    return None if text is None else _listed(int, "whole numbers", text, option, example)
+
+
+def parse_budget(budget: str | None) -> float | None:
+    """Return a time such as ``90s``, ``10m`` or ``1.5h`` in seconds; None for no limit.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with one of these units.
+
+    Examples
+    --------
+    >>> parse_budget("10m")
+    600.0
+    """
+    return None if budget is None else parse_time(budget, "--budget", "90s, 10m or 1.5h") / 1e6
+
+
+def check_jobs(jobs: int) -> None:
+    """Refuse a number of processes that starts none.
+
+    Raises
+    ------
+    DataError
+        If it is 0.
+    """
+    if jobs == 0:
+        raise DataError("--jobs must be a number of processes, or -1 for one per core, got 0")
+
+
+def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> float:
+    """Return a time such as ``120us``, ``1.5ms`` or ``2s`` in microseconds.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with the unit ns, us, ms, s, m (minutes) or h.
+
+    Examples
+    --------
+    >>> parse_time("1.5ms", "--window")
+    1500.0
+    """
+    value = _quantity(text.replace("µ", "u"), _TIMES)
+    if value is None:
+        raise DataError(f"{option} must be a time such as {examples}, got {text!r}")
+    return value
+
+
+def parse_size(size: str) -> int:
+    """Return a size such as ``500M`` or ``16G`` (powers of 1024) in bytes.
+
+    Raises
+    ------
+    DataError
+        If it is not a positive number with one of these units.
+
+    Examples
+    --------
+    >>> parse_size("500M")
+    524288000
+    """
+    count = _quantity(size.upper(), _SIZES)
+    if count is None or not 1 <= count < 2**63:
+        raise DataError(f"--max-size must be a size such as 500M or 16G, got {size!r}")
+    return int(count)
+
+
+def _quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a number times its unit, None where it is not a positive number with one of the units."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        return None
+    value = float(match[1]) * units[match[2]]
+    return value if 0 < value < float("inf") else None
+
+
+def load_measurements(
+    paths: Sequence[Path | str] | None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    devices: Sequence[str] = (),
+    each: bool = False,
+) -> Measurements:
+    """Read measured files and keep the rows asked for.
+
+    Parameters
+    ----------
+    paths : sequence of path, or None
+        Files and folders; none of them: the embedded measurements.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values.
+    units : mapping of str to str, optional
+        Column -> unit, where its name does not carry one.
+    defaults : mapping of str to str, optional
+        Column -> value, where the files lack the column.
+    devices : sequence of str
+        Names of devices that the user described, so that no remark calls them unknown.
+    each : bool
+        Whether every repeat is a row of its own.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or no row is left.
+    """
+    options = Options(dict(units or {}), dict(defaults or {}), each=each)
+    found = read(list(paths) if paths else default_paths(), options=options, where=where)
+    described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
+    notes = tuple(note for note in found.notes if not note.startswith(described))
+    findings = tuple(
+        f"{trace.label}: {finding.code}: {finding.message} ({finding.count})"
+        for trace in found.traces
+        for finding in trace.findings
+        if finding.severity != "info"
+    )
+    missing = tuple(f"left out, unreadable: {error}" for error in found.unreadable)
+    return Measurements(found.frame, found.rejected, (*notes, *findings, *missing), found.traces, found.unreadable)
+
+
+def run_command(command: Callable[P, Any]) -> Callable[P, None]:
+    """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
+
+    The signature stays that of ``command``, so that typer reads its options.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except FlopcastError as error:
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except TerminatedWorkerError:
+            print("error: a process was killed, most likely for memory: try --jobs 1 or fewer models", file=sys.stderr)
+            raise typer.Exit(USER_ERROR) from None
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped
+
+
+def _listed(kind: Callable[[str], N], what: str, text: str, option: str, example: str) -> list[N]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise DataError(
+            f"{option} must be {what} with commas between, got {text!r}: write e.g. {option} {example}"
+        ) from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _assignments(texts: Sequence[str] | None, option: str, example: str) -> list[tuple[str, str]]:
+    """Split ``NAME=VALUE`` texts; the value may hold further equals signs."""
+    pairs = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise DataError(f"{option} must be COLUMN=VALUE, got {text!r}: write e.g. {option} {example}")
+        pairs.append((name.strip(), value.strip()))
+    return pairs
+
+
+def _unique(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
+    """Return the pairs as a dictionary, refusing two values for one name."""
+    known: dict[str, str] = {}
+    for name, value in pairs:
+        if known.setdefault(name, value) != value:
+            raise DataError(f"{option} gives {name} twice, as {known[name]!r} and {value!r}: keep one")
+    return known

@@ -1,0 +1,226 @@
+"""Power of kernels, stitched from a logger's readings: ``python power.py profile LOG --executions FILE --clocks FILE``.
+
+Three commands: ``plan`` (how to measure a kernel), ``profile`` (power and energy from a log) and ``ablation`` (what
+each step of the method is worth, on a simulated logger with known truth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import DataError
+from ..evaluation.intervals import check_level
+from ..output import check_output, dumps, write_texts
+from ..power.ablation import ablation
+from ..power.clocks import Clocks
+from ..power.profile import KernelPower, profile_kernel
+from ..power.readings import check_clock_pairs, check_executions
+from ..power.recording import LEAST_EXECUTIONS, plan
+from ..power.simulate import Scenario
+from ..power.sources import CPU_CLOCK, read_log, synchronise
+from ..readers.files import read_plain_table
+from ..report.console import output, say_written
+from ..report.power import ablation_json, ablation_table, plan_json, plan_table, power_json, show_power
+from ..report.power_page import power_html
+from .options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
+
+FILES = ("power.json", "power.html")
+MOST_SIMULATED = 10_000
+"""Executions, and readings, of a run that `ablation` simulates: its 200 runs take gigabytes from there on."""
+
+
+def power(
+    log: Path,
+    executions: Path,
+    clocks: Path | None,
+    *,
+    gpu: int | None = None,
+    kernel: str | None = None,
+    components: Sequence[str] | None = None,
+    window_us: float | None = None,
+    execution: int = LEAST_EXECUTIONS,
+    level: float = 0.9,
+    seed: int = 0,
+) -> tuple[list[KernelPower], Clocks]:
+    """Read the three tables and profile one kernel, or all.
+
+    Parameters
+    ----------
+    log, executions, clocks : Path
+        CSV or Parquet files, as `power.readings` describes them; the log may be nvidia-smi's, amd-smi's or
+        rocm-smi's. A log that states its times since 1970 needs no clocks.
+    gpu : int, optional
+        Which GPU of the log.
+    kernel : str, optional
+        Its name; every kernel of the executions by default.
+    components, window_us, execution, level, seed
+        As for `power.profile.profile_kernel`.
+
+    Returns
+    -------
+    list of KernelPower, and Clocks
+
+    Raises
+    ------
+    DataError
+        A file or a table cannot be used, or too few readings are left.
+    """
+    if execution < 1:
+        raise DataError(f"--execution is counted from 1, got {execution}")
+    check_level(level)
+    found = read_log(log, gpu)
+    if clocks is None and found.clock != CPU_CLOCK:
+        raise DataError(
+            f"its times are of another clock ({found.clock}) than the executions: give readings of both with --clocks",
+            source=str(log),
+        )
+    measured = synchronise(
+        found.readings,
+        check_executions(read_plain_table(executions), str(executions)),
+        None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
+    )
+    names = measured.kernels if kernel is None else [kernel]
+    profiles = [
+        profile_kernel(
+            measured, name, window_us=window_us, execution=execution, components=components, level=level, seed=seed
+        )
+        for name in names
+    ]
+    return [replace(one, notes=(*one.notes, *found.notes)) for one in profiles], measured.clocks
+
+
+def parse_window(text: str, option: str = "--window") -> float:
+    """Return the time that a logger averages over in microseconds; ``0``: its readings are instantaneous.
+
+    What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so.
+
+    Raises
+    ------
+    DataError
+        If it is no time.
+
+    Examples
+    --------
+    >>> parse_window("0"), parse_window("1.5ms")
+    (0.0, 1500.0)
+    """
+    return 0.0 if text.strip() == "0" else parse_time(text, option)
+
+
+app = typer.Typer(
+    help="Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
+    "stitched (FinGraV, ISPASS 2025).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def plan_command(
+    kernel_time: Annotated[str, typer.Option(metavar="TIME", help="Of one execution, e.g. 120us.")],
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Over which the logger averages, e.g. 1ms; 0: instantaneous.")
+    ] = "1ms",
+    as_json: JsonOption = False,
+) -> None:
+    """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
+    chosen = plan(parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval"))
+    if as_json:
+        print(dumps(plan_json(chosen), missing=True), end="")
+        return
+    console = output()
+    console.print(plan_table(chosen))
+    for line in chosen.advice:
+        console.print(f"• {line}", markup=False, highlight=False)
+
+
+def profile_command(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.")
+    ],
+    executions: Annotated[
+        Path, typer.Option(metavar="FILE", help="start_ns, end_ns, kernel; also run, execution, class.")
+    ],
+    clocks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="gpu_ns, cpu_ns, delay_ns: readings of both. Of times since 1970: none."),
+    ] = None,
+    gpu: Annotated[int | None, typer.Option(help="Which GPU of a log of several.")] = None,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Default: every kernel.")] = None,
+    component: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Default: all of the log.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
+    ] = None,
+    execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = LEAST_EXECUTIONS,
+    level: LevelOption = 0.9,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
+    if out is not None:
+        check_output(out, FILES)
+    found, synchronised = power(
+        log,
+        executions,
+        clocks,
+        gpu=gpu,
+        kernel=kernel,
+        components=parse_names(component, "--component", "total,xcd"),
+        window_us=None if window is None else parse_window(window),
+        execution=execution,
+        level=level,
+        seed=seed,
+    )
+    text = dumps(power_json(found, synchronised, level), missing=True)
+    if out is not None:
+        write_texts(out, {FILES[0]: text, FILES[1]: power_html(found, synchronised, level)})
+    if as_json:
+        print(text, end="")
+        return
+    console = output()
+    show_power(console, found, synchronised)
+    if out is not None:
+        say_written(console, *(out / name for name in FILES))
+
+
+def ablation_command(
+    kernel_time: Annotated[str, typer.Option(metavar="TIME", help="Of the simulated kernel.")] = "120us",
+    window: Annotated[str, typer.Option(metavar="TIME", help="Averaging window of the simulated logger.")] = "1ms",
+    repetitions: Annotated[int, typer.Option(min=1, help="Measurements to simulate.")] = 5,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each step of the method is worth, on simulated loggers with known truth."""
+    times = parse_time(kernel_time, "--kernel-time"), parse_window(window)
+    plan(*times)  # says what is wrong with them
+    scenario = Scenario(kernel_us=times[0], window_us=times[1], seed=seed)
+    _check_size(scenario)
+    found = ablation(scenario, repetitions=repetitions)
+    if as_json:
+        print(dumps(ablation_json(found), missing=True), end="")
+    else:
+        output().print(ablation_table(found))
+
+
+app.command("plan")(run_command(plan_command))
+app.command("profile")(run_command(profile_command))
+app.command("ablation")(run_command(ablation_command))
+
+
+def _check_size(scenario: Scenario) -> None:
+    """Refuse to simulate runs that do not fit into memory."""
+    executions = scenario.executions_per_run
+    readings = executions * scenario.kernel_us / scenario.period_us
+    if max(executions, readings) > MOST_SIMULATED:
+        raise DataError(
+            f"--window {scenario.window_us:g} us and --kernel-time {scenario.kernel_us:g} us make {executions:,} "
+            f"executions and {readings:,.0f} readings per run, of which at most {MOST_SIMULATED:,} are simulated: "
+            "shorten the longer of the two"
+        )

@@ -1,7 +1,0 @@
-"""PyTorch's profiler (Kineto), on CUDA and ROCm."""
-
-from __future__ import annotations
-
-from .reader import KinetoReader
-
-__all__ = ["KinetoReader"]

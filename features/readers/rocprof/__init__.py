@@ -1,7 +1,0 @@
-"""rocprof versions 1 and 2."""
-
-from __future__ import annotations
-
-from .reader import RocprofReader
-
-__all__ = ["RocprofReader"]

@@ -1,8 +1,0 @@
-"""rocprofv3 (rocprofiler-sdk): CSV files and JSON."""
-
-from __future__ import annotations
-
-from .csv_files import Rocprofv3CsvReader
-from .json_file import Rocprofv3JsonReader
-
-__all__ = ["Rocprofv3CsvReader", "Rocprofv3JsonReader"]

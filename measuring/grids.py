@@ -1,0 +1,196 @@
+"""The default grids: families of kernels over the sizes of today's models, for a GPU or for a CPU.
+
+``full`` has every row; ``small`` the smallest, the middle and the largest of each operator, variant and number format;
+``embedded`` the workloads of the embedded measurements (``datasets``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..datasets.workloads import shapes
+from ..errors import DataError
+from ..operators.operators import work_of
+
+Row = dict[str, Any]
+
+SUITES = ("small", "full", "embedded")
+FAMILIES = {
+    "gemm": ("gemm",),
+    "batched_gemm": ("batched_gemm",),
+    "attention": ("attention",),
+    "conv": ("conv",),
+    "norm": ("layer_norm", "rms_norm", "batch_norm", "batch_norm_inference"),
+    "softmax": ("softmax",),
+    "elementwise": ("add", "mul", "div", "pow", "addu", "mulu", "divu", "powu", "relu", "tanh", "gelu", "elementwise"),
+    "reduction": ("reduction",),
+    "embedding": ("gather",),
+    "cross_entropy": ("loss",),
+    "copy": ("copy", "fill"),
+    "collective": ("collective",),
+}
+"""What ``--kernel`` names, and the operators each name stands for."""
+
+_WEIGHTS = ((4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192), (7168, 2048))
+_LAYERS = (  # in_channels, out_channels, image side, filter side, stride, groups: ResNet-50, MobileNetV2
+    (3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 1), (128, 128, 28, 3, 1, 1),
+    (256, 256, 14, 3, 1, 1), (512, 512, 7, 3, 1, 1), (512, 1024, 28, 1, 2, 1), (96, 96, 56, 3, 1, 96),
+)  # fmt: skip
+_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
+_GPU_DTYPES, _HALF = ("fp32", "bf16", "fp16"), ("bf16", "fp16")
+
+
+def suite(name: str, *, gpu: bool, families: Sequence[str] | None = None, ranks: int = 1) -> list[Row]:
+    """Return the rows of a default grid.
+
+    Parameters
+    ----------
+    name : {"small", "full", "embedded"}
+    gpu : bool
+        Whether the sizes are those for a GPU.
+    families : sequence of str, optional
+        Kernels (see `FAMILIES`); all by default.
+    ranks : int
+        GPUs for collectives; with one there are none.
+
+    Raises
+    ------
+    DataError
+        The suite or a kernel is unknown, or nothing is left.
+    """
+    if name not in SUITES:
+        raise DataError(f"--suite must be one of {', '.join(SUITES)}, got {name!r}")
+    ops = operators(families)
+    rows = list(shapes()) if name == "embedded" else list(_gpu_rows(ranks) if gpu else _cpu_rows())
+    rows = [row for row in rows if row["op"] in ops]
+    if not rows:
+        hint = "collectives need two GPUs or more" if families == ["collective"] else "choose other kernels"
+        raise DataError(f"suite {name} has none of {', '.join(families or ())} here: {hint}")
+    return _spread(rows) if name == "small" else rows
+
+
+def operators(families: Sequence[str] | None) -> set[str]:
+    """Return the operators of some families, or of all.
+
+    Raises
+    ------
+    DataError
+        A name is neither a family's nor an operator's.
+    """
+    found: set[str] = set()
+    every = {op for ops in FAMILIES.values() for op in ops}
+    for name in FAMILIES if families is None else families:
+        if name not in FAMILIES and name not in every:
+            raise DataError(f"unknown kernel {name!r}: --kernel knows {', '.join(FAMILIES)}")
+        found |= set(FAMILIES.get(name, (name,)))
+    return found
+
+
+def _spread(rows: Iterable[Row]) -> list[Row]:
+    """Return the smallest, the middle and the largest of each operator, variant and format, by bytes moved."""
+    frame = pd.DataFrame(list(rows))
+    frame["variant"] = frame["variant"].fillna("") if "variant" in frame else ""
+    keys = frame.groupby(["op", "variant", "dtype_a"], sort=False, dropna=False).ngroup()
+    moved = pd.Series(work_of(frame).bytes)
+    chosen: set[int] = set()
+    for _, part in moved.groupby(keys.to_numpy(), sort=False):
+        order = part.sort_values(kind="stable").index
+        chosen |= {int(order[at]) for at in (0, len(order) // 2, -1)}
+    listed = list(rows)
+    return [listed[index] for index in sorted(chosen)]
+
+
+def _cpu_rows() -> Iterator[Row]:
+    """Yield the embedded workloads and the operators they lack, in sizes for a few cores."""
+    yield from shapes()
+    sides = list(itertools.product((16, 128, 1000), (256, 1024, 4096)))
+    for dtype in ("fp32", "bf16"):
+        for op, (rows, cols) in itertools.product(("rms_norm", "relu", "mul"), sides):
+            yield {"op": op, "dtype_a": dtype, "rows": rows, "cols": cols}
+        yield from _channels(dtype, itertools.product((64, 256), (196, 784, 3136)))
+        yield from _tokens(dtype, itertools.product((16, 256), (256, 1024)), (1000, 32_000))
+
+
+def _gpu_rows(ranks: int) -> Iterator[Row]:
+    for dtype in _GPU_DTYPES:
+        yield from _gemms(dtype)
+        yield from _convolutions(dtype)
+        sides = list(itertools.product((16, 256, 4096, 16_384), (1024, 4096, 8192, 16_384)))
+        row_wise = ("softmax", "layer_norm", "rms_norm", "add", "mul", "relu", "gelu", "copy", "fill")
+        for op, (rows, cols) in itertools.product(row_wise, sides):
+            yield {"op": op, "dtype_a": dtype, "rows": rows, "cols": cols}
+        for rows, cols in sides:
+            yield {"op": "reduction", "variant": "sum", "dtype_a": dtype, "rows": rows, "cols": cols}
+        yield from _channels(dtype, itertools.product((64, 512, 2048), (784, 12_544, 100_352)))
+        yield from _tokens(dtype, itertools.product((16, 512, 8192), (1024, 4096, 8192)), (32_000, 128_256))
+    for dtype in _HALF:
+        yield from _attentions(dtype)
+    for dtype in ("tf32", "fp8"):
+        yield from _gemms(dtype, batched=False)
+    for variant, exponent in itertools.product(("DtoD", "HtoD", "DtoH"), range(12, 31, 3)):
+        yield {"op": "copy", "variant": variant, "dtype_a": "uint8", "rows": 1, "cols": 2**exponent}
+    if ranks > 1:
+        for variant, exponent in itertools.product(_COLLECTIVES, range(12, 31, 3)):
+            sizes = {"message_bytes": 2**exponent // (2 * ranks) * 2 * ranks, "ranks": ranks}
+            yield {"op": "collective", "variant": variant, "dtype_a": "bf16", **sizes}
+
+
+def _gemms(dtype: str, *, batched: bool = True) -> Iterator[Row]:
+    formats = {"dtype_out": "bf16", "scale_block": "tensor"} if dtype == "fp8" else {}
+    for (n, k), m in itertools.product(_WEIGHTS, (16, 64, 256, 1024, 4096, 8192)):
+        yield {"op": "gemm", "dtype_a": dtype, **formats, "m": m, "n": n, "k": k}
+    if batched:
+        for (m, n, k), batch in itertools.product(((128, 128, 128), (512, 512, 64), (1024, 64, 1024)), (8, 64, 256)):
+            yield {"op": "batched_gemm", "dtype_a": dtype, "batch": batch, "m": m, "n": n, "k": k}
+
+
+def _convolutions(dtype: str) -> Iterator[Row]:
+    for (c_in, c_out, side, fil, stride, groups), batch in itertools.product(_LAYERS, (1, 32, 128)):
+        pad = fil // 2
+        out = (side + 2 * pad - fil) // stride + 1
+        yield {
+            "op": "conv", "dtype_a": dtype, "direction": "F", "layout": "NCHW", "batch": batch, "groups": groups,
+            "in_channels": c_in, "in_d": 1, "in_h": side, "in_w": side,
+            "out_channels": c_out, "out_d": 1, "out_h": out, "out_w": out,
+            "fil_d": 1, "fil_h": fil, "fil_w": fil, "pad_d": 0, "pad_h": pad, "pad_w": pad,
+            "stride_d": 1, "stride_h": stride, "stride_w": stride, "dil_d": 1, "dil_h": 1, "dil_w": 1,
+        }  # fmt: skip
+
+
+def _attentions(dtype: str) -> Iterator[Row]:
+    """Yield prefill (causal) and decode (one query), with as many heads for keys as for queries and with an eighth."""
+    lengths = [(1, 512), (1, 2048), (1, 8192), (8, 2048)]
+    cached = [(1, 2048), (16, 2048), (64, 2048), (16, 16_384)]
+    for (heads, kv_heads), (batch, length) in itertools.product(((32, 32), (64, 8)), lengths):
+        yield _attention(dtype, batch, heads, kv_heads, length, length, causal=True)
+    for (heads, kv_heads), (batch, length) in itertools.product(((32, 32), (64, 8)), cached):
+        yield _attention(dtype, batch, heads, kv_heads, 1, length, causal=False)
+
+
+def _attention(dtype: str, batch: int, heads: int, kv_heads: int, seq_q: int, seq_kv: int, *, causal: bool) -> Row:
+    sizes = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seq_q": seq_q, "seq_kv": seq_kv, "head_dim": 128}
+    return {"op": "attention", "dtype_a": dtype, **sizes, "causal": causal}
+
+
+def _channels(dtype: str, sides: Iterable[tuple[int, int]]) -> Iterator[Row]:
+    for channels, cols in sides:
+        yield {"op": "batch_norm", "dtype_a": dtype, "rows": channels, "cols": cols}
+
+
+def _tokens(dtype: str, sides: Iterable[tuple[int, int]], vocabularies: Sequence[int]) -> Iterator[Row]:
+    """Yield what a language model does at its ends: embeddings, and the loss over the vocabulary."""
+    for tokens, width in (listed := list(sides)):
+        yield {
+            "op": "gather",
+            "variant": "embedding",
+            "dtype_a": dtype,
+            "dtype_b": "int64",
+            "rows": tokens,
+            "cols": width,
+        }
+    for tokens, words in itertools.product(dict.fromkeys(tokens for tokens, _ in listed), vocabularies):
+        yield {"op": "loss", "variant": "cross_entropy", "dtype_a": dtype, "rows": tokens, "cols": words}

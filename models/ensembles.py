@@ -1,0 +1,300 @@
+"""Means of models on the logarithmic scale: one with learnt weights, one over folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .base import all_selected, check_positive_target, check_table, check_target, feature_names, fit, inner_folds
+from .baselines import AdditiveTime
+from .residual import LogResidual
+from .target_space import Columns
+
+_SUM_TO_ONE = 1e4
+_TINY = np.finfo(np.float64).tiny
+
+
+def rows_of(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a DataFrame or array."""
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+
+
+def log_predictions(model: Any, X: Any) -> np.ndarray:
+    """Return the logarithm of a model's predictions; zero and negative ones count as the smallest positive number."""
+    return np.log(np.maximum(np.asarray(model.predict(X), dtype=np.float64), _TINY))
+
+
+def simplex_weights(logs: np.ndarray, log_y: np.ndarray, iterations: int = 50) -> np.ndarray:
+    """Return weights w >= 0 with sum 1 that minimise ``sum_i |sum_j w_j logs_ij - log_y_i|``, approximately.
+
+    Iteratively reweighted least squares, as `additive.fit_terms`; the sum is held by a heavy row.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_samples, n_models)
+        Logarithms of out-of-fold predictions.
+    log_y : ndarray of shape (n_samples,)
+        Logarithm of the target.
+    iterations : int, default=50
+        Rounds of reweighting, always all of them.
+
+    Returns
+    -------
+    ndarray of shape (n_models,)
+    """
+    errors = logs - log_y[:, None]  # the weights sum to one, so errors mix as predictions do
+    scale = max(float(np.abs(errors).mean()), 1e-12)
+    errors = errors / scale
+    count = errors.shape[1]
+    found, row_weights = np.full(count, 1.0 / count), np.ones(len(errors))
+    for _ in range(iterations):
+        gram = (errors * row_weights[:, None]).T @ errors / row_weights.sum() + 1e-9 * np.eye(count)
+        root = np.linalg.cholesky(gram, upper=True)
+        found, _ = nnls(np.vstack([root, np.full(count, _SUM_TO_ONE)]), np.r_[np.zeros(count), _SUM_TO_ONE])
+        found = found / found.sum()
+        row_weights = 1.0 / np.maximum(np.abs(errors @ found), 1e-3)
+    return found
+
+
+class GeometricStack(RegressorMixin, BaseEstimator):
+    """``log t = sum_j w_j log t_j``: models mixed with weights w >= 0, sum 1, learnt on inner out-of-fold predictions.
+
+    The inner folds leave out whole groups where groups are given, so a learner that only interpolates between rows of
+    a group gets weight where rows of known groups are predicted and little where new groups are.
+
+    Parameters
+    ----------
+    parts : sequence of (str, regressor), optional
+        Models with positive predictions. `AdditiveTime` and `LogResidual` where None.
+    cv : int, default=5
+        Inner folds (see `base.inner_folds`).
+    learn_weights : bool, default=True
+        Otherwise the weights are equal and there are no inner folds: with few groups, learnt weights cost more than
+        they gain.
+    random_state : int, default=0
+        Seed of shuffled inner folds.
+
+    Attributes
+    ----------
+    parts_ : list of regressors
+        Fitted to all rows; models without weight are dropped.
+    weights_ : dict of str to float
+        Weight of every model.
+    selected_features_ : list of str
+        What any of them uses.
+
+    References
+    ----------
+    L. Breiman, Stacked regressions, Machine Learning 24 (1996) 49 (non-negative weights).
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, Any]] | None = None,
+        *,
+        cv: int = 5,
+        learn_weights: bool = True,
+        random_state: int | None = 0,
+    ) -> None:
+        self.parts, self.cv, self.learn_weights, self.random_state = parts, cv, learn_weights, random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,); groups shape inner folds.
+
+        Raises
+        ------
+        ValueError
+            For a target that is not positive, and what the models raise.
+        """
+        X = check_table(self, X, reset=True)
+        y = check_positive_target(self, check_target(self, X, y))
+        parts = [("additive", AdditiveTime()), ("residual", LogResidual())] if self.parts is None else self.parts
+        weights = np.full(len(parts), 1 / len(parts))
+        if self.learn_weights and len(y) > len(parts):
+            weights = simplex_weights(self._out_of_fold(parts, X, y, groups), np.log(y))
+        self.weights_ = {name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)}
+        self.parts_ = [fit(clone(model), X, y, groups) for name, model in parts if self.weights_[name] > 0]
+        self.selected_features_ = all_selected(self.parts_, feature_names(self))
+        return self
+
+    def _out_of_fold(self, parts: Sequence[tuple[str, Any]], X: Any, y: np.ndarray, groups: Any) -> np.ndarray:
+        """Return the logarithm of each model's out-of-fold predictions, shape (n_samples, n_models)."""
+        logs = np.full((len(y), len(parts)), np.nan)
+        for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
+            told = None if groups is None else np.asarray(groups)[train]
+            for j, (_, model) in enumerate(parts):
+                inner = fit(clone(model), rows_of(X, train), y[train], told)
+                logs[held_out, j] = log_predictions(inner, rows_of(X, held_out))
+        return logs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, shape (n_samples,), all positive."""
+        check_is_fitted(self, "parts_")
+        X = check_table(self, X, reset=False)
+        weights = [weight for weight in self.weights_.values() if weight > 0]
+        logs = [w * log_predictions(model, X) for w, model in zip(weights, self.parts_, strict=True)]
+        return np.exp(np.sum(logs, axis=0))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that targets must be positive."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class CrossFitted(RegressorMixin, BaseEstimator):
+    """The geometric mean of one model fitted without each of several folds: an ensemble with honest training values.
+
+    Every training row is left out by exactly one member, so `fit_out_of_fold` returns a prediction of each row by a
+    model that has not seen it (nor, with groups, its group) for the price of fitting the ensemble once.
+
+    Parameters
+    ----------
+    regressor : regressor, default=None
+        `LogResidual` where None.
+    cv : int, default=5
+        Number of folds and members.
+    random_state : int, default=0
+        Seed of shuffled folds.
+
+    Attributes
+    ----------
+    members_ : list of regressors
+        One per fold.
+    selected_features_ : list of str
+        What any of them uses.
+    """
+
+    def __init__(self, regressor: Any = None, *, cv: int = 5, random_state: int | None = 0) -> None:
+        self.regressor, self.cv, self.random_state = regressor, cv, random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,)."""
+        self.fit_out_of_fold(X, y, groups)
+        return self
+
+    def fit_out_of_fold(self, X: Any, y: Any, groups: Any = None) -> np.ndarray:
+        """Fit, and return for every training row the prediction of the member that has not seen it, (n_samples,)."""
+        X = check_table(self, X, reset=True)
+        y = check_positive_target(self, check_target(self, X, y))
+        model = LogResidual() if self.regressor is None else self.regressor
+        left_out = np.empty(len(y))
+        self.members_ = []
+        for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
+            told = None if groups is None else groups[train]
+            member = fit(clone(model), rows_of(X, train), y[train], told)
+            left_out[held_out] = np.exp(log_predictions(member, rows_of(X, held_out)))
+            self.members_.append(member)
+        self.selected_features_ = all_selected(self.members_, feature_names(self))
+        return left_out
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, shape (n_samples,), all positive."""
+        check_is_fitted(self, "members_")
+        X = check_table(self, X, reset=False)
+        return np.exp(np.mean([log_predictions(member, X) for member in self.members_], axis=0))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that targets must be positive."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+# Learning from target rows that the host has not measured: what a shape takes on the target, as one more column.
+
+SHAPE_TIME = "shape_us"
+"""The column added: the time the shape model predicts, in the unit of y."""
+
+
+class Transfer(RegressorMixin, BaseEstimator):
+    """A model of time that first learns shape -> time from all target rows, paired with a host time or not.
+
+    With ``shape_columns`` given, rows with NaN in another column are unpaired: they train the shape model only. The
+    shape model's prediction becomes the column ``shape_us`` of the paired rows (for training rows, that of the
+    cross-fitted member that has not seen the row's fold), and the second model is fitted to the paired rows with it.
+
+    Parameters
+    ----------
+    shape_model : CrossFitted, default=None
+        shape -> time.
+    regressor : regressor, default=None
+        The second model; `GeometricStack` where None.
+    shape_columns : sequence of str, optional
+        What the shape model sees, by name. All columns where None or where X has no names; NaN is refused then.
+
+    Attributes
+    ----------
+    shape_model_, regressor_ : regressor
+        The fitted clones.
+    shape_columns_ : list of int
+        Positions of the columns the shape model sees.
+    selected_features_ : list of str
+        Columns of X that either model uses.
+    """
+
+    def __init__(
+        self, shape_model: Any = None, regressor: Any = None, *, shape_columns: Sequence[str] | None = None
+    ) -> None:
+        self.shape_model, self.regressor, self.shape_columns = shape_model, regressor, shape_columns
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit to X of shape (n_samples, n_features), NaN in unpaired rows, and positive y of shape (n_samples,).
+
+        Raises
+        ------
+        ValueError
+            For a target that is not positive, and where no row is paired.
+        """
+        y = check_positive_target(self, check_target(self, X, y))
+        nan = True if self.shape_columns is None else "allow-nan"
+        values = validate_data(self, X, dtype=np.float64, ensure_all_finite=nan, ensure_min_samples=2)
+        names = feature_names(self)
+        self.shape_columns_ = Columns(self.shape_columns).fit(X).columns_
+        paired = np.isfinite(values).all(axis=1)
+        if not paired.any():
+            raise ValueError("Transfer needs rows without NaN to learn from: there is none")
+        shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
+        self.shape_model_ = shape_model
+        shape_time = shape_model.fit_out_of_fold(self._shapes(values), y, groups)
+        regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
+        told = None if groups is None else np.asarray(groups)[paired]
+        self.regressor_ = fit(regressor, self._with_shape(values[paired], shape_time[paired]), y[paired], told)
+        self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, shape (n_samples,), all positive.
+
+        Raises
+        ------
+        ValueError
+            For NaN in X: rows to predict need a host time.
+        """
+        check_is_fitted(self, "regressor_")
+        values = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.regressor_.predict(self._with_shape(values, self.shape_model_.predict(self._shapes(values))))
+
+    def _shapes(self, values: np.ndarray) -> pd.DataFrame:
+        names = feature_names(self)
+        return pd.DataFrame(values[:, self.shape_columns_], columns=[names[j] for j in self.shape_columns_])
+
+    def _with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame(np.column_stack([values, shape_time]), columns=[*feature_names(self), SHAPE_TIME])
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that targets must be positive and that, with ``shape_columns``, NaN marks unpaired rows."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.shape_columns is not None
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags

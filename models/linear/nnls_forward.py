@@ -1,0 +1,380 @@
+"""Forward selection with non-negative coefficients: all trials of a step from one factorisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+
+from .stepwise_ols import TIES
+from .triangular import ALIASED, Triangular, non_negative, optimal_limit
+
+# The columns that a non-negative search has chosen: their triangular factor, and all columns seen by them.
+
+_ROOM = 32
+"""Rows made room for at first."""
+_LONG = 1e-3
+"""From this squared length on, less the projection on others, a column enters by the products of the columns alone."""
+
+_LOSS = 1e-3
+"""The RSS is computed from the residuals once this is left of it: subtraction has cost three digits then."""
+
+
+class ChosenFactor:
+    """``A_S = QR`` of the chosen columns S, first those in use (P), then those held at zero (Z); Q is not kept.
+
+    All there is to know of the columns not chosen are their products with Q. Column j with ``w = Q'a_j`` and
+    ``l² = 1 - w'w`` adds the row ``(A'a_j - W'w) / l`` to ``W = Q'A``: one product with A. Where l is small the new
+    direction q is computed itself, orthogonalised twice, and the row is ``A'q``. What changes between P and Z turns the
+    rows from the first one concerned.
+
+    Parameters
+    ----------
+    problem : Triangular
+        From `with_intercept`.
+    used, idle : list of int
+        The columns in use, which are independent, and those held at zero.
+
+    Attributes
+    ----------
+    columns : list of int
+        S, those in use first.
+    used : int
+        How many are in use, m of s.
+    parked : list of int
+        Chosen columns at zero that are combinations of S; not in the factor.
+    cross : ndarray of shape (s, q)
+        W.
+    target : ndarray of shape (s,)
+        Q'b.
+    factor, inverse : ndarray of shape (s, s)
+        R and R^-1.
+    free : ndarray of shape (s,)
+        The coefficients of S whatever their signs.
+    t : ndarray of shape (m,)
+        The coefficients of P without Z.
+    gradient, gradient_beyond : ndarray of shape (q,)
+        The products of all columns with the target less its projection on P, and on S.
+    lengths, lengths_beyond : ndarray of shape (q,)
+        The squared lengths of all columns less their projection on P, and on S; infinite for chosen ones.
+    rss : float
+        The squared length of the target less its projection on P.
+    """
+
+    def __init__(self, problem: Triangular, used: Sequence[int], idle: Sequence[int]) -> None:
+        self._problem, q = problem, problem.A.shape[1]
+        self._At, self._products, self._total = problem.A.T, problem.A.T @ problem.b, float(problem.b @ problem.b)
+        self._rows, self._z = np.empty((_ROOM, q)), np.empty(_ROOM)
+        self._R, self._inverse = np.zeros((_ROOM, _ROOM)), np.zeros((_ROOM, _ROOM))
+        self.start(used, idle)
+
+    def start(self, used: Sequence[int], idle: Sequence[int]) -> None:
+        """Begin anew with some columns in use, which are independent, and some held at zero."""
+        self.columns, self.parked = list[int](), list[int]()
+        self._look(0)
+        self.gradient_beyond, self.lengths_beyond = self._products.copy(), np.ones(len(self._products))
+        self.parked += [column for column in used if not self._enter(column)]
+        self.used = len(self.columns)
+        self.parked += [column for column in idle if not self._enter(column)]
+        self.lengths_beyond[self.parked] = np.inf
+        self._measure()
+
+    def use(self, column: int, used: Sequence[int]) -> None:
+        """Take another column in; then use these of the chosen ones, and hold the others at zero."""
+        if not self._enter(column) or any(j in self.parked for j in used):
+            self.start(used, [j for j in (*self.columns, *self.parked) if j not in used])
+            return
+        if len(used) < len(self.columns):
+            self._arrange([j for j in self.columns if j in used] + [j for j in self.columns if j not in used])
+        self.used = len(used)
+        self._measure()
+
+    @property
+    def idle(self) -> list[int]:
+        """All chosen columns that are held at zero."""
+        return self.columns[self.used :] + self.parked
+
+    def independence(self) -> float:
+        """Return the least squared length, among chosen columns, less the projection on those before."""
+        return float(np.square(np.diagonal(self.factor)).min(initial=1.0))
+
+    def residual(self) -> np.ndarray:
+        """Return the target less its projection on P, of shape (k,)."""
+        return self._problem.b - self.t @ self._At[self.columns[: self.used]]
+
+    def beyond_idle(self, column: int) -> np.ndarray:
+        """Return the products of Z with a column, all less their projections on P."""
+        return self.factor[self.used :, self.used :].T @ self.cross[self.used :, column]
+
+    def orthogonal(self, columns: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
+        """Return some columns of A less their projection on the first of S, one row each."""
+        chosen, inverse, off = self._At[self.columns[:size]], self._inverse[:size, :size], self._At[columns]
+        for _ in range(3):  # a pass leaves the rounding error of the one before times that of R^-1
+            off = off - (((off @ chosen.T) @ inverse) @ inverse.T) @ chosen
+        return off
+
+    def _enter(self, column: int) -> bool:
+        """Take a column in as the last of S; return False, and do not, where it is a combination of the others."""
+        s = len(self.columns)
+        if s >= len(self._problem.b):
+            return False
+        self._make_room(s + 1)
+        w, squared, row = self.cross[:, column].copy(), float(self.lengths_beyond[column]), self._rows[s]
+        if squared >= _LONG:
+            length = squared**0.5
+            np.dot(self._At, self._At[column], out=row)
+            row -= w @ self.cross
+            row /= length
+            self._z[s] = self.gradient_beyond[column] / length
+        else:
+            (v,) = self.orthogonal([column], s)
+            if (length := float(v @ v) ** 0.5) <= ALIASED:
+                return False
+            v /= length
+            np.dot(self._At, v, out=row)
+            self._z[s] = v @ self._problem.b
+        self._R[:s, s], self._R[s, :s], self._R[s, s] = w, 0.0, length
+        self._inverse[:s, s] = self.inverse @ w / -length
+        self._inverse[s, :s], self._inverse[s, s] = 0.0, 1 / length
+        self.columns.append(column)
+        self._look(s + 1)
+        self.gradient_beyond = self.gradient_beyond - self._z[s] * row
+        self.lengths_beyond = self.lengths_beyond - row * row
+        self.lengths_beyond[column] = np.inf
+        return True
+
+    def _look(self, s: int) -> None:
+        """Let the attributes show the first s rows."""
+        self.cross, self.target = self._rows[:s], self._z[:s]
+        self.factor, self.inverse = self._R[:s, :s], self._inverse[:s, :s]
+
+    def _make_room(self, size: int) -> None:
+        if size > (room := len(self._z)):
+            rows, z, R, inverse = self._rows, self._z, self._R, self._inverse
+            self._rows, self._z = np.empty((2 * room, rows.shape[1])), np.empty(2 * room)
+            self._R, self._inverse = np.zeros((2 * room, 2 * room)), np.zeros((2 * room, 2 * room))
+            self._rows[:room], self._z[:room], self._R[:room, :room], self._inverse[:room, :room] = rows, z, R, inverse
+            self._look(len(self.columns))
+
+    def _arrange(self, columns: list[int]) -> None:
+        """Put S in this order. From the first column that moves on, R of the new order is G R', and Q becomes QG."""
+        s, first = len(columns), next(i for i, column in enumerate(columns) if column != self.columns[i])
+        order = [self.columns.index(column) for column in columns[first:]]
+        factored, tau, _, _ = dgeqrf(self._R[first:s, order])
+        G = dorgqr(factored, tau)[0]
+        self._R[first:s, first:s] = G.T @ self._R[first:s, order]
+        self._R[:first, first:s] = self._R[:first, order]
+        self._rows[first:s], self._z[first:s] = G.T @ self._rows[first:s], G.T @ self._z[first:s]
+        self._inverse[:s, :s] = dtrtri(self._R[:s, :s])[0]
+        self.columns = columns
+
+    def _measure(self) -> None:
+        """Work out what depends on the columns in use."""
+        m, z = self.used, self.target
+        self.free = self.t = self.inverse @ z
+        self.gradient, self.lengths = self.gradient_beyond, self.lengths_beyond
+        if m < len(z):
+            Z = self.cross[m:]
+            self.t = self.inverse[:m, :m] @ z[:m]
+            self.gradient = self.gradient + z[m:] @ Z
+            self.lengths = self.lengths + np.einsum("zq,zq->q", Z, Z)
+        if (rss := self._total - float(z[:m] @ z[:m])) < _LOSS * self._total:
+            residual = self.residual()
+            rss = float(residual @ residual)
+        self.rss = rss
+
+
+_EXCHANGES = 8
+"""Exchanges by signs before a trial is left to the active-set method."""
+_SHORT = 1e-6
+"""A squared length below this, less a projection, is computed from the column itself."""
+_DEPENDENT = 1e-8
+"""The inverse Gram matrix is not used below this squared length: rounding would cost eight digits."""
+
+
+class NonNegativeForward:
+    """Columns added one by one, each time the one whose non-negative fit with those before has the least RSS.
+
+    With A_P = QR the columns in use and t their coefficients, let z_j be column j less its projection on them. It gets
+    the coefficient ``x_j = z_j'r / z_j'z_j``, those in use move by ``-x_j A_P^+ a_j``, and the RSS falls by
+    ``x_j z_j'r``, for all j at once. That is the fit where no coefficient becomes negative by it and no gradient of a
+    column that was added earlier and is held at zero (Z) becomes positive. Elsewhere it bounds the fall, z_j being
+    taken less the projection on Z too: such columns are fitted in the order of their bounds while these can win.
+
+    Only columns with a positive gradient are tried: the problem is convex, no other can lower the RSS.
+
+    Parameters
+    ----------
+    problem : Triangular
+        From `with_intercept`.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (0,)
+        What the path begins with: the intercept alone.
+    order : list of int
+        The features (columns of X) added so far.
+    rss : list of float
+        The residual sum of squares before the first and after each step.
+    """
+
+    def __init__(self, problem: Triangular) -> None:
+        self.columns, self.order = np.zeros(0, dtype=int), list[int]()
+        self._problem, self._limit = problem, optimal_limit(problem)
+        intercept = [0]
+        positive = problem.A[:, 0] @ problem.b > 0
+        self._chosen = ChosenFactor(problem, intercept if positive else [], [] if positive else intercept)
+        self.rss = [max(self._chosen.rss, problem.floor)]
+
+    def reaches(self, steps: int) -> bool:
+        """Go on until that many columns are added; return False where no more lower the RSS."""
+        while len(self.order) < steps:
+            trials = _Trials(self._problem, self._chosen, self._limit)
+            if (best := trials.best()) is None:
+                return False
+            self._add(best, trials.used_with(best))
+            self.order.append(best - 1)
+            self.rss.append(max(self._chosen.rss, self._problem.floor))
+        return True
+
+    def _add(self, column: int, used: list[int]) -> None:
+        """Choose a column and use these; where rounding leaves that not optimal, those of the active-set method."""
+        chosen = self._chosen
+        chosen.use(column, used)
+        idle = chosen.idle
+        if (len(chosen.t) and chosen.t.min() <= 0) or (idle and chosen.gradient[idle].max() > self._limit):
+            columns, start = [*chosen.columns, *chosen.parked], np.zeros(self._problem.A.shape[1])
+            start[chosen.columns[: chosen.used]] = np.maximum(chosen.t, 0.0)
+            t = non_negative(self._problem, np.isin(np.arange(len(start)), columns), start)
+            chosen.start(np.flatnonzero(t).tolist(), [j for j in columns if t[j] == 0])
+
+
+class _Trials:
+    """The fits with one more column, as changes of the present fit.
+
+    Parameters
+    ----------
+    problem : Triangular
+    chosen : ChosenFactor
+        Of the present fit.
+    limit : float
+        The gradient up to which a column at zero stays there.
+    """
+
+    def __init__(self, problem: Triangular, chosen: ChosenFactor, limit: float) -> None:
+        self._problem, self._chosen, self._limit = problem, chosen, limit
+        self._used: dict[int, list[int]] = {}  # the columns in use beside a column, where signs were wrong at first
+        self._up = np.where(chosen.gradient > limit, chosen.gradient, 0.0)
+        self._lengths, self._beyond = chosen.lengths, chosen.lengths_beyond
+        self._gradient_beyond = chosen.gradient_beyond
+        if self._beyond.min() < _SHORT:
+            self._measure_short()
+
+    def best(self) -> int | None:
+        """Return the column that lowers the RSS most, the first of equals; None where none does.
+
+        Columns are looked at in the order of their bounds while these are not below the largest fall.
+        """
+        bounds, falls, largest = self._up * self._up / self._beyond, dict[int, float](), 0.0
+        while (bound := float(bounds[column := int(bounds.argmax())])) > 0 and bound >= largest * (1 - TIES):
+            falls[column] = self._fall(column)
+            largest, bounds[column] = max(largest, falls[column]), 0.0
+        return min((column for column, fall in falls.items() if fall >= largest * (1 - TIES)), default=None)
+
+    def used_with(self, column: int) -> list[int]:
+        """Return the columns in use once this one, found best, is chosen."""
+        return self._used.get(column) or [*self._chosen.columns[: self._chosen.used], column]
+
+    def _measure_short(self) -> None:
+        """Compute small squared lengths, and the gradients there, from what is left of the columns."""
+        chosen = self._chosen
+        short = np.flatnonzero((self._beyond < _SHORT) & (self._up > 0))
+        self._lengths, self._beyond = self._lengths.copy(), np.maximum(self._beyond, ALIASED**2)
+        self._gradient_beyond = self._gradient_beyond.copy()
+        off = chosen.orthogonal(short, chosen.used)
+        self._lengths[short] = np.einsum("ck,ck->c", off, off)
+        self._up[short] = np.where(self._lengths[short] > ALIASED**2, np.maximum(off @ chosen.residual(), 0.0), 0.0)
+        off = chosen.orthogonal(short, len(chosen.columns))
+        self._beyond[short] = np.maximum(np.einsum("ck,ck->c", off, off), ALIASED**2)
+        self._gradient_beyond[short] = off @ self._problem.b
+
+    def _fall(self, column: int) -> float:
+        """Return by how much the RSS falls with a column: at once where no sign is wrong, else by a fit."""
+        chosen, m = self._chosen, self._chosen.used
+        x = float(self._up[column]) / float(self._lengths[column])
+        coefficients = chosen.t - x * (chosen.inverse[:m, :m] @ chosen.cross[:m, column])
+        right = m == 0 or coefficients.min() >= 0
+        if right and (idle := chosen.columns[m:]):
+            right = (chosen.gradient[idle] - x * chosen.beyond_idle(column)).max() <= self._limit
+        if chosen.parked or not right:
+            return self._fit(column, coefficients < 0)
+        return float(self._up[column]) * x
+
+    def _fit(self, column: int, negative: np.ndarray) -> float:
+        """Return by how much the RSS falls with a column where signs are wrong at first: those of some of P (m,).
+
+        Columns are held at zero, and let go, by their signs until these are right: with V the inverse Gram matrix of
+        those chosen (S) and the new one, and s their coefficients whatever their signs, the gradients mu of those held
+        (K) solve ``V_KK mu = s_K``, and the RSS is above the least one for any signs by ``mu' s_K``. If the signs do
+        not settle, or columns are nearly dependent, the active-set method takes over.
+        """
+        chosen, length, m = self._chosen, float(self._beyond[column]), self._chosen.used
+        if chosen.parked or length < _DEPENDENT or self._dependent:
+            return self._refit(column)
+        d = chosen.inverse @ chosen.cross[:, column]  # A_S^+ a_j
+        x = float(self._gradient_beyond[column]) / length
+        s = chosen.free - x * d
+        held = np.ones(len(s), dtype=bool)
+        held[:m] = negative
+        for _ in range(_EXCHANGES):
+            K = np.flatnonzero(held)
+            V, share = self._inverse_gram[:, K], d[K] / length
+            mu, singular = s[K], 0
+            if len(K):
+                mu, singular = dposv(V[K] + np.multiply.outer(d[K], share), mu)[1:]
+            if singular:
+                return self._refit(column)
+            more = float(share @ mu)
+            wrong = s - V @ mu - more * d < 0
+            wrong[K] = mu > self._limit
+            if not wrong.any():
+                break
+            held ^= wrong
+        else:
+            return self._refit(column)
+        if x + more <= 0:
+            return self._refit(column)
+        self._used[column] = [j for j, out in zip(chosen.columns, held.tolist(), strict=True) if not out] + [column]
+        z = chosen.target[m:]
+        return float(z @ z + self._gradient_beyond[column] * x - mu @ s[K])
+
+    @cached_property
+    def _inverse_gram(self) -> np.ndarray:
+        """The inverse Gram matrix of S, of shape (s, s)."""
+        return self._chosen.inverse @ self._chosen.inverse.T
+
+    @cached_property
+    def _dependent(self) -> bool:
+        """Whether the inverse Gram matrix of S is not to be relied on."""
+        return self._chosen.independence() < _DEPENDENT
+
+    def _refit(self, column: int) -> float:
+        """Return by how much the RSS falls with a column by the active-set method, on the factor of S and the new one.
+
+        A column that is a combination of S adds no row to it.
+        """
+        chosen, s, z = self._chosen, len(self._chosen.columns), self._chosen.target[self._chosen.used :]
+        columns = [*chosen.columns, *chosen.parked, column]
+        A, b = np.zeros((s + 1, len(columns)), order="F"), np.zeros(s + 1)
+        A[:s, :s], A[:s, s:], b[:s] = chosen.factor, chosen.cross[:, columns[s:]], chosen.target
+        if self._beyond[column] > ALIASED**2:
+            A[s, -1] = self._beyond[column] ** 0.5
+            b[s] = self._gradient_beyond[column] / A[s, -1]
+        start = np.zeros(len(columns))
+        start[: chosen.used] = np.maximum(chosen.t, 0.0)
+        t = non_negative(Triangular(A, b, np.ones(len(columns)), 0.0), start=start)
+        self._used[column] = [columns[i] for i in np.flatnonzero(t)]
+        residual = b - A @ t
+        return float(z @ z + b[s] ** 2 - residual @ residual)

@@ -1,0 +1,54 @@
+"""Work of a fused mixture-of-experts layer: route, up (and gate) projection, activation, down projection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .gemm import scale_bytes
+from .work import element_bytes, numbers
+
+
+def experts_touched(frame: pd.DataFrame) -> np.ndarray:
+    """Return the expected number of distinct experts ``E (1 - (1 - topk/E)^tokens)``.
+
+    Tokens choose topk of E experts uniformly and independently of each other (occupancy problem; Feller,
+    "An Introduction to Probability Theory", vol. 1, IV.2). Real routers are skewed, so this is an upper estimate.
+    """
+    tokens, experts, topk = numbers(frame, "tokens", "experts", "topk")
+    missed = 1 - np.minimum(topk / experts, 1)
+    return experts * (1 - missed**tokens)
+
+
+def projections(frame: pd.DataFrame) -> np.ndarray:
+    """Return the number of model_dim x inter_dim matrices of an expert: 3 with a gate (up, gate, down), else 2."""
+    (gated,) = numbers(frame, "gated", minimum=0)
+    return np.where(gated > 0, 3.0, 2.0)
+
+
+def flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return ``2 tokens topk model_dim inter_dim p``, p = 3 projections with a gate, else 2 (Shazeer, 2002.05202)."""
+    tokens, topk, model_dim, inter_dim = numbers(frame, "tokens", "topk", "model_dim", "inter_dim")
+    return 2 * tokens * topk * model_dim * inter_dim * projections(frame)
+
+
+def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
+    """Return the bytes of the weights of the experts touched, of the activations and of the result.
+
+    ``touched p model_dim inter_dim b`` with their scales, tokens read (``tokens model_dim a``) and written
+    (``tokens model_dim c``), and the hidden layer written and read once (``2 tokens topk inter_dim a``).
+    """
+    tokens, topk, model_dim, inter_dim = numbers(frame, "tokens", "topk", "model_dim", "inter_dim")
+    a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
+    matrix = model_dim * inter_dim * b + scale_bytes(frame, "dtype_b", inter_dim, model_dim)
+    weights = experts_touched(frame) * projections(frame) * matrix
+    activations = tokens * model_dim * (a + out) + scale_bytes(frame, "dtype_a", tokens, model_dim)
+    return weights + activations + 2 * tokens * topk * inter_dim * a
+
+
+def view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one product per touched expert: m = its average tokens, n = p inter_dim, k = model_dim (FLOPs kept)."""
+    tokens, topk, model_dim, inter_dim = numbers(frame, "tokens", "topk", "model_dim", "inter_dim")
+    touched = experts_touched(frame)
+    rows = tokens * topk / touched
+    return pd.DataFrame({"batch": touched, "m": rows, "n": projections(frame) * inter_dim, "k": model_dim})

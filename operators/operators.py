@@ -1,0 +1,322 @@
+"""The operators: their dimensions, what makes two rows the same problem, their default group and their work."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from . import attention, elementwise, gemm, moe
+from . import convolution as conv
+from . import elementwise as vector
+from . import work as launched
+from .work import BITS, as_numbers, texts, with_default
+
+Unit = Literal["matrix", "vector"]
+Formula = Callable[[pd.DataFrame], np.ndarray]
+
+RUN = "run"
+"""Column that numbers the repeats of a problem where each is to be a row of its own."""
+CACHE, COLD = "cache", "cold"
+"""Column that says whether the cache held other data before each call (`COLD`); a call from memory is another problem
+than one from the cache. Whatever else stands there, and nothing, means a warm cache."""
+COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out", CACHE, RUN)
+"""Columns that tell problems apart whatever the operator."""
+_AS_INT8 = ["int4", "uint4", "uint8"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each row has to do, as arrays of shape (n_rows,).
+
+    Attributes
+    ----------
+    flops, bytes : ndarray of float
+        Operations and compulsory memory traffic.
+    batch, m, n, k : ndarray of float
+        The row as matrix products (see `Op.gemm_view`).
+    dtype, unit : ndarray of str
+        Precision the arithmetic runs at, and the unit that does it.
+    """
+
+    flops: np.ndarray
+    bytes: np.ndarray
+    batch: np.ndarray
+    m: np.ndarray
+    n: np.ndarray
+    k: np.ndarray
+    dtype: np.ndarray
+    unit: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.flops)
+
+    def kinds(self) -> tuple[np.ndarray, list[tuple[str, str]]]:
+        """Return the kind of arithmetic of each row, as positions in the list of (dtype, unit) that occur."""
+        dtypes, dtype_names = pd.factorize(self.dtype)
+        units, unit_names = pd.factorize(self.unit)
+        codes, pairs = pd.factorize(dtypes * max(len(unit_names), 1) + units)
+        return codes, [(str(dtype_names[p // len(unit_names)]), str(unit_names[p % len(unit_names)])) for p in pairs]
+
+    def take(self, rows: np.ndarray) -> Work:
+        """Return the work of some rows (positions or a mask)."""
+        return Work(**{side.name: getattr(self, side.name)[rows] for side in fields(self)})
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator.
+
+    Attributes
+    ----------
+    name : str
+        As in column ``op``.
+    unit : {"matrix", "vector"}
+        Arithmetic unit whose peak bounds it.
+    dims : tuple of str
+        Dimensions, in the order users know them.
+    group : tuple of str
+        Columns of the default group: what must not be split between training and validation.
+    label : str
+        Format of the group's name over the columns of `group`.
+    defaults : mapping of str to float or str
+        Dimensions that may be absent, with the value they then have (those of PyTorch's functions: stride 1, padding
+        0, one group, no mask); ``"=column"`` copies another column, NaN stays missing. Every other dimension must be
+        there.
+    needs_dtype : bool
+        Whether a row must state the number format of its input.
+    """
+
+    name: str
+    unit: Unit
+    dims: tuple[str, ...]
+    group: tuple[str, ...]
+    label: str
+    _flops: Formula = field(repr=False)
+    _bytes: Formula = field(repr=False)
+    _view: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
+    defaults: Mapping[str, float | str] = field(default_factory=dict)
+    needs_dtype: bool = True
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Columns that make two rows the same problem."""
+        return tuple(dict.fromkeys((*COMMON, *self.dims)))
+
+    def flops(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return the FLOPs of each row.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows of this operator.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        DataError
+            A dimension is missing.
+        """
+        return self._flops(self.complete(frame))
+
+    def bytes(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return the bytes each row must move between memory and chip, as `flops` does."""
+        return self._bytes(self.complete(frame))
+
+    def gemm_view(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return each row as ``batch`` products of m x k and k x n, the common shape of all operators.
+
+        Returns
+        -------
+        DataFrame with columns batch, m, n, k and a RangeIndex
+        """
+        return self._view(self.complete(frame)).reset_index(drop=True)
+
+    def complete(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows with absent optional columns at their defaults and every precision stated.
+
+        Absent precisions: ``dtype_b`` is ``dtype_a``; ``dtype_out`` is ``dtype_a``, but bf16 for matrix operators on
+        8 bits and fewer (as AITER and hipBLASLt write by default).
+        """
+        columns = {name: _filled(frame, name, default) for name, default in self.defaults.items()}
+        codes, levels = pd.factorize(texts(frame, "dtype_a"))
+        widen = self.unit == "matrix"
+        written = ["bf16" if widen and BITS.get(level, 32) <= 8 else level for level in levels]
+        columns["dtype_b"] = _filled_text(frame, "dtype_b", levels[codes])
+        columns["dtype_out"] = _filled_text(frame, "dtype_out", np.array(written, dtype=object)[codes])
+        return frame.assign(**columns)
+
+    def work(self, frame: pd.DataFrame) -> Work:
+        """Return the work of these rows (see `work_of`)."""
+        whole = self.complete(frame)
+        sides = {str(side): values.to_numpy(dtype=float) for side, values in self._view(whole).items()}
+        unit = np.full(len(frame), self.unit, dtype=object)
+        return Work(self._flops(whole), self._bytes(whole), **sides, dtype=self.compute_dtype(whole), unit=unit)
+
+    def compute_dtype(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return the precision the arithmetic runs at.
+
+        Matrix operators: the wider of the two operands (int4 or fp4 weights under bf16 activations are widened and
+        multiplied as bf16; fp4 with fp8 runs at the fp8 rate: AMD CDNA 4 white paper, 2025); two operands of 4-bit
+        or unsigned integers are multiplied as int8. Vector operators: fp32, or fp64 for fp64 (PyTorch's
+        ``at::opmath_type``: half precisions are computed in float).
+        """
+        a = texts(frame, "dtype_a")
+        if self.unit == "vector":
+            return np.where(a == "fp64", "fp64", "fp32").astype(object)
+        b = _filled_text(frame, "dtype_b", a)
+        wider = np.where(_bits(b) > _bits(a), b, a)
+        return np.where(np.isin(wider, _AS_INT8), "int8", wider).astype(object)
+
+
+def _bits(dtypes: np.ndarray) -> np.ndarray:
+    codes, levels = pd.factorize(dtypes)
+    return np.array([BITS.get(level, 0) for level in levels])[codes]
+
+
+def _filled(frame: pd.DataFrame, name: str, default: float | str) -> np.ndarray:
+    """Return a column with its default where it is absent or empty; ``"=other"`` stands for another column."""
+    if isinstance(default, str) and not default.startswith("="):
+        return _filled_text(frame, name, default)
+    return with_default(frame, name, as_numbers(frame, default[1:]) if isinstance(default, str) else default)
+
+
+def _filled_text(frame: pd.DataFrame, name: str, default: str | np.ndarray) -> np.ndarray:
+    values = texts(frame, name)
+    return np.where(values == "", default, values).astype(object)
+
+
+_CONV_DEFAULTS: dict[str, float | str] = {
+    "layout": "",
+    "groups": 1.0, "in_d": 1.0, "out_d": 1.0, "fil_d": 1.0,
+    "pad_d": 0.0, "pad_h": 0.0, "pad_w": 0.0,
+    "stride_d": 1.0, "stride_h": 1.0, "stride_w": 1.0,
+    "dil_d": 1.0, "dil_h": 1.0, "dil_w": 1.0,
+}  # fmt: skip
+_CONV_SHAPE = (
+    "groups", "in_channels", "in_d", "in_h", "in_w", "out_channels", "out_d", "out_h", "out_w",
+    "fil_d", "fil_h", "fil_w", "pad_d", "pad_h", "pad_w", "stride_d", "stride_h", "stride_w", "dil_d", "dil_h", "dil_w",
+)  # fmt: skip
+_CONV_LABEL = (
+    "conv {in_channels}x{in_d}x{in_h}x{in_w} to {out_channels}x{out_d}x{out_h}x{out_w} filter {fil_d}x{fil_h}x{fil_w}"
+    " stride {stride_d}x{stride_h}x{stride_w} pad {pad_d}x{pad_h}x{pad_w} dilation {dil_d}x{dil_h}x{dil_w}"
+    " groups {groups}"
+)
+_ATTENTION = ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "head_dim_v", "causal")
+_ATTENTION_DEFAULTS: dict[str, float | str] = {"kv_heads": "=heads", "head_dim_v": "=head_dim", "causal": 0.0}
+_MATRIX = (
+    Op("gemm", "matrix", ("m", "n", "k", "batch", "scale_block"), ("n", "k"), "gemm {n}x{k}",
+       gemm.flops, gemm.bytes_moved, gemm.view, {"batch": 1.0, "scale_block": ""}),
+    Op("batched_gemm", "matrix", ("m", "n", "k", "batch", "scale_block"), ("n", "k"), "batched_gemm {n}x{k}",
+       gemm.flops, gemm.bytes_moved, gemm.view, {"scale_block": ""}),
+    Op("grouped_gemm", "matrix", ("m", "n", "k", "batch", "scale_block"), ("n", "k"), "grouped_gemm {n}x{k}",
+       gemm.grouped_flops, gemm.grouped_bytes, gemm.grouped_view, {"scale_block": ""}),
+    Op("moe", "matrix", ("tokens", "model_dim", "inter_dim", "experts", "topk", "gated", "scale_block"),
+       ("model_dim", "inter_dim", "experts"), "moe {model_dim}x{inter_dim}x{experts}",
+       moe.flops, moe.bytes_moved, moe.view, {"scale_block": ""}),
+    Op("conv", "matrix", ("direction", "layout", "batch", *_CONV_SHAPE), _CONV_SHAPE, _CONV_LABEL,
+       conv.flops, conv.bytes_moved, conv.view, _CONV_DEFAULTS),
+    Op("attention", "matrix", _ATTENTION, ("heads", "head_dim"), "attention {heads}x{head_dim}",
+       attention.flops, attention.bytes_moved, attention.view, _ATTENTION_DEFAULTS),
+    Op("attention_backward", "matrix", _ATTENTION, ("heads", "head_dim"), "attention_backward {heads}x{head_dim}",
+       attention.backward_flops, attention.backward_bytes, attention.backward_view, _ATTENTION_DEFAULTS),
+)  # fmt: skip
+_OPERANDS = {"elements_a": np.nan, "elements_b": np.nan}
+_FRAMEWORK = (
+    Op("elementwise", "vector", ("rows", "cols", "inputs", *_OPERANDS), ("cols",), "elementwise {cols}",
+       elementwise.flops, elementwise.bytes_moved, vector.VectorWork.view, _OPERANDS),
+    Op("gather", "vector", ("rows", "cols"), ("cols",), "gather {cols}",
+       elementwise.gather_flops, elementwise.gather_bytes, vector.VectorWork.view),
+    Op("collective", "vector", ("variant", "message_bytes", "ranks"), ("variant", "ranks"),
+       "collective {variant} of {ranks}", launched.collective_flops, launched.collective_bytes,
+       launched.collective_view, {"variant": ""}, needs_dtype=False),
+    Op("kernel", "vector", ("variant", "workgroups", "threads", "lds_bytes"), ("variant",), "kernel {variant}",
+       launched.unknown, launched.unknown, launched.kernel_view, {"variant": "", "lds_bytes": np.nan},
+       needs_dtype=False),
+)  # fmt: skip
+OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK)} | {
+    name: Op(name, "vector", ("rows", "cols"), ("cols",), name + " {cols}", work.flops, work.bytes_moved, work.view)
+    for name, work in (vector.ROW_WISE | vector.TRAINED | vector.ELEMENT_WISE).items()
+}
+"""Every operator by its name in column ``op``."""
+
+
+def op_of(name: str) -> Op:
+    """Return the operator of that name.
+
+    Raises
+    ------
+    DataError
+        No operator has that name; the message gives the closest ones.
+    """
+    if name in OPS:
+        return OPS[name]
+    close = difflib.get_close_matches(str(name), OPS, n=2)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(OPS)}"
+    raise DataError(f"unknown operator {name!r}: {hint}")
+
+
+def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:
+    """Yield each operator of the table with the positions of its rows."""
+    codes, names = pd.factorize(texts(frame, "op"))
+    for code, name in enumerate(names):
+        yield op_of(str(name)), np.flatnonzero(codes == code)
+
+
+def complete(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of any operators with each row completed as its operator says (see `Op.complete`).
+
+    Raises
+    ------
+    DataError
+        An operator is unknown.
+    """
+    parts = [op.complete(frame.iloc[rows]) for op, rows in each_op(frame)]
+    if not parts:
+        return frame.reset_index(drop=True)
+    order = np.concatenate([rows for _, rows in each_op(frame)])
+    whole = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    return whole.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def work_of(frame: pd.DataFrame) -> Work:
+    """Return the work of every row of a table of any operators.
+
+    Raises
+    ------
+    DataError
+        An operator is unknown, or rows lack a dimension it needs.
+    """
+    columns: dict[str, np.ndarray] = {}
+    for side in fields(Work):
+        columns[side.name] = np.empty(len(frame), dtype=object if side.name in ("dtype", "unit") else float)
+    for op, rows in each_op(frame):
+        part = op.work(frame.iloc[rows])
+        for name, column in columns.items():
+            column[rows] = getattr(part, name)
+    return Work(**columns)
+
+
+def group_labels(frame: pd.DataFrame) -> np.ndarray:
+    """Return the default group of every row, such as ``gemm 4096x7168`` (n x k) or ``softmax 1024`` (cols)."""
+    labels = np.empty(len(frame), dtype=object)
+    for op, rows in each_op(frame):
+        part = op.complete(frame.iloc[rows])[list(op.group)]
+        code = part.groupby(list(op.group), sort=False, dropna=False).ngroup().to_numpy()
+        first = part.iloc[np.unique(code, return_index=True)[1]]
+        names = [op.label.format(**{str(c): _shown(v) for c, v in row.items()}) for row in first.to_dict("records")]
+        labels[rows] = np.array(names, dtype=object)[code]
+    return labels
+
+
+def _shown(value: object) -> str:
+    """Write 4096.0 as 4096."""
+    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value).removesuffix(".0")

@@ -1,0 +1,177 @@
+"""Read an operator's dimensions and precisions out of a table, or say which are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, few
+
+BITS = {
+    "fp64": 64, "int64": 64,
+    "fp32": 32, "tf32": 32, "int32": 32,
+    "fp16": 16, "bf16": 16, "int16": 16,
+    "fp8": 8, "int8": 8, "uint8": 8, "bool": 8,
+    "fp6": 6,
+    "fp4": 4, "int4": 4, "uint4": 4,
+}  # fmt: skip
+"""Bits of one stored element; TF32 is stored as FP32, and sub-byte types are packed."""
+
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+def _where(frame: pd.DataFrame, bad: np.ndarray) -> str:
+    """Return where the bad rows stand, five at most."""
+    if "source" not in frame:
+        return ""
+    sources = frame["source"][bad].head(6).tolist()
+    return f" ({', '.join(map(str, sources[:5]))}{', ...' if len(sources) > 5 else ''})"
+
+
+def as_numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a column as floats, NaN where it is absent, empty or no number; yes and no become 1.0 and 0.0."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    column = frame[name]
+    if not pd.api.types.is_numeric_dtype(column):
+        column = column.astype(object).map(lambda value: _WORDS.get(str(value).lower(), value))
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+
+
+def with_default(frame: pd.DataFrame, name: str, default: float | np.ndarray) -> np.ndarray:
+    """Return a column as floats, with the default where it is absent or empty.
+
+    Raises
+    ------
+    DataError
+        A value is there but is no number.
+    """
+    values = as_numbers(frame, name)
+    missing = np.isnan(values)
+    if name in frame and missing.any():
+        wrong = missing & (texts(frame, name) != "")
+        if wrong.any():
+            said = frame[name][wrong].iloc[0]
+            raise DataError(f"{name} must be a number, got {said!r}{_where(frame, wrong)}")
+    return np.where(missing, default, values)
+
+
+def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.ndarray]:
+    """Return the named dimensions as float arrays.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of one operator.
+    *names : str
+        Dimensions; each must be a number of at least `minimum` in every row.
+    minimum : float, default=1.0
+        Smallest legal value.
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    DataError
+        Names the dimensions that are missing, empty or too small: five at most, and the rows at fault.
+    """
+    arrays = [as_numbers(frame, name) for name in names]
+    bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
+    faulty = [name for name, rows in zip(names, bad, strict=True) if rows.any()]
+    if faulty:
+        op = frame["op"].iloc[0] if "op" in frame else "these"
+        rows = np.logical_or.reduce(bad)
+        raise DataError(
+            f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in {int(rows.sum())} of {len(frame)} rows"
+            f"{_where(frame, rows)}: add the columns, or leave these rows out"
+        )
+    return arrays
+
+
+def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a measured column as floats.
+
+    Raises
+    ------
+    DataError
+        A value is missing, not finite, zero or negative.
+    """
+    values = as_numbers(frame, name)
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        count = f"{int(bad.sum())} of {len(frame)} rows"
+        raise DataError(f"{name} must be > 0: missing, zero or negative in {count}{_where(frame, bad)}")
+    return values
+
+
+def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a text column as an object array, with ``""`` where it is missing or empty."""
+    if name not in frame:
+        return np.full(len(frame), "", dtype=object)
+    column = frame[name].astype(object)
+    return column.where(column.notna(), "").to_numpy(dtype=object)
+
+
+def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return the bytes of one element of the precision in column `name` (0.5 for fp4, 0.75 for fp6).
+
+    Raises
+    ------
+    DataError
+        The precision is missing or unknown.
+    """
+    codes, levels = pd.factorize(texts(frame, name))
+    unknown = [level for level in levels if level not in BITS]
+    if unknown:
+        bad = np.isin(codes, [i for i, level in enumerate(levels) if level in unknown])
+        raise DataError(f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are {', '.join(BITS)}")
+    return np.array([BITS[level] / 8 for level in levels], dtype=float)[codes]
+
+
+# Work of activities that are known by their launch or message alone: collectives, and kernels of no known operator.
+
+#: Collectives by what a rank's memory sees of a message (the larger of input and output), as share of it: names of
+#: torch.distributed (2.8) in lower case without underscores.
+_GATHERED = ("allgather", "reducescatter")
+_ONE_WAY = ("broadcast", "send", "recv", "gather", "scatter", "reduce")
+
+
+def collective_flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return zeros: sums on the way are not counted."""
+    return np.zeros(len(frame))
+
+
+def collective_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return the compulsory traffic of one rank's own memory: its input read once and its output written once.
+
+    With a message of s bytes among n ranks: all-reduce and all-to-all 2 s; all-gather and reduce-scatter, one side of
+    which is n times the other, ``(1 + 1/n) s``; broadcast, send, receive, gather, scatter and reduce s. What algorithms
+    stage in buffers, and the links, are not counted.
+    """
+    message, ranks = numbers(frame, "message_bytes", "ranks")
+    codes, words = pd.factorize(texts(frame, "variant"))
+    plain = [str(word).lower().replace("_", "") for word in words]
+    gathered = np.array([word.startswith(_GATHERED) for word in plain], dtype=bool)[codes]
+    one_way = np.array([word.startswith(_ONE_WAY) for word in plain], dtype=bool)[codes]
+    return message * np.select([gathered, one_way], [1 + 1 / ranks, 1.0], 2.0)
+
+
+def collective_view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return batch = ranks, n = the message in bytes, m = k = 1."""
+    message, ranks = numbers(frame, "message_bytes", "ranks")
+    one = np.ones(len(frame))
+    return pd.DataFrame({"batch": ranks, "m": one, "n": message, "k": one})
+
+
+def unknown(frame: pd.DataFrame) -> np.ndarray:
+    """Return NaN: nobody knows what the kernel computes or moves."""
+    return np.full(len(frame), np.nan)
+
+
+def kernel_view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return m = workgroups, n = threads of a workgroup, batch = k = 1."""
+    workgroups, threads = numbers(frame, "workgroups", "threads")
+    one = np.ones(len(frame))
+    return pd.DataFrame({"batch": one, "m": workgroups, "n": threads, "k": one})

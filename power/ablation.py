@@ -1,0 +1,136 @@
+"""What each step of the method is worth: errors of the recovered profile and energy with the step left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .clocks import Clocks, constant_offset, fit_clocks
+from .energy import PHASES
+from .profile import profile_kernel
+from .readings import TOTAL, check_power_log
+from .runs import group_runs
+from .simulate import Scenario, Simulation, simulate
+from .sources import Measured, on_cpu_clock
+
+EVERYTHING: Final = "everything"
+LEVEL: Final = "a level line through the mean power"
+"""What any curve must beat."""
+FEW_RUNS: Final = 50
+CASES: Final = (
+    EVERYTHING,
+    "without synchronisation",
+    "without drift",
+    "without binning",
+    f"{FEW_RUNS} runs",
+    "steady execution taken for steady power",
+    LEVEL,
+)
+_FIGURES: Final = (
+    "golden_runs",
+    "readings",
+    "polynomial_percent",
+    "spline_percent",
+    "own_percent",
+    "energy_percent",
+)
+
+
+def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.DataFrame:
+    """Return the errors of each case, root mean square over simulated measurements.
+
+    Parameters
+    ----------
+    scenario : Scenario, optional
+        By default that of `Scenario`: a kernel of 120 us and a window of 1 ms.
+    repetitions : int
+        Measurements simulated, with the seeds from that of the scenario on.
+
+    Returns
+    -------
+    DataFrame
+        One row per case: ``case``, ``repetitions`` (those that gave a profile: in others too few readings fell into
+        executions; the rest is of these), ``golden_runs``, ``readings`` (means), ``polynomial_percent`` and
+        ``spline_percent`` (RMS error of the profile against what a perfect logger would show in steady state),
+        ``own_percent`` (RMS error of the deconvolved profile against the kernel's own curve, NaN where it is not made)
+        and ``energy_percent``, all relative to the true mean.
+
+    Raises
+    ------
+    DataError
+        No repetition gave a profile, with no step left out.
+    """
+    scenario = scenario or Scenario()
+    seeds = range(scenario.seed, scenario.seed + repetitions)
+    rows = []
+    for case in CASES:
+        found = [_errors(case, replace(scenario, seed=seed)) for seed in seeds]
+        told = [one for one in found if not isinstance(one, DataError)]
+        if case == EVERYTHING and not told:
+            raise next(one for one in found if isinstance(one, DataError))
+        rows.append({"case": case, "repetitions": len(told), **_pooled(told)})
+    return pd.DataFrame(rows)
+
+
+def rms_percent(found: np.ndarray, true: np.ndarray) -> float:
+    """Return the root mean square of the difference, in % of the true mean."""
+    return 100 * float(np.sqrt(np.mean((found - true) ** 2)) / np.mean(true))
+
+
+def _pooled(found: list[dict[str, float]]) -> dict[str, float]:
+    """Return the means of counts and the root mean squares of errors; NaN where there is nothing."""
+    every = pd.DataFrame(found, columns=list(_FIGURES), dtype=float)
+    return {
+        name: float(np.sqrt((every[name] ** 2).mean(skipna=False)) if name.endswith("_percent") else every[name].mean())
+        for name in _FIGURES
+    }
+
+
+def _errors(case: str, scenario: Scenario) -> dict[str, float] | DataError:
+    """Return the errors of one measurement, or why it gave no profile."""
+    if case.endswith(" runs"):
+        scenario = replace(scenario, runs=FEW_RUNS)
+    simulated = simulate(scenario)
+    try:
+        result = profile_kernel(
+            _measured(simulated, case),
+            window_us=0 if case.startswith("steady execution") else scenario.window_us,
+            margin=math.inf if case == "without binning" else None,
+            components=[TOTAL],
+            replicates=1,
+        )
+    except DataError as error:
+        return error
+    truth, part = simulated.truth, result.components[TOTAL]
+    own = part.deconvolved
+
+    def off(curve: np.ndarray, true: np.ndarray) -> float:
+        return rms_percent(np.full(len(curve), curve.mean()) if case == LEVEL else curve, true)
+
+    return {
+        "golden_runs": len(result.runs.kept),
+        "readings": len(part.ssp.readings),
+        "polynomial_percent": off(part.ssp.polynomial_w, truth.averaged_w(PHASES)),
+        "spline_percent": off(part.ssp.spline_w, truth.averaged_w(PHASES)),
+        "own_percent": np.nan if own is None else off(own.power_w, truth.power_w(own.phase)),
+        "energy_percent": 100 * abs(part.energy.energy_j / truth.energy_j() - 1),
+    }
+
+
+def _measured(simulated: Simulation, case: str) -> Measured:
+    clocks = fit_clocks(simulated.pairs)
+    if case == "without drift":
+        clocks = constant_offset(simulated.pairs)
+    if case == "without synchronisation":
+        clocks = _taken_for_equal(clocks)
+    return on_cpu_clock(check_power_log(simulated.log), group_runs(simulated.executions), clocks)
+
+
+def _taken_for_equal(clocks: Clocks) -> Clocks:
+    """Return clocks that read the same."""
+    return replace(clocks, cpu_origin_ns=clocks.gpu_origin_ns, shift_ns=0.0, slope=1.0)

@@ -1,0 +1,228 @@
+"""The GPU's clock against the CPU's: a robust line through pairs of readings, weighted by how long each read took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ..errors import DataError
+from ..traces.cleaning.outliers import MAD_TO_SIGMA
+from .readings import check_clock_pairs
+
+MOST_SLOPE_ERROR: Final = 0.01
+"""Clocks in the same unit agree far better than this: their quartz is good to some 10^-4."""
+MOST_SCATTER_NS: Final = 100_000.0
+"""Clocks wander from a straight line by a few microseconds; so much is another mistake."""
+USUAL_DRIFT: Final = 1e-4
+"""Quartz is good to this: what is believed of a drift that the pairs do not tell, as a standard deviation."""
+LONGEST_MISS_NS: Final = 1e6
+"""By so much a read that was preempted may be wrong."""
+MISSES: Final = 5.0
+"""A pair is an outlier if the line misses its interval by more than so many typical residuals."""
+
+_START_PAIRS: Final = 300
+"""Pairs that the robust start looks at; its slopes are those of all pairs of pairs."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The line from the GPU's clock to the CPU's, cpu = cpu_origin + shift + slope · (gpu − gpu_origin).
+
+    Attributes
+    ----------
+    gpu_origin_ns, cpu_origin_ns : int
+        The readings of the first pair.
+    shift_ns : float
+        Of the line against the first pair.
+    slope : float
+        CPU nanoseconds per GPU nanosecond.
+    pairs : int
+        Pairs given; 0 of a log on the CPU's clock.
+    outliers : tuple of int
+        Places (from 0) of the pairs left out, which contradict the others.
+    residual_ns, largest_residual_ns : float
+        Root mean square, weighted as the fit, and the largest of the pairs kept; NaN where no pair is to spare.
+    bound_ns : float
+        Half the shortest delay: if reads always sample the counter early or late, all times are off by up to this.
+    last_gpu_ns : int
+        The GPU's reading of the last pair: beyond it, and before the first, the line is extrapolated.
+    drift_known : bool
+        False for a constant offset, whose slope of 1 nobody has measured.
+    slope_error, level_error_ns : float
+        Standard errors of the slope, and of the line at ``middle_gpu_ns``, where it is known best.
+    middle_gpu_ns : int
+        The weighted mean of the GPU's readings.
+    """
+
+    gpu_origin_ns: int
+    cpu_origin_ns: int
+    shift_ns: float
+    slope: float
+    pairs: int
+    outliers: tuple[int, ...]
+    residual_ns: float
+    largest_residual_ns: float
+    bound_ns: float
+    last_gpu_ns: int
+    drift_known: bool
+    slope_error: float
+    level_error_ns: float
+    middle_gpu_ns: int
+
+    @property
+    def offset_ns(self) -> int:
+        """The GPU's clock minus the CPU's, at the first pair."""
+        return self.gpu_origin_ns - self.cpu_origin_ns - round(self.shift_ns)
+
+    @property
+    def drift_ppm(self) -> float:
+        """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
+        return 1e6 * (1 / self.slope - 1) if self.drift_known else np.nan
+
+    @property
+    def drift_error_ppm(self) -> float:
+        """Standard error of the drift, millionths; the usual drift where it is not known."""
+        return 1e6 * self.slope_error
+
+    def error_ns(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return the standard errors of times of the GPU's clock put on the CPU's."""
+        since = (np.asarray(gpu_ns, dtype=np.int64) - self.middle_gpu_ns).astype(float)
+        return np.hypot(self.level_error_ns, self.slope_error * since)
+
+    def to_cpu_ns(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return times of the GPU's clock (int64) on the CPU's, to the nearest nanosecond."""
+        since = np.asarray(gpu_ns, dtype=np.int64) - self.gpu_origin_ns
+        # slope - 1 is small: multiplying by it alone keeps the nanoseconds
+        moved = np.rint(self.shift_ns + (self.slope - 1) * since.astype(float)).astype(np.int64)
+        return self.cpu_origin_ns + since + moved
+
+    def extrapolated(self, gpu_ns: np.ndarray) -> np.ndarray:
+        """Return which times lie before the first pair or after the last."""
+        times = np.asarray(gpu_ns, dtype=np.int64)
+        return (times < self.gpu_origin_ns) | (times > self.last_gpu_ns)
+
+
+def fit_clocks(pairs: pd.DataFrame) -> Clocks:
+    """Fit offset and drift; one pair alone gives a constant offset.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        Clock pairs (`power.readings`). The counter was sampled at an unknown moment of the read, so a pair says
+        cpu_ns + delay_ns / 2 with a standard deviation of delay_ns / √12, and its weight is the inverse square. Delays
+        below a tenth of the median count as that: they are the clock's steps more than fast reads, and one alone must
+        not decide.
+
+    Raises
+    ------
+    DataError
+        The pairs cannot be used, the clocks tick in different units, or the pairs lie on no line.
+
+    Notes
+    -----
+    Theil and Sen's line starts; pairs that it misses by more than half their delay and `MISSES` times the typical
+    residual are left out; weighted least squares on the others follows.
+    """
+    checked = check_clock_pairs(pairs)
+    if len(checked) == 1:
+        return constant_offset(checked)
+    gpu, cpu, delay = _relative(checked)
+    start = _start(gpu, cpu, delay)
+    slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
+    _check_slope(float(slope), float(gpu[-1]))
+    residual = cpu - slope * gpu
+    residual -= np.median(residual[start])
+    typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
+    if typical > max(MOST_SCATTER_NS, 10 * float(np.median(delay))):
+        raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} µs around a line: are they of one GPU?")
+    outlier = np.abs(residual) - delay / 2 > MISSES * max(typical, 1.0)
+    return _weighted_line(checked, ~outlier)
+
+
+def constant_offset(pairs: pd.DataFrame) -> Clocks:
+    """Return the offset of the first pair, as if the clocks kept it."""
+    checked = check_clock_pairs(pairs)
+    first, last = checked.iloc[0], checked.iloc[-1]
+    half = float(first["delay_ns"]) / 2
+    return Clocks(
+        int(first["gpu_ns"]), int(first["cpu_ns"]), half, 1.0, len(checked), (), np.nan, np.nan, half,
+        int(last["gpu_ns"]), drift_known=False, slope_error=USUAL_DRIFT, level_error_ns=half / np.sqrt(3),
+        middle_gpu_ns=int(first["gpu_ns"]),
+    )  # fmt: skip
+
+
+def one_clock(first_ns: int, last_ns: int) -> Clocks:
+    """Return the clocks of a log that is on the CPU's clock already; nothing between its ends is extrapolated."""
+    return Clocks(
+        first_ns, first_ns, 0.0, 1.0, 0, (), np.nan, np.nan, np.nan, last_ns,
+        drift_known=True, slope_error=0.0, level_error_ns=0.0, middle_gpu_ns=first_ns,
+    )  # fmt: skip
+
+
+def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pairs since the first, the middle of each read as its CPU time, as floats."""
+    since = (pairs - pairs.iloc[0]).to_numpy().astype(float)
+    delay = pairs["delay_ns"].to_numpy(dtype=float)
+    return since[:, 0], since[:, 1] + delay / 2, delay
+
+
+def _start(gpu: np.ndarray, cpu: np.ndarray, delay: np.ndarray) -> np.ndarray:
+    """Return up to `_START_PAIRS` pairs spread over time, of each stretch the one read fastest."""
+    stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
+    return np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])
+
+
+def _check_slope(slope: float, span_ns: float) -> None:
+    """Refuse clocks of different units, as far as pairs over a time so short tell."""
+    if abs(slope - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / span_ns:
+        raise DataError(
+            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
+            "nanoseconds (a counter's ticks times the length of a tick)"
+        )
+
+
+def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
+    """Return the weighted least-squares line through the pairs kept."""
+    gpu, cpu, delay = _relative(pairs)
+    shortest = max(float(np.median(delay[kept])) / 10, 1.0)
+    x, y, sigma = gpu[kept], (cpu - gpu)[kept], np.maximum(delay[kept], shortest) / np.sqrt(12)
+    weight = sigma**-2.0
+    middle, level = np.average(x, weights=weight), np.average(y, weights=weight)
+    gain, error, worse = _gain(x - middle, y - level, weight)
+    residual = y - level - gain * (x - middle)
+    spare = kept.sum() > 2
+    return Clocks(
+        gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),
+        cpu_origin_ns=int(pairs["cpu_ns"].iloc[0]),
+        shift_ns=float(level - gain * middle),
+        slope=1 + gain,
+        pairs=len(pairs),
+        outliers=tuple(np.flatnonzero(~kept).tolist()),
+        residual_ns=float(np.sqrt(np.average(residual**2, weights=weight))) if spare else np.nan,
+        largest_residual_ns=float(np.abs(residual).max()) if spare else np.nan,
+        bound_ns=float(delay[kept].min()) / 2,
+        last_gpu_ns=int(pairs["gpu_ns"].iloc[-1]),
+        drift_known=bool(kept.sum() > 1),
+        slope_error=error,
+        level_error_ns=worse / float(np.sqrt(weight.sum())),
+        middle_gpu_ns=int(pairs["gpu_ns"].iloc[0]) + round(float(middle)),
+    )
+
+
+def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    """Return by how much the slope exceeds 1, its standard error, and how much more the pairs scatter than they say.
+
+    ``x`` and ``y`` are of weighted mean 0, the weights inverse variances by the reads' delays. The prior counts as one
+    observation of slope 1; what contradicts the line, or the prior, makes all errors of the pairs grow.
+    """
+    told, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
+    gain, worse = 0.0, 1.0
+    for _ in range(2):  # the second time with the errors that the first has found
+        gain = float(weight @ (x * y)) / (told + prior * worse**2)
+        missed = float(weight @ (y - gain * x) ** 2) + gain**2 * prior
+        worse = max(1.0, float(np.sqrt(missed / max(len(x) - 1, 1))))
+    return gain, float(1 / np.sqrt(told / worse**2 + prior)), worse

@@ -1,0 +1,332 @@
+"""The kernel's own power curve from readings that average over a known window: regularised, non-negative least squares.
+
+A reading at time t of a logger with window W is the mean power over [t − W, t]. Where the window touches only one run,
+that is a sum over the kernel's curve in K cells, a level for each execution that warms up, and the idle power, each
+times the share of the window it fills:
+
+    y = A_cells p + A_warm d + A_idle · idle + noise.
+
+Nothing is assumed of windows and kernel times: jitter makes the equations differ from run to run, which is what tells
+apart the parts of the curve that a window of whole kernel times would hide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import lsq_linear
+
+from .runs import covered_share
+
+CELLS: Final = 40
+"""Of the kernel's time."""
+FOLDS: Final = 10
+STRENGTHS: Final = np.logspace(-6, 4, 31)
+"""Of the penalty on the curve's roughness, relative to the number of readings."""
+CLEAR_GAIN: Final = 2.26
+"""Standard errors by which the best strength must beat the strongest, which leaves the level alone, for more than the
+level to be called resolved; without anything to resolve, ten folds exceed it by chance in one of forty."""
+SLOPE: Final = 0.02
+"""Penalty on first differences, for one of 1 on second ones: where the readings do not tell, the curve is level."""
+WARM_PRIOR: Final = 0.2
+"""Executions that warm up are taken to differ by some 10 % where readings scatter by 2 %: the ratio of the two."""
+
+_LEAST_RUNS: Final = 2 * FOLDS
+_NONE: Final = 1e-9
+"""Shares of a window below this are rounding."""
+
+
+@dataclass(frozen=True)
+class Deconvolved:
+    """The curve and how it was found.
+
+    Attributes
+    ----------
+    phase, power_w : ndarray of shape (cells,)
+        Middle of each cell, as a share of the kernel's time, and its power.
+    idle_w : float
+        Power outside the executions of the run.
+    warm_w : ndarray of shape (warm,)
+        By how much each execution that warms up differs.
+    strength : float
+        Of the smoothness penalty, chosen by cross-validation over runs.
+    parameters : float
+        Effective number of parameters left to the curve: near 1, only its level is resolved.
+    readings, runs : int
+        That were used.
+    residual_w : float
+        Root mean square of what the model leaves.
+    """
+
+    phase: np.ndarray
+    power_w: np.ndarray
+    idle_w: float
+    warm_w: np.ndarray
+    strength: float
+    parameters: float
+    readings: int
+    runs: int
+    residual_w: float
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The equations: one row per reading.
+
+    Attributes
+    ----------
+    reading : ndarray of int, shape (n,)
+        Place of each among the time stamps.
+    run : ndarray of int, shape (n,)
+        Its run, numbered.
+    shares : ndarray of shape (n, cells + warm + 1)
+        Share of the window in each cell, in each execution that warms up, and outside all executions.
+    cells : int
+        How many of the columns are cells.
+    """
+
+    reading: np.ndarray
+    run: np.ndarray
+    shares: np.ndarray
+    cells: int
+
+
+def windows(
+    times_ns: np.ndarray,
+    executions: pd.DataFrame,
+    others: pd.DataFrame,
+    window_ns: float,
+    *,
+    warm: int = 3,
+    cells: int = CELLS,
+) -> Windows:
+    """Return the equations of the readings whose windows see one golden run of the kernel and nothing else.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64
+        Time stamps on the CPU's clock.
+    executions : DataFrame
+        Those of the kernel in golden runs, in order of time.
+    others : DataFrame
+        All other executions: a window that touches one is left out, and so is one that ends after its run, since
+        power falls to idle at a pace of its own.
+    window_ns : float
+        The logger's averaging window, > 0.
+    warm : int
+        How many executions of a run warm up.
+    cells : int
+        Of the kernel's time.
+    """
+    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
+    place = np.searchsorted(start, times_ns, side="right") - 1
+    inside = (place >= 0) & (times_ns <= end[place])
+    reading, place = np.flatnonzero(inside), place[inside]
+    touched = covered_share(times_ns[reading], others, window_ns) > _NONE
+    began = executions["run_start_ns"].to_numpy()[place]
+    earlier = np.searchsorted(end, times_ns[reading] - window_ns, side="right")
+    alone = executions["run_start_ns"].to_numpy()[earlier] == began
+    reading, place, earlier = (array[~touched & alone] for array in (reading, place, earlier))
+    run = pd.factorize(executions["run"])[0][place]
+    number = executions["execution"].to_numpy()
+    shares = np.zeros((len(reading), cells + warm + 1))
+    for back in range(int((place - earlier).max(initial=-1)) + 1):  # the execution of the reading, the one before, ...
+        rows = np.flatnonzero(place - back >= earlier)
+        one = place[rows] - back
+        until = (times_ns[reading[rows]] - start[one]).astype(float)
+        part = _cell_shares(until, (end[one] - start[one]).astype(float), window_ns, cells)
+        shares[rows, :cells] += part
+        is_warm = number[one] <= warm
+        shares[rows[is_warm], cells + number[one][is_warm] - 1] += part[is_warm].sum(axis=1)
+    shares[:, -1] = 1 - shares[:, :cells].sum(axis=1)
+    return Windows(reading, run, shares, cells)
+
+
+def _cell_shares(until: np.ndarray, length: np.ndarray, window: float, cells: int) -> np.ndarray:
+    """Return the share of the window in each cell of one execution.
+
+    ``until`` is the end of the window since the execution's start; (n,) -> (n, cells).
+    """
+    edges = np.linspace(0, 1, cells + 1) * length[:, None]
+    low, high = np.maximum(edges[:, :-1], (until - window)[:, None]), np.minimum(edges[:, 1:], until[:, None])
+    return np.clip(high - low, 0, None) / window
+
+
+def deconvolve(equations: Windows, power_w: np.ndarray, *, seed: int = 0) -> Deconvolved | None:
+    """Solve for the kernel's curve.
+
+    Parameters
+    ----------
+    equations : Windows
+        As `windows` gives them.
+    power_w : ndarray
+        Power at every time stamp.
+    seed : int
+        Of the folds.
+
+    Returns
+    -------
+    Deconvolved or None
+        None where fewer than twenty runs have readings: the penalty cannot be chosen.
+
+    Notes
+    -----
+    Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over p ≥ 0, idle ≥ 0, where D₂ p and D₁ p are second and
+    first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on
+    runs left out, in ten folds, is within one standard error of the smallest. Where the smallest is not clearly below
+    that of a level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that
+    noise would be taken for it.
+    """
+    runs = np.unique(equations.run)
+    if len(runs) < _LEAST_RUNS:
+        return None
+    A, scale = equations.shares, float(np.mean(power_w[equations.reading]))
+    y, n = power_w[equations.reading] / scale, len(equations.reading)
+    smooth, prior = _penalties(A.shape[1], equations.cells)
+    fold = np.random.default_rng(seed).permutation(len(runs)) % FOLDS
+    of_reading = fold[np.searchsorted(runs, equations.run)]
+    errors = np.array([_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)])
+    strength = _strongest(errors)
+    P = strength * n * smooth + prior
+    x = _bounded(A, y, P, equations.cells)
+    hat = np.linalg.solve(A.T @ A + P, A.T @ A)
+    middle = (np.arange(equations.cells) + 0.5) / equations.cells
+    return Deconvolved(
+        phase=middle,
+        power_w=scale * x[: equations.cells],
+        idle_w=scale * float(x[-1]),
+        warm_w=scale * x[equations.cells : -1],
+        strength=strength,
+        parameters=float(np.trace(hat[: equations.cells, : equations.cells])),
+        readings=n,
+        runs=len(runs),
+        residual_w=scale * float(np.sqrt(np.mean((y - A @ x) ** 2))),
+    )
+
+
+def _penalties(columns: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the quadratic forms of roughness and of the prior on executions that warm up, each (columns, columns)."""
+    first, second = (np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2))  # (cells - order, cells)
+    smooth, prior = np.zeros((columns, columns)), np.zeros((columns, columns))
+    smooth[:cells, :cells] = second.T @ second + SLOPE * first.T @ first
+    warm = np.arange(cells, columns - 1)
+    prior[warm, warm] = WARM_PRIOR**2
+    return smooth, prior + 1e-10 * np.eye(columns)  # no cell and no idle window seen at all: still solvable
+
+
+def _errors_left_out(
+    A: np.ndarray, y: np.ndarray, left_out: np.ndarray, smooth: np.ndarray, prior: np.ndarray
+) -> np.ndarray:
+    """Return the mean squared error on the readings left out, for each strength."""
+    gram, right = A[~left_out].T @ A[~left_out] + prior, A[~left_out].T @ y[~left_out]
+    solutions = (np.linalg.solve(gram + strength * smooth, right) for strength in STRENGTHS)
+    return np.array([np.mean((y[left_out] - A[left_out] @ x) ** 2) for x in solutions])
+
+
+def _strongest(errors: np.ndarray) -> float:
+    """Return the strongest penalty within one standard error of the best, or of all; errors of (folds, strengths)."""
+    mean = errors.mean(axis=0)
+    best = int(np.argmin(mean))
+    excess = errors - errors[:, [best]]  # fold by fold: what all strengths leave over cancels
+    allowed = excess.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    if excess[:, -1].mean() <= CLEAR_GAIN * allowed[-1]:
+        return float(STRENGTHS[-1])
+    return float(STRENGTHS[np.flatnonzero(excess.mean(axis=0) <= allowed)[-1]])
+
+
+def _bounded(A: np.ndarray, y: np.ndarray, penalty: np.ndarray, cells: int) -> np.ndarray:
+    """Return the penalised solution with a non-negative curve and idle power."""
+    root = np.linalg.cholesky(A.T @ A + penalty)  # as many equations as unknowns, with the same solution
+    lowest = np.zeros(A.shape[1])
+    lowest[cells:-1] = -np.inf
+    return lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, np.inf), method="bvls").x
+
+
+# Power while kernels run, from readings whose windows also see the pauses between executions.
+#
+# A reading over a window of which the share s was filled by executions is s times their power plus 1 − s times the idle
+# power, which the readings between runs show: the first follows. It takes for granted that power falls to idle at once.
+
+LEAST_IDLE: Final = 6
+"""Below so many readings between runs those before and after all runs count too; below so many of these none do."""
+LEAST_FILLED: Final = 0.5
+"""Windows less filled than this part of the mean one say too little of executions."""
+
+_NO_PAUSE: Final = 1e-9
+"""Shares of a window below this are rounding."""
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """What the windows of readings see besides executions.
+
+    Attributes
+    ----------
+    filled : ndarray of shape (n,)
+        Share of each window in which an execution ran; 1 of an instantaneous logger.
+    idle : ndarray of int
+        Places, among all time stamps, of the readings whose windows see no execution.
+    """
+
+    filled: np.ndarray
+    idle: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """Mean share of the windows that is no execution."""
+        return float(1 - self.filled.mean())
+
+    @property
+    def told(self) -> np.ndarray:
+        """Which readings say enough of executions to be freed of pauses."""
+        return self.filled >= LEAST_FILLED * self.filled.mean()
+
+    @property
+    def correctable(self) -> bool:
+        """Whether the idle power is known, as far as there is need."""
+        return self.share <= _NO_PAUSE or len(self.idle) >= LEAST_IDLE
+
+    def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the power while executions ran, and the standard error that the idle power gives its mean.
+
+        Parameters
+        ----------
+        power_w : ndarray
+            At every time stamp.
+        read_w : ndarray of shape (n,)
+            Of the readings, which is returned as it is where the idle power is not known. What is returned for readings
+            that are not `told` is of no use.
+        """
+        if self.share <= _NO_PAUSE or not self.correctable:
+            return read_w, 0.0
+        idle = power_w[self.idle]
+        filled = np.maximum(self.filled, LEAST_FILLED * self.filled.mean())
+        pause = (1 - filled) / filled
+        error = float(pause.mean() * idle.std(ddof=1) / np.sqrt(len(idle)))
+        return read_w / filled - pause * idle.mean(), error
+
+
+def find_pauses(times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFrame, window_ns: float) -> Pauses:
+    """Return what the windows of some readings see besides executions.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64
+        All time stamps on the CPU's clock.
+    reading : ndarray of int, shape (n,)
+        Places of the readings, which fall into executions.
+    executions : DataFrame
+        All, in order of time.
+    window_ns : float
+        The logger's averaging window; 0: instantaneous.
+    """
+    if not window_ns:
+        return Pauses(np.ones(len(reading)), np.array([], dtype=int))
+    share = covered_share(times_ns, executions, window_ns)
+    first, last = executions["start_ns"].iloc[0], executions["end_ns"].iloc[-1]
+    outside = share <= _NO_PAUSE
+    between = outside & (times_ns > first) & (times_ns < last)
+    return Pauses(share[reading], np.flatnonzero(between if between.sum() >= LEAST_IDLE else outside))

@@ -1,0 +1,168 @@
+"""Energy of one execution with an interval: mean power over the kernel's time, times that time, of golden runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.interpolate import make_smoothing_spline
+
+from ..evaluation.cluster_bootstrap import percentile_interval
+from ..traces.cleaning.binning import fullest_bins
+
+# Curves through stitched readings: the published polynomial of degree 4, and a smoothing spline.
+
+DEGREE: Final = 4
+"""Of the published polynomial."""
+RIDGE: Final = 0.05
+"""Readings' worth of a prior that the curve is level. It holds the ends of the curve where readings leave part of the
+kernel's time empty, and cannot be seen where they are as many as recommended."""
+PHASES: Final = (np.arange(100) + 0.5) / 100
+"""Where curves are evaluated: the middles of hundredths of the kernel's time."""
+
+_CELLS: Final = 200
+"""Readings of one cell of the kernel's time enter the spline as their mean."""
+_LEAST_SPLINE: Final = 5
+"""Points that a smoothing spline needs."""
+
+
+def design(phase: np.ndarray, degree: int = DEGREE) -> np.ndarray:
+    """Return the Legendre polynomials over [0, 1] at each phase, shape (n, degree + 1).
+
+    They are orthogonal there and all but the first have mean 0, so the first coefficient is the curve's mean.
+    """
+    return np.polynomial.legendre.legvander(2 * np.asarray(phase) - 1, degree)
+
+
+def polynomial(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES, degree: int = DEGREE) -> np.ndarray:
+    """Return the least-squares polynomial through the readings, evaluated at the phases ``at``.
+
+    Parameters
+    ----------
+    phase, power_w : ndarray of shape (n,)
+        Position in the kernel's time, 0 to 1, and power. More readings than the degree.
+    at : ndarray of shape (m,)
+        Where to evaluate it.
+    degree : int
+        4 as published.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
+    A = design(phase, degree)
+    return design(at, degree) @ np.linalg.solve(A.T @ A + level_prior(degree), A.T @ power_w)
+
+
+def level_prior(degree: int = DEGREE) -> np.ndarray:
+    """Return the quadratic form of the prior, shape (degree + 1, degree + 1): all coefficients but the mean."""
+    return RIDGE * np.diag(np.minimum(np.arange(degree + 1.0), 1))
+
+
+def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> np.ndarray:
+    """Return the cubic smoothing spline, its smoothness chosen by generalised cross-validation, at the phases ``at``.
+
+    Beyond the first and the last reading the curve keeps its value there. Fewer than 5 distinct cells of readings give
+    their mean.
+    """
+    cell = np.minimum((phase * _CELLS).astype(int), _CELLS - 1)
+    count = np.bincount(cell, minlength=_CELLS)
+    filled = count > 0
+    x, y = (np.bincount(cell, values, _CELLS)[filled] / count[filled] for values in (phase, power_w))
+    if filled.sum() < _LEAST_SPLINE:
+        return np.full(len(at), float(np.mean(power_w)))
+    scale = float(filled.sum())  # unit spacing keeps the equations well conditioned
+    level = float(np.mean(y))
+    curve = make_smoothing_spline(scale * x, y - level, w=count[filled].astype(float))
+    return level + curve(scale * np.clip(at, x[0], x[-1]))
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of one execution in joules, its interval, and the mean power it is made of."""
+
+    energy_j: float
+    lower_j: float
+    upper_j: float
+    mean_w: float
+
+
+def kernel_energy(
+    run: np.ndarray,
+    phase: np.ndarray,
+    power_w: np.ndarray,
+    times_us: np.ndarray,
+    margin: float,
+    *,
+    error_w: float = 0.0,
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.9,
+) -> Energy:
+    """Return the kernel's energy: the mean of the fitted polynomial times the median execution time of golden runs.
+
+    Parameters
+    ----------
+    run : ndarray of int, shape (n,)
+        Place in ``times_us`` of the run each reading is of.
+    phase, power_w : ndarray of shape (n,)
+        The steady-state-power readings, of all runs.
+    times_us : ndarray of shape (runs,)
+        Execution time of each run, golden or not.
+    margin : float
+        Of the execution-time bin.
+    error_w : float
+        Standard error of what all readings have in common, by which the interval is wider.
+    replicates, seed, level : int, int, float
+        Whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest bin is a
+        guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
+        golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.
+
+    Notes
+    -----
+    The mean of the polynomial, not of the readings: these may crowd where the kernel draws more. With A the Legendre
+    design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a reading.
+    """
+    A = design(phase, DEGREE)
+    runs, terms = len(times_us), A.shape[1]
+    gram, right = np.zeros((runs, terms, terms)), np.zeros((runs, terms))
+    np.add.at(gram, run, A[:, :, None] * A[:, None, :])
+    np.add.at(right, run, A * power_w[:, None])
+
+    def estimate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        low, high = fullest_bins(times_us, weights, margin)
+        golden = weights * ((times_us >= low[:, None]) & (times_us <= high[:, None]))
+        mean_w = _means(golden, gram, right)
+        return mean_w, mean_w * _medians(golden, times_us) * 1e-6
+
+    mean_w, energy_j = (float(one[0]) for one in estimate(np.ones((1, runs))))
+    if runs < 2:
+        return Energy(energy_j, np.nan, np.nan, mean_w)
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
+    energies = estimate(drawn)[1] + rng.normal(0, error_w, replicates) * energy_j / mean_w
+    told = energies[np.isfinite(energies)]
+    if 2 * len(told) < replicates:
+        return Energy(energy_j, np.nan, np.nan, mean_w)
+    lower, upper = percentile_interval(told, runs, level=level)
+    return Energy(energy_j, float(lower), float(upper), mean_w)
+
+
+def _means(weights: np.ndarray, gram: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the mean of the curve for each weighting of the runs, its first coefficient: weights (b, runs) -> (b,)."""
+    runs, terms = right.shape
+    grams = (weights @ gram.reshape(runs, -1)).reshape(-1, terms, terms) + level_prior()
+    seen = grams[:, 0, 0] > 0  # a replicate whose golden runs have no reading says nothing
+    means = np.full(len(weights), np.nan)
+    means[seen] = np.linalg.solve(grams[seen], (weights[seen] @ right)[..., None])[:, 0, 0]
+    return means
+
+
+def _medians(weights: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the weighted median time of each weighting, the mean of the two middle ones where they tie."""
+    order = np.argsort(times, kind="stable")
+    reached, ordered = np.cumsum(weights[:, order], axis=1), times[order]
+    half = weights.sum(axis=1, keepdims=True) / 2
+    lower, upper = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
+    return (ordered[lower] + ordered[upper]) / 2

@@ -1,0 +1,426 @@
+"""Power logs of nvidia-smi, amd-smi and rocm-smi, as they are: units in headers or cells, words instead of numbers.
+
+================  =======================================  ===========================================================
+format            written by                               its power
+================  =======================================  ===========================================================
+nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant`` instantaneous, ``.average`` average;
+                                                           ``power.draw`` either, by GPU and driver
+amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous (MI300),
+                                                           ``average_socket_power`` average (MI200);
+                                                           ``socket_power`` either
+amd-smi CSV       ``amd-smi metric --csv``                  the same
+amd-smi monitor   ``amd-smi monitor``                       either
+rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average ...`` average
+rocm-smi JSON     ``rocm-smi --json``                       the same
+generic CSV       anything with ``power_w`` and             not stated
+                  ``gpu_ns`` or ``time_ns``
+================  =======================================  ===========================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..readers.files import text
+from .readings import TOTAL, csv_cells, gpus_in_bursts, monitor_cells, whole_lines
+
+INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
+MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
+"""Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
+
+_SCALES: Final[dict[str, dict[str, float]]] = {
+    "power_w": {"w": 1.0, "mw": 1e-3, "kw": 1e3},
+    "clock_mhz": {"mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6},
+    "memory_clock_mhz": {"mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6},
+    "temperature_c": {"c": 1.0, "°c": 1.0},
+    "utilisation": {"%": 1e-2},
+}
+_USUAL: Final = {column: next(iter(scales)) for column, scales in _SCALES.items()}
+_POWER: Final = (
+    ("power.draw.instant", INSTANT), ("power.draw.average", AVERAGE), ("power.draw", EITHER),
+    ("current_socket_power", INSTANT), ("average_socket_power", AVERAGE), ("socket_power", EITHER),
+    ("current socket graphics package power", INSTANT), ("average graphics package power", AVERAGE),
+    ("power_w", EITHER), ("power", EITHER),
+)  # fmt: skip
+"""Names of the power in the order they are preferred where a log has several, and what they are."""
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "clock_mhz": ("clocks.current.sm", "clocks.sm", "clocks.current.graphics", "clocks.gr", "gfx_0_clk", "gfx_clk",
+                  "gfx_clock", "sclk clock speed:", "clock_mhz"),
+    "memory_clock_mhz": ("clocks.current.memory", "clocks.mem", "mem_0_clk", "mem_clk", "mem_clock",
+                         "mclk clock speed:", "memory_clock_mhz"),
+    "temperature_c": ("temperature.gpu", "hotspot", "hotspot_temperature", "junction", "gpu_temp",
+                      "temperature (sensor junction)", "temperature (sensor edge)", "edge", "edge_temperature",
+                      "gpu_t", "temperature_c"),
+    "utilisation": ("utilization.gpu", "gfx_activity", "gfx_util", "gfx%", "gpu use", "utilisation"),
+}  # fmt: skip
+_GPU: Final = ("index", "gpu", "device", "gpu_index")
+_GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+"""What tells GPUs apart in a log without their numbers; they are then numbered as they come."""
+_TIME: Final = ("timestamp", "time_ns", "gpu_ns")
+_ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
+_HEADER = re.compile(
+    r"^(?P<name>.*?)\s*(?:\[(?P<square>[^\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))?$", re.IGNORECASE
+)
+_VALUE = re.compile(r"^(?P<number>[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
+_LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
+_KNOWN = (
+    "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
+    "or a CSV with power_w and gpu_ns or time_ns"
+)
+
+Row = dict[str, Any]
+
+
+def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return the readings of a power log.
+
+    Parameters
+    ----------
+    path : path
+        Log in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are.
+    units : mapping of str to str, optional
+        Column of the file (without the unit in its header) -> unit, where neither header nor cells state it and it is
+        not the usual one (W, MHz, °C, %).
+
+    Returns
+    -------
+    DataFrame
+        One row per reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no time),
+        `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come), `component` ("total"
+        but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation`
+        that the log has, NaN where a reading lacks one. Readings without power are left out. In `attrs`: `format`;
+        `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also is where GPUs
+        differ; `clock`, what `time_ns` is:
+        "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the
+        GPU's counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON the last
+        document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, is of no known format, states a unit that is none of that quantity, has a cell that is
+        no number, no reading with power, or readings of a GPU out of order.
+    """
+    return power_log(text(Path(path)), str(path), units=units)
+
+
+def power_log(
+    content: str, source: str, *, units: Mapping[str, str] | None = None, powerless: bool = False
+) -> pd.DataFrame:
+    """Return the readings of a power log given as text; see `read_power_log`.
+
+    Parameters
+    ----------
+    content : str
+    source : str
+        What errors call it.
+    units : mapping of str to str, optional
+    powerless : bool, default=False
+        Whether readings without power are kept, `power_w` missing.
+
+    Raises
+    ------
+    DataError
+        As `read_power_log`; without power only where it is asked for.
+    """
+    content = content.lstrip("\ufeff \t\r\n")
+    if not content:
+        raise DataError("the log is empty", source=source)
+    name, rows, cut = _rows(content, source)
+    if not rows:
+        raise DataError(f"a log of {name} without a reading", source=source)
+    table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, powerless, source)
+    kept = table if powerless else table[table["power_w"].notna()].reset_index(drop=True)
+    kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut}
+    _check_order(kept, source)
+    return kept
+
+
+def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
+    """Return the format, one mapping of lower-case names to cells for each reading, and how many are cut off."""
+    if content[0] in "[{":
+        return _json_rows(content, source)
+    header = content.splitlines()[0].lower()
+    if re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power", header):
+        lines, cut = whole_lines(content, monitor_cells)
+        return "amd-smi monitor", _monitor_rows(lines, source), cut
+    name = _csv_format(header)
+    if not name:
+        raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
+    lines, cut = whole_lines(content)
+    return name, _csv_rows(lines, source), cut
+
+
+def _csv_format(header: str) -> str:
+    """Return the format of a CSV log by its header, "" for none."""
+    names = [name.strip() for name in header.split(",")]
+    plain = [_split(name)[0] for name in names]
+    if "power.draw" in header:
+        return "nvidia-smi CSV"
+    if names[0] == "device" and any("power" in name for name in names):
+        return "rocm-smi CSV"
+    if "power_w" in plain and any(name in plain for name in ("gpu_ns", "time_ns")):
+        return "generic CSV"
+    return "amd-smi CSV" if any("socket_power" in name for name in names) else ""
+
+
+def _csv_rows(lines: Iterable[str], source: str) -> list[Row]:
+    """Return the cells of CSV whose lists hold commas; a header that recurs is passed over."""
+    first, *rest = lines
+    names = [name.strip().lower() for name in first.split(",")]
+    rows = []
+    for number, line in enumerate(rest, 2):
+        cells = csv_cells(line)
+        if not line.strip() or [cell.lower() for cell in cells] == names:
+            continue
+        if len(cells) != len(names):
+            raise DataError(f"{len(cells)} cells under a header of {len(names)}", source=f"{source}:{number}")
+        rows.append(dict(zip(names, cells, strict=True)))
+    return rows
+
+
+def _monitor_rows(lines: Iterable[str], source: str) -> list[Row]:
+    """Return the readings of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
+    first, *rest = lines
+    names = first.lower().split()
+    rows = []
+    for number, line in enumerate(rest, 2):
+        cells = monitor_cells(line)
+        if not cells or line.lower().split() == names:
+            continue
+        if len(cells) != len(names):
+            raise DataError(f"{len(cells)} values under {len(names)} columns", source=f"{source}:{number}")
+        rows.append(dict(zip(names, cells, strict=True)))
+    return rows
+
+
+def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
+    """Return the readings of JSON: one document, or several below each other as a watching logger writes them."""
+    decoder, place, cut = json.JSONDecoder(), 0, 0
+    entries: list[Any] = []
+    while place < len(content):
+        try:
+            document, place = decoder.raw_decode(content, place)
+        except json.JSONDecodeError as error:
+            if entries and _cut_off(content, place):
+                cut = 1
+                break
+            raise DataError(f"is no JSON ({error.msg}, line {error.lineno})", source=source) from None
+        place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
+        entries.append(document)
+    cards = [(name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()]
+    cards = [(name, card) for name, card in cards if re.fullmatch(r"card\d+", name) and isinstance(card, dict)]
+    if cards:
+        return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards], cut
+    rows = [_flat(gpu) for gpu in _gpus(entries)]
+    if not any("socket_power" in name for row in rows for name in row):
+        raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
+    return "amd-smi JSON", rows, cut
+
+
+def _cut_off(content: str, place: int) -> bool:
+    """Whether the last document, which starts there, breaks off: more brackets are opened than closed."""
+    return sum((letter in "[{") - (letter in "]}") for letter in content[place:]) > 0
+
+
+def _gpus(entries: Any) -> list[dict[str, Any]]:
+    """Return what amd-smi says of each GPU, however it is wrapped."""
+    if isinstance(entries, list):
+        return [gpu for entry in entries for gpu in _gpus(entry)]
+    if not isinstance(entries, dict):
+        return []
+    return _gpus(entries["gpu_data"]) if "gpu_data" in entries else [entries]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
+    """Return nested values under their innermost name; of clocks, which are all called clk, with the one around it."""
+    row: Row = {}
+    for name, value in values.items():
+        key = name.lower()
+        key = f"{prefix}_clk" if key in ("clk", "cur_clk") and prefix else key
+        if isinstance(value, dict) and "value" in value:
+            row.setdefault(key, f"{value['value']} {value.get('unit', '')}".strip())
+        elif isinstance(value, dict):
+            for inner, found in _flat(value, key).items():
+                row.setdefault(inner, found)
+        else:
+            row.setdefault(key, value)
+    return row
+
+
+def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool, source: str) -> pd.DataFrame:
+    """Return the readings typed."""
+    keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
+    gpus = _gpu_numbers(rows, keys, source)
+    power = _powers(rows, gpus, keys)
+    if not power and not powerless:
+        raise DataError(f"a log of {name} in which no power is recorded", source=source)
+    chosen = {column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()}
+    for stated in units:
+        if stated not in keys:
+            raise DataError(f"unit stated for {stated!r}, a column that the log does not have", source=source)
+    values = {
+        column: _numbers(column, [row.get(keys[key]) for row in rows], keys[key], units, source)
+        for column, key in chosen.items()
+        if key
+    }
+    time, clock = _times(rows, keys, source)
+    if name == "nvidia-smi CSV" and clock != "none" and not any(key in keys for key in (*_GPU, *_GPU_NAME)):
+        _check_one_gpu(np.array(time, dtype=np.int64), source)
+    component = [str(row.get("component") or TOTAL).lower() for row in rows]
+    watts = [
+        _number("power_w", row.get(keys[power[gpu][0]]), *_unit(keys[power[gpu][0]], units), source)
+        if gpu in power
+        else np.nan
+        for row, gpu in zip(rows, gpus, strict=True)
+    ]
+    table = pd.DataFrame({"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values})
+    table["time_ns"] = table["time_ns"].astype("Int64" if clock == "none" else np.int64)
+    kinds = {what for _, what in power.values()}
+    table.attrs = {"format": name, "power": kinds.pop() if len(kinds) == 1 else EITHER if kinds else "", "clock": clock}
+    return table
+
+
+def _powers(rows: list[Row], gpus: list[int], keys: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+    """Return the name of each GPU's power, and what it is: GPUs of one node may state different ones, or none."""
+    found: dict[int, tuple[str, str]] = {}
+    for key, what in _POWER:
+        if key in keys:
+            having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
+            found = dict.fromkeys(having, (key, what)) | found
+    return found
+
+
+def _check_one_gpu(times_ns: np.ndarray, source: str) -> None:
+    """Refuse a log that does not tell GPUs apart and seems to be of several."""
+    whole_seconds = not (times_ns % 10**9).any()
+    count = 1 if whole_seconds else gpus_in_bursts(times_ns)
+    if count > 1:
+        raise DataError(
+            f"the log seems to be of {count} GPUs, whose readings come together: add index to the query", source=source
+        )
+
+
+def _split(header: str) -> tuple[str, str]:
+    """Return the name of a column and the unit its header states."""
+    match = _HEADER.match(header.strip())
+    assert match is not None
+    return match["name"].lower(), (match["square"] or match["round"] or "").strip()
+
+
+def _present(cell: Any) -> bool:
+    words = str(cell).strip().lower()
+    return cell is not None and words not in _ABSENT and not words.startswith("n/a")
+
+
+def _first(cell: Any) -> Any:
+    """Return the first value of a list, be it one of JSON or in words, and other cells as they are."""
+    if isinstance(cell, str) and cell.strip().startswith("["):
+        parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
+        return next((part for part in parts if _VALUE.match(part)), None)
+    return next((one for one in cell if _present(one)), None) if isinstance(cell, list) else cell
+
+
+def _numbers(column: str, cells: list[Any], header: str, units: Mapping[str, str], source: str) -> list[float]:
+    """Return cells as numbers in the unit of the column, NaN for those that hold none."""
+    return [_number(column, cell, *_unit(header, units), source) for cell in cells]
+
+
+def _unit(header: str, units: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name of a column and its unit, the stated one before that of the header."""
+    name, unit = _split(header)
+    return name, units.get(name, unit)
+
+
+def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
+    cell = _first(cell)
+    if isinstance(cell, dict):
+        cell = f"{cell.get('value')} {cell.get('unit', '')}"
+    if not _present(cell):
+        return np.nan
+    match = _VALUE.match(str(cell).strip().strip("()"))  # rocm-smi's clocks: (2100Mhz)
+    if match is None:
+        raise DataError(f"{name} must be a number, got {str(cell)!r}", source=source)
+    own = (match["unit"] or unit or _USUAL[column]).lower()
+    if own not in _SCALES[column]:
+        known = ", ".join(_SCALES[column])
+        raise DataError(f"{name} is in {own!r}: it must be one of {known}", source=source)
+    return float(match["number"]) * _SCALES[column][own]
+
+
+def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
+    """Return the number of each reading's GPU; where only names tell them apart, as they come."""
+    number, name = (next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME))
+    if name and not number:
+        places: dict[str, int] = {}
+        return [places.setdefault(str(row.get(name)), len(places)) for row in rows]
+    return [_gpu_number(row.get(number), source) for row in rows]
+
+
+def _gpu_number(cell: Any, source: str) -> int:
+    """Return the number of a GPU ("card1" -> 1); a log without numbers is of one GPU, 0."""
+    if cell is None:
+        return 0
+    match = re.search(r"\d+$", str(cell).strip())
+    if match is None:
+        raise DataError(f"a reading of GPU {str(cell)!r}: it must have a number", source=source)
+    return int(match[0])
+
+
+def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[int | None], str]:
+    """Return the time of each reading in nanoseconds, and on which clock."""
+    key = next((key for key in _TIME if key in keys), "")
+    if not key:
+        return [None] * len(rows), "none"
+    cells = [str(row.get(keys[key], "")).strip() for row in rows]
+    if key != "timestamp":
+        return [_whole(cell, key, source) for cell in cells], "gpu" if key == "gpu_ns" else "epoch"
+    if re.fullmatch(r"\d+(?:\.\d*)?", cells[0]):
+        return [_seconds(cell, source) for cell in cells], "epoch"
+    return [_local(cell, source) for cell in cells], "local time"
+
+
+def _whole(cell: str, key: str, source: str) -> int:
+    if not re.fullmatch(r"-?\d+", cell):
+        raise DataError(f"{key} must be whole nanoseconds, got {cell!r}", source=source)
+    return int(cell)
+
+
+def _seconds(cell: str, source: str) -> int:
+    """Return seconds since 1970 in nanoseconds, exactly: a float has 200 ns at best."""
+    match = re.fullmatch(r"(\d+)(?:\.(\d{0,9})\d*)?", cell)
+    if match is None:
+        raise DataError(f"timestamp must be seconds since 1970 as in the first line, got {cell!r}", source=source)
+    return int(match[1]) * 10**9 + int((match[2] or "").ljust(9, "0"))
+
+
+def _local(cell: str, source: str) -> int:
+    for form in _LOCAL:
+        try:
+            moment = datetime.strptime(cell, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+    raise DataError(f"timestamp must be as 2025/08/24 22:19:24.420, or seconds since 1970, got {cell!r}", source=source)
+
+
+def _check_order(table: pd.DataFrame, source: str) -> None:
+    """Refuse a log in which time goes back."""
+    if table.attrs["clock"] == "none":
+        return
+    difference = table.groupby(["gpu", "component"], sort=False)["time_ns"].diff()
+    if (difference < 0).any():
+        row = table[difference < 0].iloc[0]
+        raise DataError(
+            f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort the log by time",
+            source=source,
+        )

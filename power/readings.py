@@ -1,0 +1,276 @@
+"""The three tables that kernel power is made from; every time is in nanoseconds, whole numbers.
+
+=============  =============  =========================================================================================
+table          column         meaning
+=============  =============  =========================================================================================
+power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger stamps the window's end
+power log      component      what drew the power: ``total``, ``xcd``, ``iod``, ``hbm``; without the column: ``total``
+power log      power_w        watts, each component at every time stamp
+executions     start_ns       start of a kernel's execution on the CPU's clock
+executions     end_ns         its end, on the same clock
+executions     kernel         name of the kernel
+executions     run            optional: the run it belongs to; without it runs are told apart by the gaps
+executions     execution      optional: its number in the run, from 1; without it the order of time counts
+executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by op-to-byte ratio
+clock pairs    gpu_ns         the GPU's counter, as it was read
+clock pairs    cpu_ns         the CPU's clock when the read was issued
+clock pairs    delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
+=============  =============  =========================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..readers.base import LINE
+
+# Lines of a log as text: their cells, and a last one that a logger stopped by Ctrl-C has not finished.
+
+_MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
+_LOOKED_AT: Final = 100
+"""Lines before the last that say how long its last cell should be."""
+
+
+def csv_cells(line: str) -> list[str]:
+    """Return the cells of a line; commas within brackets, braces and quotes do not part them."""
+    cells, depth, quoted, start = [], 0, False, 0
+    for place, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif not quoted and letter in "[{":
+            depth += 1
+        elif not quoted and letter in "]}":
+            depth -= 1
+        elif letter == "," and not quoted and depth <= 0:
+            cells.append(line[start:place])
+            start = place + 1
+    return [cell.strip().strip('"') for cell in (*cells, line[start:])]
+
+
+def monitor_cells(line: str) -> list[str]:
+    """Return the values of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
+    return _MONITOR.findall(line)
+
+
+def whole_lines(content: str, cells: Callable[[str], list[str]] = csv_cells) -> tuple[list[str], int]:
+    """Return the lines of a log, the header first, without a last one that is cut off; and how many that is, 0 or 1.
+
+    The last line is cut off if no line break ends it and it has fewer cells than the one above, or its last cell is
+    shorter than those above: ``31`` under ``310.5`` may be any number.
+    """
+    lines = content.splitlines()
+    if content.endswith(("\n", "\r")) or len(lines) < 3:
+        return lines, 0
+    above = [row for row in map(cells, lines[1:-1][-_LOOKED_AT:]) if row]
+    last = cells(lines[-1])
+    shortest = min((len(row[-1]) for row in above), default=0)
+    cut = bool(above) and (len(last) < len(above[-1]) or len(last[-1]) < shortest)
+    return (lines[:-1], 1) if cut else (lines, 0)
+
+
+# How many GPUs a log seems to be of that does not tell them apart: their readings share a stamp or come in bursts.
+
+MOST_GPUS: Final = 16
+CLEAR: Final = 4.0
+"""Gaps between bursts are so many times longer than those within them."""
+SHARE: Final = 0.05
+"""Of the gaps, that may be otherwise: a logger stalls now and then."""
+
+
+def gpus_in_bursts(times_ns: np.ndarray) -> int:
+    """Return the number of readings that come together again and again, 1 where they come one by one.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Time stamps in the order of the log.
+
+    Notes
+    -----
+    The gaps of one GPU may vary as they like: what tells is that every m-th gap is long and all others are short.
+    """
+    gaps = np.diff(times_ns)
+    if len(gaps) and not gaps.any():
+        return len(times_ns)
+    for count in range(2, MOST_GPUS + 1):
+        between = gaps[count - 1 :: count]
+        within = np.delete(gaps, np.s_[count - 1 :: count])
+        if len(between) < (2 if within.any() else 1):
+            break
+        if CLEAR * np.quantile(within, 1 - SHARE) < np.quantile(between, SHARE):
+            return count
+    return 1
+
+
+POWER_LOG: Final = ("gpu_ns", "component", "power_w")
+EXECUTIONS: Final = ("start_ns", "end_ns", "kernel")
+CLOCK_PAIRS: Final = ("gpu_ns", "cpu_ns", "delay_ns")
+CLASSES: Final = ("compute-bound", "memory-bound", "communication")
+TOTAL: Final = "total"
+
+LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
+"""No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
+LEAST_W, MOST_W = 5.0, 20_000.0
+"""Between these lies the typical power of any GPU, and far beyond."""
+
+
+def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
+    """Return the power log typed, or say what is wrong with it.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Columns as in the module's table.
+    source : str
+        What to call the table in messages: the file it came from.
+
+    Raises
+    ------
+    DataError
+        A column is missing or of another unit, a value is no number, the readings of a component are out of order or
+        given twice, or a component lacks readings that others have.
+    """
+    rows = _columns(frame, ("gpu_ns", "power_w"), source)
+    rows["gpu_ns"] = _whole(rows, "gpu_ns", source)
+    rows["power_w"] = _number(rows, "power_w", source)
+    rows["component"] = _words(rows, "component", TOTAL).str.lower()
+    _refuse(rows, rows["power_w"] < 0, "power_w is negative", source)
+    step = rows.groupby("component", sort=False)["gpu_ns"].diff()
+    _refuse(rows, step < 0, "gpu_ns is earlier than the reading before: sort the log by time", source)
+    _refuse(rows, step == 0, "a second reading of the component at the same gpu_ns: logs overlap, keep one", source)
+    _check_power_units(rows, float(step.median()), source)
+    _check_components(rows, source)
+    return rows[list(POWER_LOG)].reset_index(drop=True)
+
+
+def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.DataFrame:
+    """Return the executions typed, or say what is wrong with them; the optional columns stay where they are given.
+
+    Raises
+    ------
+    DataError
+        A column is missing or of another unit, an execution ends before it starts, starts before the one before has
+        ended, or its class is unknown.
+    """
+    rows = _columns(frame, EXECUTIONS, source)
+    for name in ("start_ns", "end_ns"):
+        rows[name] = _whole(rows, name, source)
+    rows["kernel"] = _words(rows, "kernel", "")
+    _refuse(rows, rows["kernel"].eq(""), "kernel has no name", source)
+    _refuse(rows, rows["end_ns"] <= rows["start_ns"], "the execution ends before it starts", source)
+    _refuse(rows, rows["start_ns"].diff() < 0, "start_ns is earlier than the row before: sort them by time", source)
+    overlap = rows["start_ns"] < rows["end_ns"].shift()
+    _refuse(rows, overlap, "the execution starts before the one before has ended: power cannot be told apart", source)
+    typical = float((rows["end_ns"] - rows["start_ns"]).median())
+    if typical < LEAST_KERNEL_NS:
+        raise DataError(
+            f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds", source=source
+        )
+    optional = [name for name in ("run", "execution", "class") if name in rows]
+    if "execution" in optional:
+        rows["execution"] = _whole(rows, "execution", source)
+        _refuse(rows, rows["execution"] < 1, "execution is counted from 1", source)
+    if "class" in optional:
+        rows["class"] = _words(rows, "class", "").str.lower()
+        wrong = ~rows["class"].isin(["", *CLASSES])
+        _refuse(rows, wrong, f"class must be one of {', '.join(CLASSES)}", source)
+    return rows[[*EXECUTIONS, *optional]].reset_index(drop=True)
+
+
+def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.DataFrame:
+    """Return the clock pairs typed, or say what is wrong with them.
+
+    Raises
+    ------
+    DataError
+        There is no pair, a column is missing, or the pairs do not advance on both clocks.
+    """
+    rows = _columns(frame, CLOCK_PAIRS, source)
+    for name in CLOCK_PAIRS:
+        rows[name] = _whole(rows, name, source)
+    _refuse(rows, rows["delay_ns"] < 0, "delay_ns is negative", source)
+    for name in ("gpu_ns", "cpu_ns"):
+        _refuse(
+            rows, rows[name].diff() <= 0, f"{name} does not advance from the pair before: sort them by time", source
+        )
+    return rows[list(CLOCK_PAIRS)].reset_index(drop=True)
+
+
+def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.DataFrame:
+    """Return a copy with the columns under their names, or say which are missing."""
+    rows = frame.rename(columns={name: str(name).strip().lower() for name in frame.columns if name != LINE})
+    for name in needed:
+        if name not in rows:
+            base = name.rpartition("_")[0]
+            others = [one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base]
+            known = ", ".join(str(one) for one in rows if one != LINE)
+            unit = f"{others[0]} is of another unit" if others else f"the table has {known}"
+            raise DataError(f"no column {name}: {unit}", source=source)
+    if rows.empty:
+        raise DataError("the table has no rows", source=source)
+    return rows.reset_index(drop=True)
+
+
+def _number(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
+    """Return a column as floats."""
+    numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        given = rows.loc[wrong, name].iloc[0]
+        _refuse(rows, wrong, f"{name} must be a number, got {str(given)!r}", source)
+    return numbers
+
+
+def _whole(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
+    """Return a column as int64: nanoseconds since 1970 do not fit into a float."""
+    numbers = pd.to_numeric(rows[name], errors="coerce")
+    wrong = ~np.isfinite(numbers.astype(float)) | (numbers.astype(float).abs() >= 2.0**63)
+    if wrong.any():
+        given = rows.loc[wrong, name].iloc[0]
+        _refuse(rows, wrong, f"{name} must be a whole number, got {str(given)!r}", source)
+    return numbers.astype("int64") if numbers.dtype.kind in "iu" else numbers.round().astype("int64")
+
+
+def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
+    if name not in rows:
+        return pd.Series(default, index=rows.index, dtype="str")
+    return rows[name].astype(object).where(rows[name].notna(), "").astype("str").str.strip()
+
+
+def _check_power_units(rows: pd.DataFrame, step_ns: float, source: str) -> None:
+    if step_ns < LEAST_STEP_NS:
+        raise DataError(f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source)
+    typical = float(rows.groupby("component")["power_w"].median().max())
+    if not LEAST_W <= typical <= MOST_W:
+        raise DataError(f"power_w is {typical:g} (median): it must be watts, {LEAST_W:g} to {MOST_W:g}", source=source)
+
+
+def _check_components(rows: pd.DataFrame, source: str) -> None:
+    """Refuse a log in which a component lacks readings."""
+    _refuse(rows, rows["component"].eq(""), "component has no name", source)
+    stamps = rows["gpu_ns"].nunique()
+    counts = rows["component"].value_counts(sort=False)
+    short = counts[counts < stamps]
+    if short.empty:
+        return
+    name = str(short.index[0])
+    missing = sorted(set(rows["gpu_ns"]) - set(rows.loc[rows["component"].eq(name), "gpu_ns"]))
+    raise DataError(
+        f"component {name} has no reading at {len(missing)} of {stamps} time stamps, first at gpu_ns {missing[0]}: "
+        "give every component at each, or leave it out",
+        source=source,
+    )
+
+
+def _refuse(rows: pd.DataFrame, wrong: pd.Series | np.ndarray, message: str, source: str) -> None:
+    """Raise for the first row that is wrong, naming its line."""
+    if wrong.any():
+        row = int(np.argmax(np.asarray(wrong, dtype=bool)))
+        place = f"{source}:{rows[LINE].iloc[row]}" if LINE in rows else f"{source}, row {row + 1}"
+        raise DataError(message, source=place)

@@ -1,0 +1,161 @@
+"""How to measure a kernel's power: the published table of runs, margins and readings, and a plan made from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import DataError
+from ..traces.cleaning.binning import MARGINS, margin_of
+
+LEAST_EXECUTIONS: Final = 4
+"""The fourth execution is the first that is steady: earlier ones warm up clocks and caches."""
+SHORTEST_US: Final = MARGINS[0][0]
+"""Where the published table begins."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the published table.
+
+    Attributes
+    ----------
+    from_us, to_us : float
+        Kernel times the row is for; the first counts, the second does not.
+    runs : int
+        How often to run.
+    log_every_us : float
+        Readings of interest to gather: one for each such part of the kernel's time.
+    """
+
+    from_us: float
+    to_us: float
+    runs: int
+    log_every_us: float
+
+    @property
+    def margin(self) -> float:
+        """Of the execution-time bin: 0.05 is ±5 %."""
+        margin = margin_of(self.from_us)
+        assert margin is not None
+        return margin
+
+
+TABLE: Final = (
+    Row(SHORTEST_US, 50, 400, 5),
+    Row(50, 200, 200, 10),
+    Row(200, 1000, 200, 10),
+    Row(1000, math.inf, 200, 10),
+)
+"""Singhania, Aga and Ibrahim, ISPASS 2025, table of profiling guidance."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to measure one kernel.
+
+    Attributes
+    ----------
+    kernel_us, interval_us : float
+        Time of the kernel, and the logger's averaging interval; 0 of an instantaneous one.
+    row : Row or None
+        Of the published table; None below `SHORTEST_US`.
+    executions : int
+        Per run, for the steady-state power: max(⌈interval / kernel time⌉, 4), as published.
+    executions_filled : int
+        The first execution that starts with the whole interval inside the run. The published number may fall short of
+        it by up to one kernel time, and its reading is then too low.
+    logs : int or None
+        Readings of interest to gather.
+    expected_logs : float
+        Readings that fall into one execution, over all runs of the row; NaN without a row.
+    repeats : int
+        Back-to-back launches to time as one execution, so that the table applies; 1 where the kernel is long enough.
+    random_delay_us : float
+        Wait before each run for a random time up to this, so that readings fall everywhere.
+    """
+
+    kernel_us: float
+    interval_us: float
+    row: Row | None
+    executions: int
+    executions_filled: int
+    logs: int | None
+    expected_logs: float
+    repeats: int
+    random_delay_us: float
+
+    @property
+    def advice(self) -> list[str]:
+        """What the figures do not say by themselves."""
+        said = []
+        if self.row is None:
+            said.append(
+                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back to back, "
+                "timed as one execution, or interleave it as the application does; either way the power is that "
+                "of the sequence, not of one launch"
+            )
+        elif self.logs is not None and self.expected_logs < self.logs:
+            runs = math.ceil(self.logs * self.row.runs / self.expected_logs)
+            said.append(
+                f"{self.row.runs} runs give about {self.expected_logs:.0f} readings in one execution, {self.logs} are "
+                f"wanted: make {runs} runs, or append executions to each run"
+            )
+        if self.executions_filled > self.executions:
+            missing = self.interval_us - (self.executions - 1) * self.kernel_us
+            said.append(
+                f"execution {self.executions} starts {missing:g} µs before the logger's window has filled: append "
+                f"executions up to {self.executions_filled} or later"
+            )
+        return said
+
+
+def plan(kernel_us: float, interval_us: float) -> Plan:
+    """Return the recommended protocol.
+
+    Parameters
+    ----------
+    kernel_us : float
+        Time of one execution, > 0.
+    interval_us : float
+        Averaging interval of the power logger; 0 if it reads instantaneous power (one reading per ms is assumed then).
+
+    Raises
+    ------
+    DataError
+        A time is out of its range.
+
+    Examples
+    --------
+    >>> chosen = plan(120, 1000)
+    >>> chosen.row.runs, chosen.row.margin, chosen.executions, chosen.logs
+    (200, 0.05, 9, 12)
+    """
+    if not 0 < kernel_us < math.inf:
+        raise DataError(f"the kernel time must be above 0, got {kernel_us:g} µs")
+    if not 0 <= interval_us < math.inf:
+        raise DataError(f"the averaging interval must not be negative, got {interval_us:g} µs")
+    row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
+    period_us = interval_us or 1000.0
+    return Plan(
+        kernel_us=kernel_us,
+        interval_us=interval_us,
+        row=row,
+        executions=executions_published(kernel_us, interval_us),
+        executions_filled=max(_ceil(interval_us / kernel_us) + 1, LEAST_EXECUTIONS),
+        logs=None if row is None else _ceil(kernel_us / row.log_every_us),
+        expected_logs=math.nan if row is None else row.runs * kernel_us / period_us,
+        repeats=1 if row else _ceil(SHORTEST_US / kernel_us),
+        random_delay_us=period_us,
+    )
+
+
+def executions_published(kernel_us: float, interval_us: float) -> int:
+    """Return max(⌈interval / kernel time⌉, 4)."""
+    return max(_ceil(interval_us / kernel_us), LEAST_EXECUTIONS)
+
+
+def _ceil(ratio: float) -> int:
+    """Return the ceiling; a ratio that is whole but for rounding stays."""
+    return math.ceil(ratio - 1e-9)

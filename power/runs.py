@@ -1,0 +1,222 @@
+"""Runs: executions that belong together, and the golden runs, whose kernel took the time it mostly takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..traces.cleaning import binning
+from .recording import LEAST_EXECUTIONS
+
+# Readings of interest: those that fall into an execution, when in the kernel's time, and what their window saw.
+
+
+def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.DataFrame:
+    """Return the readings whose time stamp falls into an execution.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Time stamps on the CPU's clock.
+    executions : DataFrame
+        With ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, in order of time.
+
+    Returns
+    -------
+    DataFrame
+        ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since the
+        execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
+        ``execution_start_us``, both since the start of the run.
+    """
+    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
+    place = np.searchsorted(start, times_ns, side="right") - 1
+    inside = (place >= 0) & (times_ns <= end[place])
+    reading, place = np.flatnonzero(inside), place[inside]
+    rows = executions.iloc[place]
+    since = times_ns[reading] - start[place]
+    began = rows["run_start_ns"].to_numpy()
+    return pd.DataFrame(
+        {
+            "reading": reading,
+            "run": rows["run"].to_numpy(),
+            "execution": rows["execution"].to_numpy(),
+            "time_us": since / 1e3,
+            "phase": since / (end[place] - start[place]),
+            "since_run_us": (times_ns[reading] - began) / 1e3,
+            "execution_start_us": (start[place] - began) / 1e3,
+        }
+    )
+
+
+def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: float) -> np.ndarray:
+    """Return the share of each window [time − window, time] in which an execution ran.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Ends of the windows.
+    executions : DataFrame
+        ``start_ns`` and ``end_ns``, in order of time, none overlapping the next. None: the shares are 0.
+    window_ns : float
+        Length, > 0.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if executions.empty:
+        return np.zeros(len(times_ns))
+    origin = int(executions["start_ns"].iloc[0])
+    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(float)  # (executions, 2)
+    busy = np.cumsum(edges[:, 1] - edges[:, 0])
+    total = np.column_stack([np.concatenate([[0.0], busy[:-1]]), busy]).ravel()
+    at = (np.asarray(times_ns) - origin).astype(float)
+    until, before = (np.interp(moment, edges.ravel(), total) for moment in (at, at - window_ns))
+    return (until - before) / window_ns
+
+
+CLEAR_RATIO: Final = 3.0
+"""Pauses between runs are told from gaps within them if they are so many times longer."""
+SHORTEST_GAP_NS: Final = 1_000.0
+"""Gaps below this count as this: back to back."""
+
+OTHER_TIME, TOO_FEW = "execution time outside the bin", "fewer executions than the one of interest"
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """The runs that are used, and those that are not.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
+        ``golden`` and ``reason`` (why not, "" for golden runs).
+    low_us, high_us : float
+        The fullest bin of execution times.
+    margin : float
+        Half its width, relative to its middle.
+    margin_assumed : bool
+        Whether that is the margin of the shortest kernels published, because none is for one as short as this.
+    """
+
+    table: pd.DataFrame
+    low_us: float
+    high_us: float
+    margin: float
+    margin_assumed: bool
+
+    @property
+    def kept(self) -> np.ndarray:
+        """The golden runs."""
+        return self.table.loc[self.table["golden"], "run"].to_numpy()
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """Number of runs removed for each reason."""
+        reasons = self.table.loc[~self.table["golden"], "reason"].value_counts()
+        return {str(reason): int(count) for reason, count in reasons.items()}
+
+    @property
+    def kernel_us(self) -> float:
+        """Median execution time of the golden runs."""
+        return float(self.table.loc[self.table["golden"], "time_us"].median())
+
+
+def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.DataFrame:
+    """Return the executions with their run and their number in it.
+
+    Parameters
+    ----------
+    executions : DataFrame
+        As `power.readings.check_executions` returns them.
+    pause_us : float, optional
+        Pauses from this long on separate runs, where no run is given; by default told from the gaps.
+
+    Returns
+    -------
+    DataFrame
+        With ``run`` (as given, else 0, 1, ...), ``execution`` (of the kernel in its run, from 1) and ``run_start_ns``.
+
+    Raises
+    ------
+    DataError
+        No run is given and the gaps do not tell, a run comes back after another, or executions are out of order.
+    """
+    rows = executions.copy()
+    if "run" in rows:
+        _check_given_runs(rows["run"])
+    else:
+        rows["run"] = _runs_by_gap(rows, pause_us)
+    within = rows.groupby(["run", "kernel"], sort=False)
+    if "execution" not in rows:
+        rows["execution"] = within.cumcount() + 1
+    elif (broken := within["execution"].diff() <= 0).any():
+        first = rows[broken].iloc[0]
+        raise DataError(
+            f"execution {first['execution']} of {first['kernel']} does not follow the one before in its run"
+        )
+    rows["run_start_ns"] = rows.groupby("run")["start_ns"].transform("min")
+    return rows
+
+
+def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> RunChoice:
+    """Return the runs whose execution time lies in the fullest bin.
+
+    Parameters
+    ----------
+    executions : DataFrame
+        Those of one kernel, with ``run`` and ``execution``.
+    execution : int
+        The first that counts: those before warm up.
+    margin : float, optional
+        Of the bin: it holds times within ± this of its middle. By default the published one, below the published table
+        that of its first row; ``inf`` keeps every run.
+
+    Raises
+    ------
+    DataError
+        No run has the execution of interest.
+    """
+    times = (executions["end_ns"] - executions["start_ns"]) / 1e3
+    steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
+    if steady.empty:
+        most = int(executions["execution"].max())
+        raise DataError(
+            f"no run has execution {execution} of the kernel, the runs have {most}: see `flopcast power plan`"
+        )
+    assumed = margin is None and binning.margin_of(float(steady.median())) is None
+    golden = binning.golden_runs(steady.to_numpy(), binning.MARGINS[0][1] if assumed else margin)
+    table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
+    table["golden"] = table["run"].isin(steady.index[golden.kept])
+    table["reason"] = np.select([table["golden"], table["time_us"].isna()], ["", TOO_FEW], OTHER_TIME)
+    return RunChoice(table, golden.lower, golden.upper, golden.margin, assumed)
+
+
+def _check_given_runs(given: pd.Series) -> None:
+    """Refuse a run that has no name or comes back after another."""
+    if given.isna().any() or given.eq("").any():
+        raise DataError("an execution has no run: give one to every execution, or leave the column out")
+    begun = given[given.ne(given.shift())]
+    if begun.duplicated().any():
+        raise DataError(f"run {begun[begun.duplicated()].iloc[0]} comes back after another run: sort the executions")
+
+
+def _runs_by_gap(rows: pd.DataFrame, pause_us: float | None) -> np.ndarray:
+    gaps = (rows["start_ns"] - rows["end_ns"].shift()).to_numpy(dtype=float)[1:]
+    pause = _clear_pause(gaps) if pause_us is None else 1e3 * pause_us
+    return np.concatenate([[0], np.cumsum(gaps >= pause)]).astype(np.int64)
+
+
+def _clear_pause(gaps_ns: np.ndarray) -> float:
+    """Return the length that separates the pauses between runs from the gaps within: the widest step in the lengths."""
+    ordered = np.sort(np.maximum(gaps_ns, SHORTEST_GAP_NS))
+    step = ordered[1:] / ordered[:-1]
+    if not len(step) or step.max() < CLEAR_RATIO:
+        raise DataError("runs cannot be told apart by the gaps between executions: give a column run")
+    place = int(np.argmax(step))
+    return float(np.sqrt(ordered[place] * ordered[place + 1]))

@@ -1,0 +1,238 @@
+"""Projected over measured time of every collective, by the law that is asked for and the data that are there.
+
+bandwidth
+    The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the bandwidth that the
+    collective's group has (`bandwidth.link_bandwidth_gbs`).
+alpha-beta
+    The ratio of the two GPUs' fitted models (`alpha_beta.Link`) for the message, applied to the measured time. Where
+    only one of the two was measured, both take its latency and efficiency, each with its own published bandwidth;
+    between the GPUs that were measured that errs more than the ratio of bandwidths (`parameters.LawErrors`), because
+    the latency is not the same on all of them either.
+kept
+    The measured time.
+
+A collective's measured time includes the waiting for peers that are not there yet (kernels of all ranks end together,
+whenever they began); in a trace of one rank nothing tells the two apart, and the factor is applied to both. With
+`keep_waiting` the least time among equal messages is taken as the transfer, which alone is projected; the rest stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...errors import DataError, FlopcastError, nearest
+from ...hardware import GPU
+from .algorithms import SEND_RECV, FloatArray, collectives_of
+from .alpha_beta import Link, find_link, law_errors, measured_links
+from .bandwidth import Network, link_bandwidth_gbs
+
+CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
+ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
+
+LATENCY, LINK, UNKNOWN = "latency", "link", ""
+"""Bounds of a collective."""
+
+LEAST_BYTES = 1.0
+"""A barrier has no message, and sends one all the same."""
+
+_COLUMNS: Final = {"factor": np.float64, "law": object, "why": object, "bound": object, "sigma": np.float64}
+
+
+class _Answer(NamedTuple):
+    """The columns of `communication_factors` for some messages of one collective and group."""
+
+    factor: FloatArray | float
+    law: str
+    why: str
+    bound: NDArray[np.object_] | str
+    sigma: float
+
+
+class _Messages(NamedTuple):
+    """Messages of one collective ("" where unknown) and number of ranks (NaN where unknown); bytes all known or NaN."""
+
+    collective: str
+    ranks: float
+    size_bytes: FloatArray
+
+
+class _Projection(NamedTuple):
+    """What is the same for all messages."""
+
+    host: GPU
+    target: GPU
+    law: str
+    network: Network
+    links: Sequence[Link]
+
+
+def communication_factors(
+    activities: pd.DataFrame,
+    host: GPU,
+    target: GPU,
+    law: CommunicationLaw = ALPHA_BETA,
+    *,
+    links: Sequence[Link] | None = None,
+    network: Network | None = None,
+    keep_waiting: bool = False,
+) -> pd.DataFrame:
+    """Return by what factor every collective's time changes, and by which law.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Rows of the dispatch table, communication only; of its columns `collective`, `name`, `collective_bytes`,
+        `group_size` and `duration_ns` are read.
+    host, target : GPU
+        Where the trace was made, and what it is projected to.
+    law : {"alpha-beta", "bandwidth", "kept"}
+        See the module.
+    links : sequence of Link, optional
+        Fitted models; by default those of links.toml.
+    network : Network, optional
+        What the user states of the network between nodes, and the ranks of a node; by default 8 ranks and nothing.
+    keep_waiting : bool
+        Whether the time above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
+
+    Returns
+    -------
+    DataFrame
+        Index as in `activities`. `factor`, projected / measured time, above 0; `law`, the law used; `why`, "" or why
+        it is not the one asked for; `bound`, "latency" or "link" on the target, "" where unknown; `sigma`, the root
+        mean square of ln(projected / measured) of the law on messages left out, NaN where unknown, 0 where host and
+        target are the same.
+
+    Raises
+    ------
+    DataError
+        If there is no such law.
+    """
+    check_law(law)
+    given = measured_links() if links is None else links
+    projection = _Projection(host, target, law, network or Network(), given)
+    table = _messages(activities)
+    columns = {name: np.empty(len(table), dtype=dtype) for name, dtype in _COLUMNS.items()}
+    for rows, messages in _groups(table):
+        for name, value in _answer(projection, messages)._asdict().items():
+            columns[name][rows] = value
+    if keep_waiting:
+        columns["factor"] = _without_waiting(columns["factor"], table)
+    return pd.DataFrame(columns, index=activities.index)
+
+
+def check_law(law: str) -> None:
+    """Raise a DataError, with the nearest names, if no law of communication is called so."""
+    if law not in LAWS:
+        raise DataError(f"no law of communication is called {law!r}: {nearest(law, LAWS)}", source="--comm-law")
+
+
+def _messages(activities: pd.DataFrame) -> pd.DataFrame:
+    """Return the collective, bytes and ranks (NaN where unknown) and time of every activity, index 0, 1, ..."""
+    numbers = {
+        name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        for name, column in (("bytes", "collective_bytes"), ("ranks", "group_size"), ("time", "duration_ns"))
+    }
+    return pd.DataFrame({"collective": collectives_of(activities).to_numpy(), **numbers})
+
+
+def _groups(table: pd.DataFrame) -> Iterator[tuple[NDArray[np.intp], _Messages]]:
+    """Yield the rows that one answer serves, and their messages."""
+    collective, ranks, size_bytes = (table[name].to_numpy() for name in ("collective", "ranks", "bytes"))
+    for _, group in table.groupby(["collective", "ranks", np.isnan(size_bytes)], dropna=False, sort=False):
+        rows = group.index.to_numpy()
+        yield rows, _Messages(str(collective[rows[0]]), float(ranks[rows[0]]), size_bytes[rows])
+
+
+def _answer(projection: _Projection, messages: _Messages) -> _Answer:
+    """Return the answer of the law asked for, or of the next one that the data allow."""
+    if projection.law == KEPT:
+        return _kept(projection, "")
+    if messages.ranks <= 1:
+        return _kept(projection, "a group of one rank sends nothing")
+    if messages.ranks > projection.network.ranks_per_node:
+        return _between_nodes(projection, messages.ranks)
+    try:
+        rates = [link_bandwidth_gbs(gpu, *messages[:2]) for gpu in (projection.host, projection.target)]
+    except FlopcastError as error:
+        return _kept(projection, str(error))
+    unknown = _unknown(messages)
+    if projection.law == BANDWIDTH or unknown:
+        return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else "")
+    return _by_model(projection, messages, rates)
+
+
+def _unknown(messages: _Messages) -> str:
+    """Return in words what the model needs and the trace does not say."""
+    missing = {
+        "collective": not messages.collective,
+        "group": bool(np.isnan(messages.ranks)),
+        "message": bool(np.isnan(messages.size_bytes).any()),
+    }
+    words = " and ".join(word for word, is_missing in missing.items() if is_missing)
+    return f"{words} not recorded" if words else ""
+
+
+def _kept(projection: _Projection, why: str) -> _Answer:
+    return _Answer(1.0, KEPT, why, UNKNOWN, _unless_same(projection, float("nan")))
+
+
+def _by_bandwidth(projection: _Projection, rates: Sequence[float], why: str) -> _Answer:
+    sigma = _unless_same(projection, law_errors().bandwidth)
+    return _Answer(rates[0] / rates[1], BANDWIDTH, why, LINK, sigma)
+
+
+def _between_nodes(projection: _Projection, ranks: float) -> _Answer:
+    network = projection.network
+    spans = f"a group of {ranks:g} spans nodes of {network.ranks_per_node}"
+    if network.host_gbs is None or network.target_gbs is None:
+        return _kept(projection, f"{spans}: state the network's bandwidth of host and target")
+    why = f"{spans}, and the model is of one node" if projection.law == ALPHA_BETA else ""
+    sigma = float("nan") if network.host_gbs != network.target_gbs else _unless_same(projection, float("nan"))
+    return _Answer(network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, sigma)
+
+
+def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[float]) -> _Answer:
+    """Return the ratio of the models; that of the one measured where the other was not, of bandwidths without any."""
+    host, target, _, _, links = projection
+    of_host, of_target = (find_link(links, gpu.measured_name, messages.collective) for gpu in (host, target))
+    used_host, used_target = of_host or of_target, of_target or of_host
+    if used_host is None or used_target is None:
+        names = " and ".join(dict.fromkeys((host.name, target.name)))
+        return _by_bandwidth(projection, rates, f"links of {names} not measured")
+    collective, ranks, size = messages.collective, messages.ranks, np.maximum(messages.size_bytes, LEAST_BYTES)
+    before = used_host.time_us(collective, size, ranks, rates[0])
+    after = used_target.time_us(collective, size, ranks, rates[1])
+    latency = used_target.latency_us(collective, size, ranks)
+    bound = np.where(2 * latency >= after, LATENCY, LINK).astype(object)
+    measured = all(link is not None and _covers(link, messages) for link in (of_host, of_target))
+    sigma = law_errors().alpha_beta if measured else law_errors().one_sided
+    why = ""
+    if of_host is None or of_target is None:
+        unmeasured, used = (host, used_target) if of_host is None else (target, used_host)
+        why = f"links of {unmeasured.name} not measured: latency of {used.gpus[0]}, bandwidth by the published figures"
+    return _Answer(after / before, ALPHA_BETA, why, bound, _unless_same(projection, sigma))
+
+
+def _covers(link: Link, messages: _Messages) -> bool:
+    """Say whether the errors of messages left out of the fit are those of such messages too."""
+    ranks_too = len(link.ranks) > 1 or messages.ranks in link.ranks or link.collective == SEND_RECV
+    return link.collective == messages.collective and ranks_too
+
+
+def _unless_same(projection: _Projection, sigma: float) -> float:
+    """Return the error of a law: none where nothing changes."""
+    return 0.0 if projection.host == projection.target else sigma
+
+
+def _without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
+    """Return the factors of whole times where only the least time among equal messages is projected."""
+    known = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
+    time = table["time"].where(known)
+    least = time.groupby([table["collective"], table["bytes"], table["ranks"]]).transform("min")
+    share = (least / time).fillna(1.0).to_numpy()
+    return np.asarray(share * factor + (1.0 - share), dtype=np.float64)

@@ -1,0 +1,331 @@
+"""Activities and measured rows as the laws of computation see them: work, class, time on the host, queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import UnknownGPUError
+from ..hardware import GPU, Ceiling, all_gpus, find, measured
+from ..operators.elementwise import ELEMENT_WISE
+from ..operators.operators import COMMON, OPS, Work, complete, work_of
+from ..operators.work import positive, texts
+from ..table.pairing import HOST
+from ..table.problems import codes_of
+from ..traces.activity_work import UNKNOWN
+from ..traces.dispatches import COLUMNS, MEMCPY
+from ..traces.quality import gaps_ns
+
+# What a kernel costs beyond its work, and whose time it is: on AMD GPUs durations hold the dispatch of the kernel.
+
+CLOCK_NS = 160
+"""Largest step of a GPU's clock in a profile (MI210); a gap up to it is none."""
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The fixed times of a kernel.
+
+    Attributes
+    ----------
+    kernel_us : float
+        From start to end of a kernel that has next to nothing to do.
+    dispatch_us : float
+        From the end of a kernel to the start of the next one, which was waiting already.
+    inside : bool
+        Whether profilers count the dispatch in the duration of the later kernel (kernels then follow each other without
+        a gap) or leave a gap.
+    """
+
+    kernel_us: float
+    dispatch_us: float
+    inside: bool
+
+    def fixed_us(self, queued: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the part of each kernel's duration that is not work."""
+        return np.where(queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us).astype(np.float64)
+
+
+OVERHEADS: Mapping[str, Overhead] = {
+    "AMD": Overhead(kernel_us=2.0, dispatch_us=2.3, inside=True),
+    "NVIDIA": Overhead(kernel_us=1.6, dispatch_us=1.3, inside=False),
+}
+"""By vendor, from public traces: 10th percentiles over the kernels of at most 16 workgroups.
+
+AMD: an empty queue 1.8 to 2.2 us, a busy one 3.8 to 4.3 us (PyTorch on MI300X: TraceLens' normalisation and Flux
+traces; rocprofv3 on MI350X). NVIDIA: 1.6 us, and a median gap of 1.3 us in busy queues (PyTorch on A100: the NCCL
+trace of HolisticTraceAnalysis). MI210 and one MI300X trace of another ROCm lie about 1 us lower."""
+_NONE = Overhead(0.0, 0.0, inside=False)
+
+
+def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None) -> tuple[Overhead, Overhead]:
+    """Return the fixed times on both devices; where those of one are not known, those of the other stand for both.
+
+    Parameters
+    ----------
+    host, target : GPU
+        The devices.
+    overheads : mapping of str to Overhead, optional
+        By vendor; `OVERHEADS` by default.
+    """
+    known = OVERHEADS if overheads is None else overheads
+    own, others = known.get(host.vendor), known.get(target.vendor)
+    return own or others or _NONE, others or own or _NONE
+
+
+def is_queued(activities: pd.DataFrame, overhead: Overhead) -> NDArray[np.bool_]:
+    """Return whether each activity was waiting when the one before it in its queue ended.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Dispatch table.
+    overhead : Overhead
+        Of the GPU it was measured on. Where durations hold the dispatch, that leaves no gap (up to `CLOCK_NS`); where
+        they do not, one of up to twice the usual dispatch.
+    """
+    longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
+    return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
+
+
+ObjectArray = NDArray[np.object_]
+
+TF32 = r"(?i)tf32|xf32|s1688"
+"""Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
+
+PyTorch takes fp32 for matrix products unless told otherwise, so a silent name means fp32."""
+NO_WORK = "its operator is not recorded: work unknown"
+HELPER = "a kernel that helps another of its call: work unknown"
+
+_OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(COLUMNS)
+_CLASSES = {
+    **dict.fromkeys(("gemm", "batched_gemm", "grouped_gemm"), "gemm"),
+    **dict.fromkeys(("attention", "attention_backward"), "attention"),
+    **dict.fromkeys(("softmax", "softmax_backward"), "softmax"),
+    **dict.fromkeys(("adam", "sgd_momentum"), "optimizer"),
+    **dict.fromkeys((name for name in OPS if "norm" in name), "norm"),
+    **dict.fromkeys((name for name in ELEMENT_WISE if name not in ("copy", "fill")), "elementwise"),
+    "gather": "embedding",
+}
+"""Op class of the operators that are not called as their class is."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the laws need of each row; arrays of shape (n_rows,).
+
+    Attributes
+    ----------
+    work : Work
+        NaN for FLOPs and bytes where the work is unknown.
+    unknown : ndarray of str
+        Why the work is unknown; "" where it is known.
+    op, op_class : ndarray of str
+        Operator and class (`traces.classes`).
+    host_us : ndarray of float
+        Measured time, at least a nanosecond.
+    queued : ndarray of bool
+        Whether the row began as soon as the one before it in its queue had ended.
+    direction : ndarray of str
+        Of copies by the runtime ("HtoD", "DtoH", "DtoD", ...), "" for everything else.
+    """
+
+    work: Work
+    unknown: ObjectArray
+    op: ObjectArray
+    op_class: ObjectArray
+    host_us: NDArray[np.float64]
+    queued: NDArray[np.bool_]
+    direction: ObjectArray
+
+    def __len__(self) -> int:
+        return len(self.host_us)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether the work is known."""
+        return np.equal(self.unknown, "")
+
+
+def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
+    """Return the rows of a trace.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        Dispatch table with classes and work (`traces.summary`).
+    overhead : Overhead
+        Of the host: decides which gaps count as none.
+    queued : ndarray of bool of shape (n_activities,), optional
+        `is_queued` of the whole trace, where the activities are a part of it.
+    """
+    op = texts(activities, "op")
+    flops, moved = (activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved"))
+    described = np.isfinite(flops) & np.isfinite(moved) & np.isin(op, [name for name in OPS if name != UNKNOWN])
+    copied = texts(activities, "kind") == MEMCPY
+    helps = described & (flops == 0) & (moved == 0)
+    return Rows(
+        work=_work(activities, described & ~helps, flops, moved),
+        unknown=np.select([helps, ~described], [HELPER, NO_WORK], "").astype(object),
+        op=op,
+        op_class=texts(activities, "op_class"),
+        host_us=np.maximum(activities["duration_ns"].to_numpy(dtype=float), 1.0) / 1e3,
+        queued=is_queued(activities, overhead) if queued is None else queued,
+        direction=np.where(copied, texts(activities, "name"), "").astype(object),
+    )
+
+
+def of_pairs(paired: pd.DataFrame) -> Rows:
+    """Return the rows of a measurement table that carry what the host measured (``host_duration_us``).
+
+    They count as measured alone: the queue before them was empty.
+
+    Raises
+    ------
+    DataError
+        The host's times are missing or not positive, or rows lack a dimension of their operator.
+    """
+    rows, count = complete(paired.reset_index(drop=True)), len(paired)
+    nothing = np.full(count, "", dtype=object)
+    return Rows(
+        work=work_of(rows),
+        unknown=nothing,
+        op=texts(rows, "op"),
+        op_class=class_of(rows),
+        host_us=positive(rows, f"{HOST}duration_us"),
+        queued=np.zeros(count, dtype=bool),
+        direction=nothing,
+    )
+
+
+def class_of(rows: pd.DataFrame) -> ObjectArray:
+    """Return the op class of measured rows: what column `op_class` says, else what the operator is."""
+    codes, names = pd.factorize(texts(rows, "op"))
+    own = np.array([_CLASSES.get(str(name), str(name)) for name in names], dtype=object)[codes]
+    stated = texts(rows, "op_class")
+    return np.where(stated == "", own, stated).astype(object)
+
+
+def _work(
+    activities: pd.DataFrame, known: NDArray[np.bool_], flops: NDArray[np.float64], moved: NDArray[np.float64]
+) -> Work:
+    """Return the work of all rows: that of `known` ones, NaN for the others, FLOPs and bytes as the table has them."""
+    count = len(activities)
+    numbers = {name: np.full(count, np.nan) for name in ("flops", "bytes", "batch", "m", "n", "k")}
+    words = {name: np.full(count, "", dtype=object) for name in ("dtype", "unit")}
+    if known.any():
+        code, first = _problems(activities, np.flatnonzero(known))
+        names = [name for name in activities.columns if name in _OPERANDS]
+        part = work_of(activities[names].iloc[first].reset_index(drop=True))
+        for name, column in (numbers | words).items():
+            column[known] = getattr(part, name)[code]
+        numbers["flops"][known], numbers["bytes"][known] = flops[known], moved[known]
+        words["dtype"] = _stated(words["dtype"], activities["name"])
+    return Work(**numbers, **words)
+
+
+def _problems(activities: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of each row's problem, and the first row of each: a trace repeats a few problems many times."""
+    code = codes_of(activities[name].iloc[rows] for name in activities.columns if name in _OPERANDS)
+    return code, rows[np.unique(code, return_index=True)[1]]
+
+
+def _stated(dtype: ObjectArray, kernels: pd.Series) -> ObjectArray:
+    """Return the precisions with TF32 in place of fp32 where the kernel's name says so."""
+    single = dtype == "fp32"
+    if single.any():
+        codes, names = pd.factorize(kernels[single])
+        says = pd.Series(names, dtype="str").str.contains(TF32).to_numpy(dtype=bool)
+        dtype[single] = np.where(says[codes], "tf32", "fp32")
+    return dtype
+
+
+# Which part of the published peaks real kernels reach, as far as both devices were measured in the same way.
+
+MEMORY = "hbm_copy"
+"""The measurement that stands for memory bandwidth: a copy that streams (BabelStream)."""
+MATRIX = "gemm_bf16"
+"""The measurement that stands for matrix peaks of a precision nobody has measured."""
+LOW = "low"
+"""Confidence of measurements that do not count."""
+_SAME_RATE = {"fp16": "bf16", "bf16": "fp16"}
+"""Precisions that stand in for each other: they run at one rate on every matrix unit."""
+
+
+def memory_shares(host: GPU, target: GPU) -> tuple[float, float]:
+    """Return the part of the memory bandwidth that a streaming copy reaches on each device (see `shares`)."""
+    return shares(host, target, MEMORY) or (typical(MEMORY) or 1.0,) * 2
+
+
+def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
+    """Return the part of the matrix peak that the best products of matrices reach on each device (see `shares`)."""
+    own = f"gemm_{dtype}"
+    found = shares(host, target, own) or shares(host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}")
+    return found or (typical(own) or typical(MATRIX) or 1.0,) * 2
+
+
+def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
+    """Return the part of a figure that was reached on each device.
+
+    Two figures measured in the same way (column `method` of hardware/measured.csv) count as they are. If only one
+    device was measured, or each in another way, one share stands for both, the larger one of the host or else of the
+    target: a ratio of two methods would measure the methods.
+
+    Parameters
+    ----------
+    host, target : GPU
+        The devices.
+    metric : str
+        ``hbm_copy``, ``gemm_bf16``, ...
+
+    Returns
+    -------
+    (float, float) or None
+        None where neither was measured.
+    """
+    own, others = _by_method(host, metric), _by_method(target, metric)
+    common = [method for method in own if method in others]
+    if common:
+        return own[common[0]], others[common[0]]
+    either = own or others
+    return (max(either.values()),) * 2 if either else None
+
+
+@cache
+def typical(metric: str) -> float | None:
+    """Return the median share over all measurements of all GPUs; None where there is none."""
+    found = [share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))]
+    return float(np.median(found)) if found else None
+
+
+def reached(work: Work, host: GPU, target: GPU) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the part of the peak of its unit and precision that each row can reach on each device.
+
+    Vector operators count with the whole peak: nothing was measured, and they wait for memory.
+    """
+    codes, kinds = work.kinds()
+    pairs = [matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0) for dtype, unit in kinds]
+    found = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
+    return found[:, 0], found[:, 1]
+
+
+def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
+    """Return the shares of a device by method, the largest of each: its own, or of the one it is based on."""
+    found: dict[str, float] = {}
+    for row in _rows(gpu.measured_name, metric):
+        share = row.share(find(row.gpu))
+        if share and row.confidence != LOW:
+            found[row.method] = max(share, found.get(row.method, 0.0))
+    return found
+
+
+def _rows(name: str, metric: str) -> list[Ceiling]:
+    try:
+        return measured(name, metric)
+    except UnknownGPUError:  # the user's own, based on none
+        return []

@@ -1,0 +1,191 @@
+"""AMD AITER's tuned-kernel tables (github.com/ROCm/aiter, `aiter/configs`, as of 2025-2026): one CSV per kernel family.
+
+Each row is the winner of a search over kernels for one problem; `us` is its time in microseconds. The device is
+(`gfx`, `cu_num`). More than 16 headers are about, so columns are found by name, in any case and order; the family is in
+the file's name, between the names of models ("dsv4_a8w8_blockscale_tuned_gemm.csv" is family "a8w8_blockscale").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+from .base import LINE, Note, Options, RawTable, Reader, register
+from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
+from .labels import device_of
+
+_GEMM = frozenset({"m", "n", "k"})
+_MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
+_GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
+
+_FAMILY = re.compile(r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)")
+#: AITER writes no gfx id in older fused-MoE files: the architectures it tuned these counts of compute units on.
+_GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}
+_ALSO = {"256": " (gfx1250 has 256 too)"}
+
+
+@dataclass(frozen=True)
+class _Family:
+    """What a family's name says where its table has no column for it."""
+
+    dtype: str
+    scale_block: str
+
+
+#: FP8 block scales are 1x128 for activations (128x128 for weights), MX scales 1x32, the rest one scale per token.
+#: `a8w8` without a `q_dtype_w` column is the batched row-wise kernel, which is INT8.
+_FAMILIES = {
+    "a8w8_blockscale": _Family("fp8", "1x128"),
+    "a8w8_blockscale_bpreshuffle": _Family("fp8", "1x128"),
+    "a8w8_blockscale_mxscale": _Family("fp8", "1x128"),
+    "a8w8_bpreshuffle": _Family("fp8", "token"),
+    "a8w8": _Family("int8", "token"),
+    "a4w4_blockscale": _Family("fp4", "1x32"),
+    "a16w16": _Family("bf16", ""),
+    "bf16": _Family("bf16", ""),
+    "fp16": _Family("fp16", ""),
+}
+_QUANTISATION = {
+    "no": "", "per_tensor": "tensor", "per_token": "token", "per_1x128": "1x128", "per_128x128": "128x128",
+    "per_1x32": "1x32",
+}  # fmt: skip
+
+
+@register
+class AiterReader(Reader):
+    """Tuned tables of AITER: GEMM of all families, batched GEMM, fused and grouped mixture of experts."""
+
+    name = "AITER tuned CSV"
+    describes = "columns gfx/cu_num, M,N,K or token,model_dim,..., kernelName, us"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise the header: a device by its units, a time in `us`, and the dimensions of a kernel AITER tunes."""
+        names = {name.lower() for name in csv_header(head)}
+        if "us" not in names or not names & {"gfx", "cu_num"}:
+            return False
+        tuned = "kernelname" in names or "kernelname1" in names
+        return (tuned and (names >= _GEMM or names >= _MOE)) or names >= _GATED_DELTA
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return one row for each tuned problem; gated-delta files are skipped with a note."""
+        csv = parse_csv(text(path))
+        table = _Table(csv)
+        if table.names >= _GATED_DELTA:
+            reason = "gated delta-rule kernels (chunk_gdn) have no operator here yet: skipped"
+            return RawTable(pd.DataFrame(), [Note(reason, len(csv.lines))])
+        notes: list[Note] = []
+        rows = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
+        rows["device"] = _devices(table, options, notes)
+        rows["duration_us"] = table["us"]
+        rows["tuned"] = True
+        rows["campaign"] = campaign_of(path)
+        rows[LINE] = csv.lines
+        return RawTable(with_overlong(rows, csv), notes)
+
+
+class _Table:
+    """Columns by lower-case name."""
+
+    def __init__(self, csv: Csv) -> None:
+        self._columns = {name.lower(): values for name, values in csv.columns.items()}
+        self.names = frozenset(self._columns)
+        self.rows = len(csv.lines)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name]
+
+    def get(self, *names: str, default: str = "") -> np.ndarray:
+        """Return the first of the columns that the table has."""
+        present = next((self._columns[name] for name in names if name in self._columns), None)
+        return np.full(self.rows, default, dtype=object) if present is None else present
+
+
+def _gemm(table: _Table, stem: str, notes: list[Note]) -> pd.DataFrame:
+    """Return the rows of a GEMM or batched GEMM table."""
+    family = _family(table, stem, notes)
+    known = _FAMILIES.get(family, _Family("", ""))
+    batched = "b" in table.names
+    stated = table.get("q_dtype_w", "dtype", default=known.dtype)
+    shuffled = table.get("bpreshuffle") == "True"
+    return pd.DataFrame(
+        {
+            "op": "batched_gemm" if batched else "gemm",
+            "family": np.where(shuffled, f"{family}_bpreshuffle", family),
+            "variant": np.where(table.get("bias") == "True", "bias", ""),
+            "kernel": table["kernelname"],
+            "library": table.get("libtype"),
+            "split_k": pd.to_numeric(pd.Series(table.get("splitk")), errors="coerce"),
+            "m": table["m"],
+            "n": table["n"],
+            "k": table["k"],
+            "batch": table.get("b", default="1"),
+            "scale_block": np.where(table.get("scaleab") == "True", "tensor", known.scale_block),
+            "dtype_a": stated,
+            "dtype_b": stated,
+            "dtype_out": table.get("outdtype", default="bf16"),
+        }
+    )
+
+
+def _family(table: _Table, stem: str, notes: list[Note]) -> str:
+    """Return the library family: from the file's name, else from what most kernels are called."""
+    if named := _FAMILY.search(stem):
+        return named[1]
+    called = pd.Series(table["kernelname"]).str.extract(_FAMILY)[0].dropna()
+    if called.empty:
+        notes.append(Note("neither the file's name nor its kernels say the GEMM family: left empty", table.rows))
+        return ""
+    family = str(called.mode()[0])
+    notes.append(Note(f"the file's name says no GEMM family: {family} by the names of its kernels", table.rows))
+    return family
+
+
+def _moe(table: _Table) -> pd.DataFrame:
+    """Return the rows of a fused or grouped mixture-of-experts table (both stages together)."""
+    scale = pd.Series(table.get("q_type")).str.removeprefix("QuantType.").str.lower()
+    kind = "grouped_fmoe" if "max_m" in table.names else "fmoe"
+    first, second = pd.Series(table.get("kernelname1", "kernelname")), pd.Series(table.get("kernelname2"))
+    activation = pd.Series(table.get("act_type")).str.removeprefix("ActivationType.").str.lower()
+    weighted = pd.Series(table.get("doweight_stage1")).map({"1": " doweight_stage1"}).fillna("")
+    tag = pd.Series(table.get("_tag")).str.strip()
+    return pd.DataFrame(
+        {
+            "op": "moe",
+            "family": kind + scale.replace("no", "").radd("_").str.rstrip("_"),
+            "variant": (activation + weighted + tag.where(tag.eq(""), " " + tag)).str.strip(),
+            "kernel": first.where(second.eq(""), first + " + " + second),
+            "split_k": pd.to_numeric(pd.Series(table.get("ksplit", "split_k1")), errors="coerce"),
+            "tokens": table["token"],
+            "model_dim": table["model_dim"],
+            "inter_dim": table["inter_dim"],
+            "experts": table["expert"],
+            "topk": table["topk"],
+            "gated": table.get("use_g1u1"),
+            "scale_block": scale.map(_QUANTISATION).fillna(scale),
+            "dtype_a": table.get("q_dtype_a", "dtype"),
+            "dtype_b": table.get("q_dtype_w", "dtype"),
+            "dtype_out": table.get("dtype", default="bf16"),
+        }
+    )
+
+
+def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
+    """Return the device of each row, "" where the file does not say; a guess is always a note."""
+    given = pd.DataFrame({"gfx": table.get("gfx"), "cus": table.get("cu_num")})
+    names: dict[tuple[str, str], str] = {}
+    stated = options.defaults.get("device", "")
+    for key, rows in given.groupby(["gfx", "cus"], sort=True).size().items():
+        gfx, cus = cast("tuple[str, str]", key)
+        known = gfx
+        if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
+            known = _GFX_OF_CUS[cus]
+            notes.append(Note(f"no gfx id: {cus} CUs are read as {known}{_ALSO.get(cus, '')}", rows))
+        if known:
+            names[gfx, cus], remark = device_of(known, int(cus) if cus.isdigit() else None, stated)
+            notes.extend([Note(remark, rows)] if remark else [])
+    return pd.Series([names.get(key, "") for key in zip(given["gfx"], given["cus"], strict=True)], dtype="str")

@@ -1,0 +1,196 @@
+"""What a reader of measured data is, and the registry that detects which one a file belongs to.
+
+A new format is one class: subclass :class:`Reader`, decorate it with :func:`register`, and every command reads it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import pandas as pd
+
+from ..traces.dispatches import Trace
+
+#: Column of the 1-based line in the file.
+LINE = "file_line"
+#: Bytes of content (after decompression) that a reader may look at to recognise its format.
+HEAD_BYTES = 65536
+#: Default limit of a file's decompressed size: beyond it a small archive is taken for a bomb.
+MAX_BYTES = 16 * 2**30
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark on some rows of one file; equal remarks on several files are reported as one."""
+
+    text: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user states about the files: units of columns, and values for columns that a file does not give.
+
+    `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
+    has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
+    the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
+    decompressed.
+    """
+
+    units: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    timed: bool = True
+    each: bool = False
+    channels: bool = False
+    calls: bool = False
+    ranges: bool = False
+    max_bytes: int = MAX_BYTES
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to read: where it is, what to call it in messages, and whether the user named it or a folder held it."""
+
+    path: Path
+    label: str
+    named: bool
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The rows of one file under the names of the measurement table, not yet checked.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        Columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line. `_defect` and
+        `_defect_detail` refuse a row for a reason of the format's own.
+    notes : sequence of Note
+        Assumptions made and rows skipped.
+    columns : sequence of str
+        The file's own column names, where the user may state units of them; else none.
+    """
+
+    rows: pd.DataFrame
+    notes: Sequence[Note] = ()
+    columns: Sequence[str] = ()
+
+
+class Reader(ABC):
+    """One format of measured data.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the format.
+    describes : str
+        What a file of it looks like, in words for the user.
+    fallback : bool
+        True for a general format, asked only after all the special ones have declined.
+    """
+
+    name: ClassVar[str]
+    describes: ClassVar[str]
+    fallback: ClassVar[bool] = False
+
+    @abstractmethod
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+
+    @abstractmethod
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return the file's rows.
+
+        Parameters
+        ----------
+        path : Path
+            A file whose content :meth:`sniff` has recognised.
+        options : Options
+            Units and values the user states.
+
+        Returns
+        -------
+        RawTable
+            Raw rows and remarks.
+
+        Raises
+        ------
+        DataError
+            The file as a whole cannot be read; single bad rows are returned with their `_defect` instead.
+        """
+
+
+class TraceReader(ABC):
+    """One format of profiler output: files in which every activity of the GPU is recorded by itself.
+
+    Attributes
+    ----------
+    name, describes : str
+        As for `Reader`.
+    """
+
+    name: ClassVar[str]
+    describes: ClassVar[str]
+
+    @abstractmethod
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+
+    def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
+        """Return which of the files recognised belong together: each tuple is read as one trace.
+
+        By default every file is a trace of its own. Formats that spread one run over several files (a kernel trace, a
+        counter collection and a list of agents in one folder) group them here.
+        """
+        return [(file,) for file in files]
+
+    @abstractmethod
+    def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
+        """Return what the files, one of the groups of :meth:`gather`, have recorded.
+
+        Parameters
+        ----------
+        files : sequence of DataFile
+            Files whose content :meth:`sniff` has recognised.
+        options : Options
+            What the user states.
+
+        Returns
+        -------
+        Trace
+            `source` of each row is ``label:number``, the 1-based line, row or event within that file.
+
+        Raises
+        ------
+        DataError
+            A file cannot be read: truncated, not what its first bytes promise, larger than ``options.max_bytes``.
+        """
+
+
+_READERS: list[Reader | TraceReader] = []
+R = TypeVar("R", bound=type[Reader] | type[TraceReader])
+
+
+def register(cls: R) -> R:
+    """Add a reader to those that detection asks (a class decorator)."""
+    _READERS.append(cls())
+    return cls
+
+
+def readers() -> Iterator[Reader | TraceReader]:
+    """Yield the readers in the order in which they are asked."""
+    yield from sorted(_READERS, key=lambda reader: isinstance(reader, Reader) and reader.fallback)
+
+
+def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
+    """Return the reader that recognises the content, or None."""
+    return next((reader for reader in readers() if reader.sniff(path, head)), None)
+
+
+def formats() -> str:
+    """Return one phrase that names every format."""
+    return "; ".join(f"{reader.name} ({reader.describes})" for reader in readers())

@@ -1,0 +1,265 @@
+"""Files as the readers see them: found under folders, decompressed by content, CSV text cut into columns."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import io
+import mmap
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from isal import igzip, isal_zlib
+
+from ..errors import DataError
+from ..table.measurements import DEFECT, DEFECT_DETAIL
+from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile
+
+_GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+_DELIMITERS = ",;\t|"
+_COMPRESSED = (".gz", ".bz2")
+_PIECE = 2**20
+"""Bytes that are inflated at a time."""
+_DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A delimited text file, as text.
+
+    Attributes
+    ----------
+    columns : dict
+        Column name -> its values as an array of str ("" where a line is too short).
+    lines : ndarray of int
+        1-based line of each row.
+    overlong : list of (int, str)
+        Line and text of the rows with more fields than the header; they are in no column.
+    """
+
+    columns: dict[str, np.ndarray]
+    lines: np.ndarray
+    overlong: list[tuple[int, str]]
+
+
+def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
+    """Return every file under `paths`, folders searched through, in a fixed order and each file once.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders. Hidden files and folders (`.name`) inside a folder are left out.
+
+    Returns
+    -------
+    list of DataFile
+        In the order of `paths`, sorted by path within a folder. Labels are paths relative to the folder, or file
+        names; where two files would share a label, the full path.
+
+    Raises
+    ------
+    DataError
+        A path does not exist.
+    """
+    found: dict[Path, DataFile] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(path.rglob("*"), key=lambda file: file.relative_to(path).parts)
+            files = [
+                DataFile(file, file.relative_to(path).as_posix(), False) for file in inside if _visible(file, path)
+            ]
+        elif path.is_file():
+            files = [DataFile(path, path.name, True)]
+        else:
+            raise DataError("no such file or folder", source=str(path))
+        for file in files:
+            key = file.path.resolve()
+            if key not in found or file.named:
+                found[key] = DataFile(file.path, found[key].label if key in found else file.label, file.named)
+    return _labelled(list(found.values()))
+
+
+def campaign_of(path: Path) -> str:
+    """Return the file's name without its extension and compression ("gfx942130.HIP.fdb.txt.bz2" -> ...fdb)."""
+    name = path.name
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return Path(name).stem
+
+
+def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened, its compression is damaged, or it has more than `max_bytes` once decompressed.
+    """
+    return bytes(view(path, max_bytes=max_bytes)) if size < 0 else _beginning(path, size)
+
+
+def view(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
+    """Return the file's content as `content` does, but what is not compressed without a copy in memory.
+
+    Raises
+    ------
+    DataError
+        As for `content`.
+    """
+    with _reading(path), path.open("rb") as file:
+        stream = _decompressed(file)
+        if stream is not file:
+            return _inflated(stream, path, max_bytes)
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise _too_large(path, max_bytes)
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else b""
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with _reading(path), path.open("rb") as file:
+        return _decompressed(file).read(size)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong into an error that names the file."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise DataError(f"cannot be read ({error})", source=str(path)) from error
+
+
+def _inflated(stream: IO[bytes], path: Path, max_bytes: int) -> bytes:
+    """Return all of a compressed stream, piece by piece, so that a small archive cannot fill the memory."""
+    found = io.BytesIO()
+    while piece := stream.read(_PIECE):
+        if found.tell() + len(piece) > max_bytes:
+            raise _too_large(path, max_bytes)
+        found.write(piece)
+    return found.getvalue()
+
+
+def _too_large(path: Path, max_bytes: int) -> DataError:
+    size = f"{max_bytes / 2**30:g} GiB"
+    return DataError(f"has more than {size} decompressed: raise --max-size if it is meant to", source=str(path))
+
+
+def _decompressed(file: BinaryIO) -> IO[bytes]:
+    magic = file.read(3)
+    file.seek(0)
+    if magic.startswith(_GZIP):
+        return cast(IO[bytes], igzip.IGzipFile(fileobj=file))
+    if magic.startswith(_BZIP2):
+        return bz2.BZ2File(file)
+    return file
+
+
+def head(path: Path) -> bytes:
+    """Return the beginning of the file's content."""
+    return content(path, HEAD_BYTES)
+
+
+def text(path: Path) -> str:
+    """Return the file's content as text (UTF-8, with or without a byte order mark; foreign bytes are kept visible)."""
+    return content(path).decode("utf-8-sig", errors="backslashreplace")
+
+
+def csv_header(beginning: bytes) -> list[str]:
+    """Return the names in the first line of delimited text; nothing if it is not text."""
+    first, _, _ = beginning.partition(b"\n")
+    if b"\x00" in beginning[:1024] or len(first) == len(beginning) == HEAD_BYTES:
+        return []
+    line = first.decode("utf-8-sig", errors="replace").strip("\r")
+    return _fields(line, _delimiter(line))
+
+
+def parse_csv(content_text: str) -> Csv:
+    """Cut delimited text (comma, semicolon, tab or bar; the first line names the columns) into columns.
+
+    Empty lines are passed over, lines that are too short filled with "", trailing empty fields dropped.
+    """
+    first = content_text.partition("\n")[0]
+    reader = csv.reader(io.StringIO(content_text, newline=""), delimiter=_delimiter(first))
+    names = [name.strip() for name in next(reader, [])]
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    overlong: list[tuple[int, str]] = []
+    before, width = reader.line_num, len(names)
+    for row in reader:
+        line, before = before + 1, reader.line_num
+        if len(row) > width and any(row[width:]):
+            overlong.append((line, ",".join(row)))
+        elif any(row):
+            rows.append((row + [""] * (width - len(row)))[:width] if len(row) != width else row)
+            lines.append(line)
+    table = np.array(rows, dtype=object).reshape(len(rows), width)
+    return Csv({name: table[:, i] for i, name in enumerate(names)}, np.array(lines, dtype=np.int64), overlong)
+
+
+def read_plain_table(path: Path) -> pd.DataFrame:
+    """Read a CSV (which may be compressed) or Parquet file; the values of CSV stay text for the check that follows.
+
+    Raises
+    ------
+    DataError
+        The file does not exist or cannot be read.
+    """
+    if not path.is_file():
+        raise DataError("no such file", source=str(path))
+    if head(path).startswith(b"PAR1"):
+        try:
+            return pq.read_table(path).to_pandas()
+        except pa.ArrowException as error:
+            raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
+    return plain_rows(text(path), str(path))
+
+
+def plain_rows(content_text: str, source: str) -> pd.DataFrame:
+    """Return the rows of delimited text as text, and the line of each.
+
+    Raises
+    ------
+    DataError
+        A line has more fields than the header; names `source` and the line.
+    """
+    table = parse_csv(content_text)
+    if table.overlong:
+        raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")
+    return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
+
+
+def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
+    """Return the rows and, refused, the lines that have more fields than the header."""
+    if not csv_table.overlong:
+        return rows
+    refused = pd.DataFrame(csv_table.overlong, columns=[LINE, DEFECT_DETAIL])
+    return pd.concat([rows, refused.assign(**{DEFECT: "more fields than the header names"})], ignore_index=True)
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _visible(file: Path, folder: Path) -> bool:
+    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _labelled(files: list[DataFile]) -> list[DataFile]:
+    """Give files that share a label their full path instead."""
+    labels = [file.label for file in files]
+    shared = {label for label in labels if labels.count(label) > 1}
+    return [DataFile(f.path, f.path.as_posix() if f.label in shared else f.label, f.named) for f in files]

@@ -1,0 +1,298 @@
+"""From the bytes of a PyTorch trace to its events in columns, decoded no further than the dispatch table needs.
+
+The JSON is gone through once. The arguments of an event stay bytes of the file until they are asked for, because those
+of most events (Python frames, flows, memory) never are.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from .format import (
+    MISSING,
+    AnyEvent,
+    Category,
+    DeviceProperties,
+    Event,
+    File,
+    GpuArguments,
+    Group,
+    LaunchArguments,
+    OperatorArguments,
+    OperatorInputs,
+    OperatorRecord,
+)
+
+IntArray = NDArray[np.int64]
+Thread = tuple[int | str, int | str]
+
+_BOM = b"\xef\xbb\xbf"
+#: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
+#: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
+_EXACT_US = 2.0**43
+_OPERATOR = msgspec.json.Decoder(OperatorArguments, strict=False)
+_GROUPS = (Group.GPU, Group.LAUNCH, Group.OPERATOR, Group.ANNOTATION, Group.GPU_ANNOTATION)
+_FARTHEST_NS = 2**62
+_FARTHEST_US = 2.0**52
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events of some categories in the order of the file, in columns.
+
+    Attributes
+    ----------
+    numbers : ndarray of int64
+        1-based place of each in the file.
+    categories : list of Category
+    names : list of str
+    threads : ndarray of int64
+        Place of each event's thread in `Document.threads`.
+    start_ns, duration_ns : ndarray of int64
+        Times, from the file's base on.
+    integers : dict of str to ndarray of int64
+        Arguments by the name of their field, `MISSING` where an event does not have one.
+    sizes : dict of str to ndarray of int64, of shape (n, 3)
+        Grid and block.
+    words : dict of str to list of str
+    raw : list of msgspec.Raw
+        All arguments, as bytes of the file, of events whose arguments are not in columns.
+    """
+
+    numbers: IntArray
+    categories: list[Category]
+    names: list[str]
+    threads: IntArray
+    start_ns: IntArray
+    duration_ns: IntArray
+    integers: dict[str, IntArray] = field(default_factory=dict)
+    sizes: dict[str, IntArray] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)
+    raw: list[msgspec.Raw] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A decoded file.
+
+    Attributes
+    ----------
+    gpu, launches, operators, annotations, gpu_annotations : Events
+        Activities of the GPU, calls of the runtime and driver, operators, and the user's ranges as the CPU and as the
+        GPU went through them.
+    threads : list of tuple
+        Process and thread behind each number in `Events.threads`.
+    devices : list of DeviceProperties
+    rank : int
+        `MISSING` where the job is not distributed.
+    base_ns : int
+        What to add to times to have nanoseconds since 1970.
+    count : int
+        Events of every kind in the file.
+    coarse, clipped : int
+        GPU activities whose start the file's floats do not resolve to the nanosecond, and whose time is too far away
+        for an integer, so that it is cut off there.
+    """
+
+    gpu: Events
+    launches: Events
+    operators: Events
+    annotations: Events
+    gpu_annotations: Events
+    threads: list[Thread]
+    devices: list[DeviceProperties]
+    rank: int
+    base_ns: int
+    count: int
+    coarse: int
+    clipped: int
+
+    def processes(self, events: Events) -> IntArray:
+        """Return the process of each event, `MISSING` where the file has a word."""
+        return _whole([process for process, _ in self.threads])[events.threads]
+
+
+@contextmanager
+def refusing(source: str) -> Iterator[None]:
+    """Turn what the decoder says of damaged content into an error that names the file."""
+    try:
+        yield
+    except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError) as error:
+        raise DataError(f"is no whole PyTorch trace ({error}): record or copy it anew", source=source) from error
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking through millions of new objects, none of which are in cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def decode(content: bytes | memoryview) -> Document:
+    """Return the parts of a trace that the dispatch table is made of.
+
+    Parameters
+    ----------
+    content : bytes or memoryview
+        The file, decompressed: a JSON object with `traceEvents`, or a bare list of events.
+
+    Raises
+    ------
+    msgspec.MsgspecError, OverflowError
+        The content is no JSON, is cut off, or a field is not what the format says; see `refusing`.
+    """
+    file = _file(content)
+    if abs(file.base_ns) > _FARTHEST_NS:
+        raise OverflowError("baseTimeNanoseconds is not a time")
+    count = len(file.events)
+    groups = np.fromiter(map(attrgetter("cat.group"), file.events), np.int64, count)
+    gpu, launches, operators, annotations, on_gpu = (
+        _Group(file.events, np.flatnonzero(groups == group)) for group in _GROUPS
+    )
+    file.events.clear()
+    coarse, clipped = gpu.coarse(), gpu.clipped()
+    threads: dict[Thread, int] = {}
+    return Document(
+        gpu=gpu.columns(GpuArguments, threads),
+        launches=launches.columns(LaunchArguments, threads),
+        operators=operators.columns(None, threads),
+        annotations=annotations.columns(None, threads),
+        gpu_annotations=on_gpu.columns(None, threads),
+        threads=list(threads),
+        devices=file.devices,
+        rank=file.distributed.rank,
+        base_ns=file.base_ns,
+        count=count,
+        coarse=coarse,
+        clipped=clipped,
+    )
+
+
+def op_id_of(arguments: msgspec.Raw) -> int:
+    """Return the number of the call of an operator, `MISSING` where it has none."""
+    return _OPERATOR.decode(arguments).op_id
+
+
+def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
+    """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
+    decoder = msgspec.json.Decoder(OperatorInputs)
+    known: dict[tuple[bytes, ...], str] = {}
+    texts: list[str] = []
+    for raw in arguments:
+        fields = decoder.decode(raw)
+        key = (bytes(fields.dims), bytes(fields.types), bytes(fields.strides), bytes(fields.values))
+        text = known.get(key)
+        if text is None:
+            text = known[key] = _compact(key)
+        texts.append(text)
+    return texts
+
+
+def records_of(arguments: Iterable[msgspec.Raw]) -> IntArray:
+    """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
+    decoder = msgspec.json.Decoder(OperatorRecord, strict=False)
+    return np.array([decoder.decode(raw).number for raw in arguments], dtype=np.int64)
+
+
+def _compact(fields: tuple[bytes, ...]) -> str:
+    """Return the fields as one JSON object without white space, "" where the file has none of them."""
+    named = zip(OperatorInputs.__struct_fields__, fields, strict=True)
+    values = {name: msgspec.json.decode(raw) for name, raw in named if raw != b"null"}
+    return msgspec.json.encode(values).decode() if values else ""
+
+
+def _file(content: bytes | memoryview) -> File:
+    whole = memoryview(content)
+    body = whole[len(_BOM) if whole[: len(_BOM)] == _BOM else 0 :]
+    if bytes(body[:64]).lstrip().startswith(b"["):
+        return File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body))
+    return msgspec.json.Decoder(File, strict=False).decode(body)
+
+
+class _Group:
+    """Events of some categories, to be turned into columns."""
+
+    def __init__(self, events: list[Any], places: IntArray) -> None:
+        self._numbers = places + 1
+        self._events: list[Event] = [events[place] for place in places.tolist()]
+        self._ts = np.fromiter(map(attrgetter("ts"), self._events), np.float64, len(places))
+        self._dur = np.fromiter(map(attrgetter("dur"), self._events), np.float64, len(places))
+
+    def coarse(self) -> int:
+        """Return how many starts are no whole nanoseconds apart for want of digits."""
+        return int(((np.abs(self._ts) >= _EXACT_US) & (self._ts != np.floor(self._ts))).sum())
+
+    def clipped(self) -> int:
+        """Return how many have a time that no integer holds."""
+        return int(((np.abs(self._ts) > _FARTHEST_US) | (np.abs(self._dur) > _FARTHEST_US)).sum())
+
+    def columns(self, shape: type[msgspec.Struct] | None, threads: dict[Thread, int]) -> Events:
+        """Return the events in columns and forget them; threads not met before are added to `threads`.
+
+        Their arguments become columns by the types of the fields of `shape`; without one they stay bytes.
+        """
+        events, self._events = self._events, []
+        places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
+        fields: dict[type, dict[str, Any]] = {int: {}, tuple: {}, str: {}}
+        if shape is not None:
+            decoder = msgspec.json.Decoder(shape, strict=False)
+            arguments = [decoder.decode(event.args) for event in events]
+            for name, absent in zip(shape.__struct_fields__, msgspec.structs.astuple(shape()), strict=True):
+                values = map(attrgetter(name), arguments)
+                fields[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
+        return Events(
+            numbers=self._numbers,
+            categories=[event.cat for event in events],
+            names=[event.name for event in events],
+            threads=np.array(places, dtype=np.int64),
+            start_ns=_nanoseconds(self._ts, "ts", self._numbers),
+            duration_ns=_nanoseconds(self._dur, "dur", self._numbers),
+            integers=fields[int],
+            sizes=fields[tuple],
+            words=fields[str],
+            raw=[] if shape else [event.args for event in events],
+        )
+
+
+def _size_column(values: Iterable[tuple[int, int, int]], count: int) -> IntArray:
+    return np.fromiter(chain.from_iterable(values), np.int64, 3 * count).reshape(count, 3)
+
+
+_TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {
+    int: lambda values, count: np.fromiter(values, np.int64, count),
+    tuple: _size_column,
+    str: lambda values, count: list(values),
+}
+
+
+def _whole(values: list[int | str]) -> IntArray:
+    return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
+
+
+def _nanoseconds(times: NDArray[np.float64], field: str, numbers: IntArray) -> IntArray:
+    """Return microseconds as whole nanoseconds; each is rounded by itself, so that differences of them are exact."""
+    absent = np.flatnonzero(np.isnan(times))
+    if absent.size:
+        raise msgspec.ValidationError(f"no `{field}` in event {numbers[absent[0]]}")
+    within = np.clip(times, -_FARTHEST_US, _FARTHEST_US)
+    whole = np.floor(within)
+    return whole.astype(np.int64) * 1000 + np.rint((within - whole) * 1000).astype(np.int64)

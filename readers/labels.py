@@ -1,0 +1,124 @@
+"""The device a file names by its gfx id and number of compute units, or in words."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ..errors import DataError, UnknownGPUError
+from ..hardware import GPU, all_gpus, find, find_gfx
+
+# Units of time, energy and power in column names: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
+
+#: Microseconds in one of each unit, joules in one of each, watts in one of each.
+TIME_UNITS = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6}
+ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj": 1e3}
+POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
+POWER = "power"
+
+_LONG = {
+    "nanosecond": "ns", "nanoseconds": "ns", "microsecond": "us", "microseconds": "us", "usec": "us",
+    "millisecond": "ms", "milliseconds": "ms", "msec": "ms", "second": "s", "seconds": "s", "sec": "s",
+    "joule": "j", "joules": "j", "watt": "w", "watts": "w",
+}  # fmt: skip
+_SUFFIX = re.compile(r"^(?P<base>.*?)[\s_.]*[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
+
+
+def canonical_unit(word: str) -> str | None:
+    """Return the unit as the tables of this module spell it; None if it is no unit of time, energy or power."""
+    plain = _LONG.get(word.strip().lower(), word.strip().lower())
+    return plain if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)) else None
+
+
+def split_unit(column: str) -> tuple[str, str | None]:
+    """Return the lower-case name of a column without its unit, and the unit ("Latency (ms)" -> "latency", "ms").
+
+    A lone unit is a name of its own: "us" -> "", "us"; but "s" and "j" are too short to be read as one. Watts are units
+    of a power alone: "pad_w" is a width.
+    """
+    match = _SUFFIX.match(column.strip())
+    base, unit = (match["base"].lower(), canonical_unit(match["unit"])) if match else ("", None)
+    if unit is None or (not base and unit in {"s", "j"}) or (unit in POWER_UNITS and base != POWER):
+        return column.strip().lower(), None
+    return base, unit
+
+
+def stated_unit(column: str, word: str) -> str:
+    """Return the unit that the user states for a column.
+
+    Raises
+    ------
+    DataError
+        It is no unit of time, energy or power.
+    """
+    unit = canonical_unit(word)
+    if unit is None:
+        known = ", ".join(("ns", "us", "ms", "s", "uj", "mj", "j", "kj", "mw", "w", "kw"))
+        raise DataError(f"unit of column {column!r} must be one of {known}, got {word!r}")
+    return unit
+
+
+@cache
+def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, str]:
+    """Return the device with a gfx id and number of compute units, and a remark ("" where there is none).
+
+    Parameters
+    ----------
+    gfx : str
+        Architecture, e.g. "gfx942".
+    cus : int or None
+        Compute units that the measured device showed; None if the file does not say.
+    stated : str, default=""
+        What the user calls the device: it decides between those that look the same.
+
+    Returns
+    -------
+    tuple of str
+        The catalogue's name, or "gfx1250 (96 CUs)" where it has none; and the assumption made, if any.
+    """
+    count = "" if cus is None else f" ({cus} CUs)"
+    try:
+        name = find_gfx(gfx, cus).name
+    except UnknownGPUError:
+        return f"{gfx}{count}", ""  # `canonical_device` remarks on every name that the catalogue lacks
+    same = [gpu.name for gpu in all_gpus() if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name]
+    user = known_gpu(stated)
+    if not same or (user is not None and user.name in (name, *same)):
+        return (user.name if same and user else name), ""
+    return name, f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
+
+
+@cache
+def canonical_device(word: str) -> tuple[str, str]:
+    """Return the catalogue's name of a device that a file or a user names in words, and a remark.
+
+    A device that the catalogue does not have (a CPU, a laboratory sample) keeps its own name.
+    """
+    if not word:
+        return "", ""
+    gpu = known_gpu(word)
+    return (gpu.name, "") if gpu else (word, f"device {word!r} is not in the catalogue: kept under that name")
+
+
+def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
+    """Return the GPU that answers to a word, None where none does.
+
+    Parameters
+    ----------
+    word : str
+        A name or an alias. `find` would read a TOML file of that name: data do not say which file to open, so a word
+        of theirs that looks like one is no GPU.
+    stated : bool, default=False
+        The word is the user's own, who may name a TOML file.
+
+    Raises
+    ------
+    DataError
+        The file that the user names describes no GPU.
+    """
+    if not word or (not stated and word.casefold().endswith(".toml")):
+        return None
+    try:
+        return find(word)
+    except UnknownGPUError:
+        return None

@@ -1,0 +1,159 @@
+"""MIOpen's find databases (`gfx942130.HIP.fdb.txt`, github.com/ROCm/MIOpen): every solver's time per convolution.
+
+One line is ``key=solver:milliseconds,workspace bytes,algorithm;solver:...``. A key holds the problem, 2-D::
+
+    inC-inH-inW-filHxfilW-outC-outH-outW-N-padHxpadW-strideHxstrideW-dilHxdilW-bias-layout-dtype-direction[_gGROUPS]
+
+and 3-D with a depth before each height. The layout is one word, or three (input-filter-output). For directions B
+(gradient of the input) and W (gradient of the filter) the key's first side is dy and its second dx or x; the table
+always holds the forward problem (x in, y out), so the sides are swapped for these.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..table.measurements import DEFECT, DEFECT_DETAIL
+from .base import LINE, Note, Options, RawTable, Reader, register
+from .files import campaign_of, text
+from .labels import device_of
+
+_KEY = re.compile(
+    r"^(?P<c1>\d+)-(?:(?P<d1>\d+)-)?(?P<h1>\d+)-(?P<w1>\d+)"
+    r"-(?:(?P<fil_d>\d+)x)?(?P<fil_h>\d+)x(?P<fil_w>\d+)"
+    r"-(?P<c2>\d+)-(?:(?P<d2>\d+)-)?(?P<h2>\d+)-(?P<w2>\d+)-(?P<batch>\d+)"
+    r"-(?:(?P<pad_d>\d+)x)?(?P<pad_h>\d+)x(?P<pad_w>\d+)"
+    r"-(?:(?P<stride_d>\d+)x)?(?P<stride_h>\d+)x(?P<stride_w>\d+)"
+    r"-(?:(?P<dil_d>\d+)x)?(?P<dil_h>\d+)x(?P<dil_w>\d+)"
+    r"-\d+-(?P<layout>[A-Za-z0-9]+(?:-[A-Za-z0-9]+-[A-Za-z0-9]+)?)-(?P<dtype>[A-Za-z0-9]+)"
+    r"-(?P<direction>[FBW])(?:_g(?P<groups>\d+))?$"
+)
+_NAMES = list(_KEY.groupindex)
+#: What a 2-D key leaves out, and a key without groups.
+_FLAT = {"d1": "1", "d2": "1", "fil_d": "1", "pad_d": "0", "stride_d": "1", "dil_d": "1", "groups": "1"}
+_LINE = re.compile(rb"^\d+-\d+-[-\dx]+-\d+-[-A-Za-z0-9]+-[FBW](?:_g\d+)?=\w", re.MULTILINE)
+#: gfx id (3 characters for gfx9, 4 later), then the number of compute units: hexadecimal, or decimal after "_".
+_DEVICE = re.compile(r"^(gfx(?:9[0-9a-f]{2}|1[0-9]{3}))(?:_(\d+)|([0-9a-f]+))?(?=[._]|$)")
+_ENTRY = re.compile(r"^(.+):([^:,]*),(\d*),(\w*)$")
+_AXES = ("d", "h", "w")
+_US_PER_MS = 1000.0
+
+
+@register
+class MiopenReader(Reader):
+    """Find databases of MIOpen, text or bzip2: every solver is a row."""
+
+    name = "MIOpen find-db"
+    describes = "lines inC-inH-inW-...-FP16-F=solver:ms,workspace,algorithm;..."
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise a first line that is a convolution's key and a solver."""
+        return _LINE.match(head) is not None
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""
+        keys, values = _split(text(path).splitlines())
+        problems, malformed = _problems(keys)
+        rows = _solvers(values[problems.index]).join(problems, on=LINE)
+        rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
+        _check_geometry(rows, notes)
+        refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not a convolution's key", DEFECT_DETAIL: malformed})
+        rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
+        return RawTable(rows.assign(campaign=campaign_of(path)), notes)
+
+
+def _split(lines: list[str]) -> tuple[pd.Series, pd.Series]:
+    """Return keys and values, indexed by the 1-based line; empty lines are passed over."""
+    table = pd.DataFrame([line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object)
+    table.index = pd.RangeIndex(1, len(lines) + 1)
+    table = table[table["key"].ne("") | table["value"].ne("")]
+    return table["key"].str.strip(), table["value"].str.strip()
+
+
+def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the forward problem of each key, indexed by line, and the keys that are not of the format."""
+    matches = {line: match for line, key in keys.items() if (match := _KEY.match(key))}
+    found = pd.DataFrame([match.groups() for match in matches.values()], columns=_NAMES, index=pd.Index(matches.keys()))
+    found = found.fillna(_FLAT)
+    forward = found["direction"].eq("F")
+    sides = {"in_channels": ("c1", "c2"), "in_d": ("d1", "d2"), "in_h": ("h1", "h2"), "in_w": ("w1", "w2")}
+    problem = pd.DataFrame({"op": "conv", "direction": found["direction"]}, index=found.index)
+    problem["layout"] = found["layout"].map({word: _layout(word) for word in found["layout"].unique()})
+    problem["dtype_a"] = found["dtype"]
+    for name in ("batch", "groups"):
+        problem[name] = found[name].astype(float)
+    for name, (one, two) in sides.items():
+        first, second = found[one].astype(float), found[two].astype(float)
+        problem[name] = first.where(forward, second)
+        problem[name.replace("in_", "out_")] = second.where(forward, first)
+    for name in ("fil", "pad", "stride", "dil"):
+        for axis in _AXES:
+            problem[f"{name}_{axis}"] = found[f"{name}_{axis}"].astype(float)
+    return problem, keys[~keys.index.isin(problem.index)]
+
+
+def _layout(words: str) -> str:
+    """Return one word where input, filter and output have the same layout ("NHWC-NHWC-NHWC" -> "NHWC")."""
+    different = dict.fromkeys(words.split("-"))
+    return words if len(different) > 1 else next(iter(different))
+
+
+def _solvers(values: pd.Series) -> pd.DataFrame:
+    """Return one row for each solver, with the line it stands on."""
+    entries = [(line, entry) for line, value in values.items() for entry in value.split(";") if entry]
+    cut = [_ENTRY.match(entry) for _, entry in entries]
+    fields = pd.DataFrame(
+        [match.groups() if match else (None, None, None, None) for match in cut],
+        columns=["kernel", "ms", "workspace_bytes", "algorithm"],
+    )
+    malformed = np.array([match is None for match in cut], dtype=bool)
+    return pd.DataFrame(
+        {
+            LINE: np.array([line for line, _ in entries], dtype=np.int64),
+            "kernel": fields["kernel"],
+            "algorithm": fields["algorithm"].str.removeprefix("miopenConvolution"),
+            "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float) * _US_PER_MS,
+            "workspace_bytes": pd.to_numeric(fields["workspace_bytes"], errors="coerce").astype(float),
+            DEFECT: np.where(malformed, "not solver:ms,workspace,algorithm", ""),
+            DEFECT_DETAIL: np.where(malformed, [entry for _, entry in entries], ""),
+        }
+    )
+
+
+def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
+    """Return the device that the file's name gives, "" where it gives none."""
+    match = _DEVICE.match(path.name)
+    if match is None:
+        return "", []
+    gfx, decimal, hexadecimal = match.groups()
+    cus = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
+    device, remark = device_of(gfx, cus, stated)
+    return device, [Note(remark, rows)] if remark else []
+
+
+def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
+    """Refuse the rows whose output is not the one their input, filter, padding, stride and dilation give.
+
+    For each axis ``out = (in + 2 pad - dil (fil - 1) - 1) / stride + 1``, but at least 1: MIOpen's
+    ``ConvolutionDescriptor::GetForwardOutputDim`` (MIOpen 3, ``src/convolution.cpp``) times filters larger than the
+    padded input with an output of one.
+    """
+    clamped = np.zeros(len(rows), dtype=bool)
+    wrong = np.zeros(len(rows), dtype=bool)
+    for axis in _AXES:
+        size, pad, fil, dil, stride, out = (
+            rows[f"{name}_{axis}"].to_numpy() for name in ("in", "pad", "fil", "dil", "stride", "out")
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            expected = np.floor((size + 2 * pad - dil * (fil - 1) - 1) / stride) + 1
+        clamped |= expected < 1
+        wrong |= out != np.maximum(expected, 1)
+    wrong &= rows["direction"].notna().to_numpy()
+    rows.loc[wrong & rows[DEFECT].eq("").to_numpy(), DEFECT] = "output size does not follow from the input"
+    if (clamped & ~wrong).any():
+        reason = "filter larger than the padded input, output taken as 1 (as MIOpen does): kept"
+        notes.append(Note(reason, int((clamped & ~wrong).sum())))

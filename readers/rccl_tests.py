@@ -1,0 +1,258 @@
+"""Output of rccl-tests and nccl-tests (`all_reduce_perf` and its kin, 2019 to 2026): a table of collectives by size.
+
+::
+
+    # Collective test starting: all_reduce_perf
+    # nThread 1 nGpus 8 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20 ...
+    rccl-tests: Version develop:448c4c7
+    #  Rank  0 Group  0 Pid   4242 on   node01 device  0 [0000:05:00.0] AMD Instinct MI300X
+    #  size    count    type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+          8        2   float     sum      -1    19.28    0.00    0.00       0    18.91    0.00    0.00     N/A
+
+Each line times one collective twice, out of place and then in place, and so gives two rows; times are microseconds. The
+collective's name stands in the line of its start, in a command that the log repeats, or in the file's name. Older
+releases have no `root`, and `error` in place of `#wrong`: columns are found by name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..table.measurements import DEFECT, DEFECT_DETAIL
+from .base import LINE, Note, Options, RawTable, Reader, register
+from .blas import text_column
+from .files import campaign_of, content
+
+#: `mpirun --tag-output` puts the rank before each line.
+_TAG = re.compile(r"^\[\d+,\d+\]<\w+>:\s?")
+_SNIFF = re.compile(
+    rb"^(?:\[\d+,\d+\]<\w+>:\s?)?(?:#\s+size\s+count\s+type\s|rccl-tests: Version|# nThread \d+ nGpus \d+"
+    rb"|# Collective test starting: \w+)",
+    re.MULTILINE,
+)
+_TABLE = re.compile(r"^#\s+(size\s+count\s+type\s.*\btime\b.*)$")
+_RANK = re.compile(
+    r"^#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+\d+\s+on\s+(?P<host>\S+)"
+    r"\s+device\s+\d+\s+\[[^\]]*\]\s*(?P<device>.*?)\s*$"
+)
+_START = re.compile(r"^# Collective test (starting|concluded):\s*(\S+)")
+_COMMAND = re.compile(r"(?:^|[\s/])([a-z_]+)_perf(?:_mpi)?\b")
+_ROW = re.compile(r"^\s*\d+\s+\d+\s+[A-Za-z]\w*(?:\s|$)")
+_WORDS = {
+    "reduce_scatter": r"reduce[-_]?scatter", "all_reduce_bias": r"all[-_]?reduce[-_]bias",
+    "all_reduce": r"all[-_]?reduce", "all_gather": r"all[-_]?gather",
+    "alltoallv": r"all[-_]?to[-_]?all[-_]?v", "alltoall": r"all[-_]?to[-_]?all",
+    "sendrecv": r"send[-_]?recv", "broadcast": r"broadcast", "hypercube": r"hypercube", "scatter": r"scatter",
+    "gather": r"gather", "reduce": r"reduce",
+}  # fmt: skip
+#: Collectives under the names of their test programs, and how programs and files spell them.
+_COLLECTIVES = {name: re.compile(rf"(?:^|[-_. ]|[rn]ccl){word}(?=[-_. ]|$)") for name, word in _WORDS.items()}
+#: Another spelling of FP8 in rccl-tests.
+_DTYPES = {"f8e4m3": "fp8", "f8e5m2": "fp8"}
+_PLAIN_REDUCTIONS = frozenset({"sum", "none", ""})
+_IN_PLACE = "in_place_"
+
+
+@register
+class RcclTestsReader(Reader):
+    """Tables of rccl-tests and nccl-tests, one after another in a log, with other lines between."""
+
+    name = "rccl-tests log"
+    describes = "# size count type redop root time algbw busbw #wrong, and lines of these"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise the table's header, or the lines that every run begins with."""
+        return _SNIFF.search(head) is not None
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return two rows for each line, out of place and in place; wrong results are refused.
+
+        Raises
+        ------
+        DataError
+            Nothing names the collective: neither the log, nor the file's name, nor the user.
+        """
+        words = content(path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
+        log = _Log()
+        for number, line in enumerate(words.split("\n"), start=1):
+            log.take(number, _TAG.sub("", line.rstrip("\r")))
+        if not log.rows:
+            return RawTable(pd.DataFrame(), [Note("no timings: the log ends before its table", 0)])
+        return _measurements(log, _collective_of(path.name) or options.defaults.get("variant", ""), path)
+
+
+@dataclass
+class _Run:
+    """One run of a test program: what its comments say."""
+
+    collective: str = ""
+    columns: list[str] = field(default_factory=list)
+    ranks: set[tuple[str, str]] = field(default_factory=set)  # group, rank
+    hosts: set[str] = field(default_factory=set)
+    devices: set[str] = field(default_factory=set)
+    begun: bool = False
+    concluded: bool = False
+
+    @property
+    def size(self) -> int | None:
+        """Ranks that take part in one collective; None where the log does not list them, or groups differ in size."""
+        groups = [group for group, _ in self.ranks]
+        sizes = {groups.count(group) for group in groups}
+        return next(iter(sizes)) if len(sizes) == 1 else None
+
+    @property
+    def device(self) -> str:
+        """The device of all ranks, "" where there is no such."""
+        return next(iter(self.devices)) if len(self.devices) == 1 else ""
+
+
+@dataclass
+class _Log:
+    """The log's lines, taken one by one."""
+
+    rows: list[dict[str, str | int]] = field(default_factory=list)
+    runs: list[_Run] = field(default_factory=lambda: [_Run()])
+    _commanded: str = ""
+
+    def take(self, number: int, line: str) -> None:
+        """Take the next line: a comment that describes the run, values, or a command that the log repeats."""
+        if line.startswith("#"):
+            self._take_comment(line)
+        elif _ROW.match(line):
+            self._take_row(number, line.split())
+        elif command := _COMMAND.search(line):
+            self._take_command(_collective_of(command[1]))
+
+    def _take_comment(self, line: str) -> None:
+        run = self.runs[-1]
+        if line.startswith("# nThread"):
+            self._next_run()
+        elif found := _TABLE.match(line):
+            run.columns = _columns(found[1].split())
+        elif rank := _RANK.match(line):
+            run.ranks.add((rank["group"] or "0", rank["rank"]))
+            run.hosts.add(rank["host"])
+            run.devices.add(rank["device"])
+        elif line.startswith("# Avg bus bandwidth"):
+            run.concluded = True
+        elif start := _START.match(line):
+            run = self._next_run() if start[1] == "starting" else run
+            run.collective = _collective_of(start[2]) or start[2]
+
+    def _take_command(self, collective: str) -> None:
+        """Keep the name for the run that follows; within a table the line may be anything that names the program."""
+        self._commanded = collective or self._commanded
+        if collective and not self.runs[-1].begun:
+            self.runs[-1].collective = collective
+
+    def _next_run(self) -> _Run:
+        """Return the run that a line of a beginning belongs to: a new one if the last has rows already."""
+        if self.runs[-1].begun or self.runs[-1].concluded:
+            self.runs.append(_Run(self._commanded))
+            self._commanded = ""
+        return self.runs[-1]
+
+    def _take_row(self, number: int, values: list[str]) -> None:
+        run = self.runs[-1]
+        run.begun = True
+        row: dict[str, str | int] = {LINE: number, "run": len(self.runs) - 1, DEFECT: "", DEFECT_DETAIL: ""}
+        if len(values) == len(run.columns):
+            row.update(zip(run.columns, values, strict=True))
+        else:
+            row[DEFECT] = "the line does not fit the table's header"
+            row[DEFECT_DETAIL] = f"{len(values)} values for {len(run.columns)} columns"
+        self.rows.append(row)
+
+
+def _columns(words: list[str]) -> list[str]:
+    """Return names for the header's words; the second time, algbw, busbw and #wrong are those in place."""
+    names: list[str] = []
+    for word in words:
+        name = word.removeprefix("#")
+        names.append(f"{_IN_PLACE}{name}" if name in names else name)
+    return names
+
+
+def _collective_of(word: str) -> str:
+    """Return the collective that a name of a program or a file holds, "" for none."""
+    plain = word.lower().replace("_perf", "")
+    return next((name for name, pattern in _COLLECTIVES.items() if pattern.search(plain)), "")
+
+
+def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
+    """Return the rows of every run, under the names of the measurement table."""
+    given = pd.DataFrame(log.rows, dtype=object)
+    runs = [log.runs[number] for number in given["run"]]
+    collectives = pd.Series([run.collective or fallback for run in runs], index=given.index, dtype="str")
+    if collectives.eq("").any():
+        line = given[LINE][collectives.eq("")].iloc[0]
+        hint = "neither the log nor the file's name says which collective this is"
+        raise DataError(f"{hint}: state it with --set variant=all_reduce", source=f"{path}:{line}")
+    common = pd.DataFrame(
+        {
+            "op": "collective",
+            "variant": collectives + _details(given, runs),
+            "message_bytes": text_column(given, "size"),
+            "ranks": [run.size for run in runs],
+            "nodes": [len(run.hosts) or None for run in runs],
+            "dtype_a": text_column(given, "type").replace(_DTYPES),
+            "device": [run.device for run in runs],
+            "campaign": campaign_of(path),
+            LINE: given[LINE].astype("int64"),
+        }
+    )
+    return _both_ways(common, given, _notes(runs))
+
+
+def _details(given: pd.DataFrame, runs: list[_Run]) -> pd.Series:
+    """Return what tells equal collectives apart: a reduction other than the sum, and the number of nodes."""
+    reduction = text_column(given, "redop")
+    words = (" " + reduction).mask(reduction.isin(_PLAIN_REDUCTIONS), "")
+    nodes = [f" {len(run.hosts)} nodes" if len(run.hosts) > 1 else "" for run in runs]
+    return words + pd.Series(nodes, index=given.index, dtype="str")
+
+
+def _both_ways(common: pd.DataFrame, given: pd.DataFrame, notes: list[Note]) -> RawTable:
+    """Return each line as two rows, out of place and in place; a line that is no row of the table stays one."""
+    ways = []
+    for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
+        rows = common.assign(variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time"))
+        rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
+        _refuse_wrong(rows, text_column(given, f"{prefix}wrong"), text_column(given, f"{prefix}error"))
+        ways.append(rows)
+    outside, inside = ways
+    absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
+    if absent.any():
+        notes = [*notes, Note("no time in place (N/A): one row only", int(absent.sum()))]
+    inside = inside[~absent & given[DEFECT].eq("")]
+    return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)
+
+
+def _refuse_wrong(rows: pd.DataFrame, wrong: pd.Series, error: pd.Series) -> None:
+    """Refuse results that failed the check, in place; "N/A" is a run without a check.
+
+    Newer releases print the number of wrong elements. Older ones print the largest error ("4e-07"), small for any sum
+    of floats, and mark those beyond the bound by an asterisk.
+    """
+    largest = pd.to_numeric(error.str.rstrip("*"), errors="coerce").astype(float)
+    failed = pd.to_numeric(wrong, errors="coerce").gt(0) | error.str.endswith("*") | np.isinf(largest)
+    failed &= rows[DEFECT].eq("")
+    rows.loc[failed, DEFECT] = "the collective's result was wrong"
+    rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
+
+
+def _notes(runs: list[_Run]) -> list[Note]:
+    """Return what the logs leave open, with the rows concerned."""
+    unlisted = sum(run.size is None for run in runs)
+    mixed = sum(len(run.devices) > 1 for run in runs)
+    remarks = (
+        ("the log does not list its ranks, or groups of different sizes: state --set ranks=NUMBER", unlisted),
+        ("the ranks ran on different devices: no device", mixed),
+    )
+    return [Note(text, rows) for text, rows in remarks if rows]

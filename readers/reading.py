@@ -1,0 +1,355 @@
+"""From measured files of any supported format to one measurement table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, few
+from ..operators.operators import OPS
+from ..table.measurements import (
+    MEASURED,
+    REFUSED,
+    REFUSED_DETAIL,
+    TEXT_COLUMNS,
+    Measurements,
+    as_text,
+    clean,
+    fill_text,
+    judge,
+    select,
+)
+from ..table.problems import merge_duplicates, number_runs
+from ..traces.summary import Annotated, Overview, measurements, overview
+from .base import LINE, DataFile, Note, Options, RawTable, Reader, formats
+from .files import campaign_of, find_files
+from .labels import canonical_device
+from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
+
+# Remarks on what was read, equal ones of several files told once.
+
+_NAMED = 3  # files named in a remark
+
+
+class Notes:
+    """Remarks, equal ones of several files counted together.
+
+    Attributes
+    ----------
+    skipped : list of str
+        Labels of files of no known format.
+    unreadable : list of str
+        Why files could not be read, file first.
+    traces : list of Overview
+        What each trace holds.
+    """
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+        self.unreadable: list[str] = []
+        self.traces: list[Overview] = []
+        self._rows: dict[str, int] = {}
+        self._files: dict[str, list[str]] = {}
+
+    def add(self, text: str, rows: int, file: str = "") -> None:
+        """Remark on some rows (of a file); the rows and files of equal remarks are counted together."""
+        self._rows[text] = self._rows.get(text, 0) + rows
+        files = self._files.setdefault(text, [])
+        if file and file not in files:
+            files.append(file)
+
+    def add_all(self, notes: Sequence[Note], file: str) -> None:
+        """Take over the remarks of one file's reader."""
+        for note in notes:
+            self.add(note.text, note.rows, file)
+
+    def lines(self) -> tuple[str, ...]:
+        """Return every remark in words, with its rows and files."""
+        remarks = [
+            f"{text} ({_count(rows, 'row')}{_named(self._files[text], ' in ')})" for text, rows in self._rows.items()
+        ]
+        if self.skipped:
+            remarks.append(
+                f"{_count(len(self.skipped), 'file')} of no supported format skipped{_named(self.skipped, ': ')}"
+            )
+        return tuple(remarks)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _named(files: Sequence[str], lead: str) -> str:
+    """Return the first few names after `lead`, and how many more; nothing for no files."""
+    return lead + few(files, _NAMED) if files else ""
+
+
+_ORDER = "_order"  # column: place of a row among the lines of all files
+_FILE = 2**40  # no file has more lines
+
+
+def read(
+    paths: Sequence[Path | str],
+    *,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    options: Options | None = None,
+    lenient: bool = False,
+    jobs: int = 1,
+) -> Measurements:
+    """Read measured files, in any mix of formats, into one measurement table.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders; folders are searched through. The format is detected by content.
+    units : mapping of str to str, optional
+        Column -> unit ("time" -> "ms") for columns of tidy tables whose name does not say it.
+    defaults : mapping of str to str, optional
+        Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
+        never overridden.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values (see `table.select`); the other rows are left out before repeats are merged.
+    options : Options, optional
+        In place of `units` and `defaults`, where there is more to state.
+    lenient : bool, default=False
+        Whether a file that the user named and that cannot be read is left out (see `Measurements.unreadable`), as one
+        that a folder held always is, and not an error.
+    jobs : int, default=1
+        Processes that read traces; -1: one per core.
+
+    Returns
+    -------
+    Measurements
+        Clean rows, repeats merged, format by format and in the order of the files. `source` is the file (relative to
+        the folder given) and the 1-based line. Rejected rows carry their reason; notes say what was assumed, skipped or
+        merged.
+
+    Raises
+    ------
+    DataError
+        A path does not exist, a file named is of no known format, nothing is readable, no row can be used, a unit is
+        missing or ambiguous, `units` or `defaults` name a column that is nowhere, or `where` leaves no row.
+    """
+    options = options or Options(dict(units or {}), dict(defaults or {}))
+    tables, notes = _tables(paths, options, lenient, jobs)
+    parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
+    return _combined(parts, notes, where or {}, options.each)
+
+
+def read_rows(
+    paths: Sequence[Path | str],
+    *,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    timed: bool = True,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Read every row of the files in the order they stand there, whether it can be used or not.
+
+    Parameters
+    ----------
+    paths, units, defaults
+        As for `read`.
+    timed : bool, default=True
+        Whether rows are measurements; if not, they need neither a duration nor a device.
+
+    Returns
+    -------
+    rows : DataFrame
+        As `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
+    notes : tuple of str
+        What was assumed or skipped.
+
+    Raises
+    ------
+    DataError
+        As for `read`.
+    """
+    options = Options(dict(units or {}), dict(defaults or {}), timed)
+    tables, notes = _tables(paths, options)
+    parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
+    every = pd.concat(parts, ignore_index=True).sort_values(_ORDER, kind="stable", ignore_index=True)
+    rows = fill_text(every.drop(columns=_ORDER))
+    if rows[REFUSED].ne("").all():
+        names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
+        raise _unusable(rows.rename(columns=names)[list(names.values())])
+    return rows, notes.lines()
+
+
+def read_traces(
+    paths: Sequence[Path | str], *, options: Options | None = None, jobs: int = 1
+) -> Iterator[tuple[str, Annotated | TraceFailure]]:
+    """Yield the traces among the files one after the other, at most as many in memory as there are processes.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders; tables among them are passed over.
+    options : Options, optional
+        What the user states.
+    jobs : int, default=1
+        Processes; -1: one per core.
+
+    Yields
+    ------
+    label : str
+        The trace's first file as messages call it.
+    trace : Annotated or TraceFailure
+        The trace, or why it cannot be read.
+    """
+    found = sort_files(find_files(paths))
+    for file, error in found.unreadable:
+        yield file.label, TraceFailure(error)
+    traces = [source for source in found.sources if not isinstance(source.reader, Reader)]
+    for source, trace in look(traces, partial(read_trace, options=options or Options()), jobs):
+        yield source.label, trace
+
+
+def _tables(
+    paths: Sequence[Path | str], options: Options, lenient: bool = False, jobs: int = 1
+) -> tuple[list[pd.DataFrame], Notes]:
+    """Return the raw rows of all files, one table per format, at least one row in each."""
+    where = ", ".join(map(str, paths))
+    notes = Notes()
+    tables = _read_each(find_files(paths), options, notes, lenient, jobs)
+    if not tables:
+        reasons = "; ".join(notes.unreadable) or f"supported are {formats()}"
+        raise DataError(f"nothing readable: {reasons}", source=where)
+    filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
+    if not filled:
+        raise DataError(f"no measurements: {'; '.join(notes.lines()) or 'the files are empty'}", source=where)
+    return [_prepared(frames, options, notes) for frames in filled], notes
+
+
+def _read_each(
+    files: Sequence[DataFile], options: Options, notes: Notes, lenient: bool, jobs: int
+) -> dict[str, list[pd.DataFrame]]:
+    """Return the raw rows of every readable source, by format."""
+    columns: set[str] = set()
+    tables: dict[str, list[pd.DataFrame]] = {}
+    found = sort_files(files)
+    _pass_over(found, notes, lenient)
+    for place, (source, raw) in enumerate(look(found.sources, partial(_rows_of, options=options), jobs)):
+        if isinstance(raw, TraceFailure):
+            if source.named and not lenient:
+                raise raw.error
+            notes.unreadable.append(str(raw.error))
+            continue
+        table, trace = raw
+        if trace is not None:
+            notes.traces.append(trace)
+        columns.update(table.columns)
+        notes.add_all(table.notes, source.label)
+        tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
+    if tables:
+        _check_units(options.units, columns)
+        _check_defaults(options.defaults, columns)
+    return tables
+
+
+def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None]:
+    """Return the raw rows of one source: of a table as they are, of a trace one for each operator, shape and kernel."""
+    if isinstance(source.reader, Reader):
+        return source.reader.read(source.files[0].path, options), None
+    found = read_trace(source, options)
+    told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by _prepared
+    remarks = [Note(_unprefixed(text, source), len(found.dispatches)) for text in found.notes if text not in told]
+    rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
+    return RawTable(rows, remarks), overview(found, source.label)
+
+
+def _unprefixed(text: str, source: Source) -> str:
+    """Return a remark without the file it begins with: remarks name their files at the end, equal ones together."""
+    for file in source.files:
+        text = text.removeprefix(f"{file.label}: ")
+    return text
+
+
+def _pass_over(found: Sorted, notes: Notes, lenient: bool) -> None:
+    """Refuse what the user named and nothing can read; remark on what a folder held."""
+    unknown = [
+        (file, DataError(f"no supported format: known are {formats()}", source=str(file.path)))
+        for file in found.skipped
+        if file.named
+    ]
+    for file, error in [*found.unreadable, *unknown]:
+        if file.named and not lenient:
+            raise error
+        notes.unreadable.append(str(error))
+    notes.skipped += [file.label for file in found.skipped if not file.named]
+
+
+def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
+    """Name the file and line of each row, and its place among the lines of all files."""
+    if not len(rows):
+        return rows
+    traced = LINE not in rows  # rows of a trace know the activity they come from
+    line = pd.Series(np.arange(1, len(rows) + 1), index=rows.index) if traced else rows[LINE]
+    source = rows["source"] if traced else label + ":" + line.astype("str")
+    return rows.drop(columns=LINE, errors="ignore").assign(source=source, **{_ORDER: place * _FILE + line})
+
+
+def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
+    for column, unit in units.items():
+        if column not in columns:
+            raise DataError(f"--unit {column}={unit}: no tidy table has a column {column!r}")
+
+
+def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
+    """Refuse a value for a column that nothing knows: most likely misspelled."""
+    dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
+    known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *columns}
+    for column, value in defaults.items():
+        if column not in known:
+            close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
+            raise DataError(f"--set {column}={value}: no column {column!r}; did you mean {' or '.join(close)}?")
+
+
+def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: Notes) -> pd.DataFrame:
+    """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
+    rows = pd.concat(frames, ignore_index=True)
+    for column, value in options.defaults.items():
+        blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
+        if blank.any():
+            rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
+        elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
+            notes.add(f"--set {column}={value} changes nothing here: the files say it themselves", len(rows))
+    if "device" in rows:
+        words = as_text(rows["device"])
+        names = {word: canonical_device(word) for word in words.unique()}
+        rows["device"] = words.map({word: name for word, (name, _) in names.items()})
+        for word, (_, remark) in names.items():
+            if remark:
+                notes.add(remark, int(words.eq(word).sum()))
+    return rows
+
+
+def _combined(
+    parts: Sequence[Measurements], notes: Notes, where: Mapping[str, Sequence[str]], each: bool
+) -> Measurements:
+    """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
+    rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    frames = [part.frame for part in parts if len(part.frame)]
+    if not frames:
+        raise _unusable(rejected)
+    every = select(fill_text(pd.concat(frames, ignore_index=True)), where)
+    once = fill_text(merge_duplicates(every))
+    merged = number_runs(every) if each else once
+    if each and len(once) < len(every):
+        notes.add("--each: repeats stay rows; shuffled folds then predict another run of a known problem", 1)
+    if len(merged) < len(every):
+        notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
+    return Measurements(merged, rejected, notes.lines(), tuple(notes.traces), tuple(notes.unreadable))
+
+
+def _unusable(rejected: pd.DataFrame) -> DataError:
+    """Return the error for data of which every row is refused."""
+    first = rejected.iloc[0]
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in rejected["reason"].value_counts().items())
+    return DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))

@@ -1,0 +1,362 @@
+"""rocprofiler-sdk's rocpd databases (schema 3; what rocprofv3 of ROCm 7 writes unless told otherwise).
+
+Each process has its own set of tables, named after its guid (``rocpd_kernel_dispatch_00003fdc_92cb_...``); a merged
+file has several sets. Views under the plain names unite them, and the view ``kernels`` joins everything, but as an
+inner join: it leaves out every dispatch whose thread or region was not recorded. The tables themselves are therefore
+read and joined here, always on the guid as well as the id, because ids start at 1 in each process.
+
+Times are integer nanoseconds. Grids are in work-items. A dispatch belongs to the API call of the same ``stack_id``
+(``correlation_id`` is the user's external id, 0 for all where there is none).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..hardware import all_gpus
+from ..table.measurements import COUNTER
+from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .labels import canonical_device, device_of
+from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, peek, timed, unfinished
+
+# What the readers of ROCm's profilers share: units of grids, directions of copies, devices and streams.
+
+IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
+"""Launches of the HIP runtime whose grid is in work-items, HSA's unit, in which hipBLASLt, rocBLAS and MIOpen launch
+their assembly kernels; all others count workgroups."""
+_DIRECTION = r"(?i)(H|D|P)(?:ost|evice|eer)[_ ]?to[_ ]?(H|D|P)(?:ost|evice|eer)"
+
+
+def direction(words: pd.Series) -> pd.Series:
+    """Return the direction of copies, "HtoD" for MEMORY_COPY_HOST_TO_DEVICE or CopyHostToDevice2D; else the word."""
+    ends = words.astype("str").str.extract(_DIRECTION)
+    return (ends[0].str.upper() + "to" + ends[1].str.upper()).fillna(words)
+
+
+def workgroups(items: pd.Series, group: pd.Series) -> pd.Series:
+    """Return how many workgroups cover a grid of work-items; missing where either size is."""
+    size = group.where(group > 0)
+    return (items.where(items > 0) - 1) // size + 1
+
+
+def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
+    """Return whether streams mean something: not where all kernels have stream 0 but ran on several queues."""
+    if stream.empty:
+        return True
+    return bool(stream.notna().any() and (stream.fillna(0).ne(0).any() or queue.nunique() < 2))
+
+
+def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, str]:
+    """Return the device under the catalogue's name, and a remark.
+
+    The product's name decides (one gfx id stands for several products), unless the device shows another number of
+    compute units than the product has: then it is a partition of it.
+    """
+    name, unknown = canonical_device(product)
+    whole = next((gpu.cus for gpu in all_gpus() if gpu.name == name), None)
+    if product and not unknown and cus in (None, whole):
+        return name, ""
+    if gfx.startswith("gfx"):
+        return device_of(gfx, cus)
+    return name or gfx, unknown
+
+
+SCHEMA = "3"
+_AXES = ("x", "y", "z")
+_KEY = ("guid", "id")
+
+
+@register
+class RocpdReader(TraceReader):
+    """Databases of rocprofv3: kernel dispatches, memory copies, counters and the API calls behind them."""
+
+    name = "rocpd database"
+    describes = "SQLite, tables rocpd_kernel_dispatch, rocpd_info_agent, ..., as rocprofv3 of ROCm 7 writes"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise a database of schema 3."""
+        return schema_of(path, head) == SCHEMA
+
+    def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
+        """Return the dispatches and copies of every process in the database.
+
+        `source` numbers the rows of ``rocpd_kernel_dispatch`` (of ``rocpd_memory_copy`` for a copy), the processes one
+        after the other. `stream` is the HIP stream where it is recorded, else the queue.
+        """
+        [file] = files
+        with opened(file, options) as database:
+            tables = _Tables(database)
+            findings = unfinished(file)
+            notes: list[str] = []
+            agents = _agents(tables, notes)
+            launches = _launches(tables)
+            kernels = _kernels(tables, file, findings)
+            counters = _counters(tables, kernels, file, findings, notes)
+            copies = _copies(tables)
+        if launches.empty:
+            notes.append(
+                "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch"
+            )
+        parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
+        activities = pd.concat(parts, ignore_index=True) if parts else kernels
+        if not streams_recorded(kernels["stream"], kernels["queue"]):
+            activities["stream"] = activities["queue"]
+            notes.append("`stream` is the hardware queue: no streams were recorded")
+        activities, untimed = timed(activities, file.label)
+        if activities.empty:
+            notes.append("the database has no kernel dispatches and no memory copies")
+        activities = joined(joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation"))
+        return Trace(_table(activities, file), findings=findings + untimed, notes=notes)
+
+
+def schema_of(path: Path, head: bytes) -> str:
+    """Return the major schema version of a database whose tables are called ``rocpd_*``; "" of anything else.
+
+    Schema 2 is the older ROCmProfileData, 3 rocprofiler-sdk's; both use the prefix. Where the version cannot be read (a
+    compressed or damaged file) the tables that only one of them has decide.
+    """
+    if not head.startswith(MAGIC):
+        return ""
+    names = names_of(path, head)
+    if not any(name.startswith("rocpd_") for name in names):
+        return ""
+    stated = peek(path, _stated_version)
+    if stated:
+        return stated.partition(".")[0]
+    if any(name.startswith(("rocpd_kernel_dispatch", "rocpd_info_")) for name in names):
+        return SCHEMA
+    return "2" if {"rocpd_op", "rocpd_api"} & names else ""
+
+
+def _stated_version(database: Database) -> str:
+    for name in sorted(database.tables):
+        if name.startswith("rocpd_metadata"):
+            tags = database.read(name, words=("tag", "value"))
+            found = tags.loc[tags["tag"] == "schema_version", "value"]
+            if len(found):
+                return str(found.iloc[0])
+    return ""
+
+
+class _Tables:
+    """The tables of all processes, each under its plain name."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        base = "rocpd_metadata"
+        self._codes: dict[str, int] = {}
+        self._suffixes = sorted({"", *(name.removeprefix(base) for name in database.tables if name.startswith(base))})
+
+    def read(self, name: str, **columns: Sequence[str]) -> pd.DataFrame:
+        """Return the rows of all processes; `guid` numbers them, from the table's name where it has no such column.
+
+        The views that unite the tables are not asked where there are tables: a view made by the first of several
+        processes shows only its own.
+        """
+        suffixes = [suffix for suffix in self._suffixes if name + suffix in self._database.tables] or [""]
+        parts = [self._part(name, suffix, columns) for suffix in suffixes]
+        table = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+        table[ROW] = np.arange(1, len(table) + 1)
+        return table
+
+    def _part(self, name: str, suffix: str, columns: dict[str, Sequence[str]]) -> pd.DataFrame:
+        """Return the rows of one table, `guid` as a number: numbers join faster than text."""
+        if (only := self._database.only(name + suffix, "guid")) is not None:
+            return self._database.read(name + suffix, **columns).assign(guid=self._code(only))
+        part = self._database.read(name + suffix, **columns | {"words": ("guid", *columns.get("words", ()))})
+        codes = {guid: self._code(guid or suffix[1:]) for guid in part["guid"].unique()}
+        return part.assign(guid=part["guid"].map(codes).astype(np.int64))
+
+    def _code(self, guid: str) -> int:
+        return self._codes.setdefault(guid.replace("-", "_"), len(self._codes))
+
+    @cached_property
+    def stacks(self) -> pd.DataFrame:
+        """The stack id of each event, `event_id`."""
+        read = self.read("rocpd_event", integers=("id", "stack_id"))
+        return read.rename(columns={"id": "event_id"})
+
+    def strings(self, key: str, text: str) -> pd.DataFrame:
+        """Return the strings as column `text`, their ids as column `key`."""
+        read = self.read("rocpd_string", integers=("id",), words=("string",))
+        return read.rename(columns={"id": key, "string": text})
+
+
+def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.DataFrame:
+    """Return the dispatches under the names of the dispatch table, `agent` and `event` their ids."""
+    kernels = tables.read(
+        "rocpd_kernel_dispatch",
+        integers=(
+            *("pid", "tid", "agent_id", "kernel_id", "dispatch_id", "queue_id", "stream_id", "start", "end"),
+            *("private_segment_size", "group_segment_size", "region_name_id", "event_id"),
+            *(f"{what}_size_{axis}" for what in ("workgroup", "grid") for axis in _AXES),
+        ),
+        required=("agent_id", "kernel_id", "start", "end"),
+    )
+    _count_dropped(tables, kernels, file, findings)
+    kernels = joined(kernels, _symbols(tables), ("guid", "kernel_id"))
+    grids = {}
+    for axis in _AXES:
+        items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
+        grids[f"grid_{axis}"], grids[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
+    return _common(tables, kernels).assign(
+        kind=KERNEL,
+        agent=kernels["agent_id"],
+        name=kernels["display_name"].where(kernels["display_name"].fillna("") != "", kernels["kernel_name"]),
+        dispatch_id=kernels["dispatch_id"],
+        lds_bytes=kernels["group_segment_size"],
+        scratch_bytes=kernels["private_segment_size"],
+        vgpr=kernels["arch_vgpr_count"],
+        accum_vgpr=kernels["accum_vgpr_count"],
+        sgpr=kernels["sgpr_count"],
+        **grids,
+    )
+
+
+def _symbols(tables: _Tables) -> pd.DataFrame:
+    counts = ("sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
+    read = tables.read("rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name"))
+    return read.rename(columns={"id": "kernel_id"})
+
+
+def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]) -> None:
+    """Note the dispatches that the database's own view leaves out."""
+    threads = tables.read("rocpd_info_thread", integers=("id",)).rename(columns={"id": "tid"})
+    regions = tables.strings("region_name_id", "region")[["guid", "region_name_id", "region"]]
+    threaded = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))["thread"].notna()
+    named = joined(kernels[["guid", "region_name_id"]], regions, ("guid", "region_name_id"))["region"].notna()
+    dropped = ~(threaded & named)
+    if not dropped.any():
+        return
+    times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
+    total = times.sum()
+    text = (
+        "kept, though the database's own view `kernels` leaves them out (no thread or no region recorded): sums taken "
+        "from that view are too small"
+    )
+    share = float(times[dropped].sum() / total) if total > 0 else None
+    findings.append(Finding("dropped-by-view", "info", text, int(dropped.sum()), share, file.label))
+
+
+def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what dispatches and copies have in common."""
+    processes = tables.read("rocpd_info_process", integers=("id", "pid")).rename(
+        columns={"id": "pid", "pid": "process"}
+    )
+    process = joined(rows[["guid", "pid"]], processes, ("guid", "pid"))["process"]
+    stack = joined(rows[["guid", "event_id"]], tables.stacks, ("guid", "event_id"))["stack_id"]
+    return pd.DataFrame(
+        {
+            "guid": rows["guid"],
+            ROW: rows[ROW],
+            "event": rows["event_id"],
+            "process": process.fillna(rows["pid"]),
+            "queue": rows["queue_id"],
+            "stream": rows["stream_id"],
+            "correlation": stack.where(stack > 0),
+            "start": rows["start"],
+            "end": rows["end"],
+        }
+    )
+
+
+def _copies(tables: _Tables) -> pd.DataFrame:
+    """Return the memory copies; their agent is the GPU they end on, else the one they start from."""
+    numbers = (
+        "pid",
+        "start",
+        "end",
+        "name_id",
+        "dst_agent_id",
+        "src_agent_id",
+        "size",
+        "queue_id",
+        "stream_id",
+        "event_id",
+    )
+    copies = tables.read("rocpd_memory_copy", integers=numbers, required=("start", "end"))
+    copies = joined(copies, tables.strings("name_id", "direction"), ("guid", "name_id"))
+    kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",)).rename(columns={"id": "dst_agent_id"})
+    on_gpu = joined(copies[["guid", "dst_agent_id"]], kinds, ("guid", "dst_agent_id"))["type"] == "GPU"
+    return _common(tables, copies).assign(
+        kind=MEMCPY,
+        agent=copies["dst_agent_id"].where(on_gpu, copies["src_agent_id"]),
+        name=direction(copies["direction"]),
+        bytes=copies["size"],
+    )
+
+
+def _launches(tables: _Tables) -> pd.DataFrame:
+    """Return the stack ids of the API calls."""
+    regions = tables.read("rocpd_region", integers=("event_id",))
+    stacks = joined(regions, tables.stacks, ("guid", "event_id"))[["guid", "stack_id"]]
+    return stacks[stacks["stack_id"] > 0].rename(columns={"stack_id": "correlation"}).assign(linked=True)
+
+
+def _counters(
+    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding], notes: list[str]
+) -> pd.DataFrame:
+    """Return the counters of each dispatch, one column each, summed over the instances of the block."""
+    values = tables.read("rocpd_pmc_event", integers=("event_id", "pmc_id"), reals=("value",))
+    if values.empty:
+        return pd.DataFrame(index=kernels.index)
+    info = tables.read("rocpd_info_pmc", integers=("id",), words=("symbol", "name"))
+    info["counter"] = info["symbol"].where(info["symbol"] != "", info["name"])
+    values = joined(values, info[["guid", "id", "counter"]].rename(columns={"id": "pmc_id"}), ("guid", "pmc_id"))
+    place = kernels[["guid", "event"]].rename(columns={"event": "event_id"}).assign(kernel=np.arange(len(kernels)))
+    values = joined(values, place, ("guid", "event_id"))
+    of_kernels = values["kernel"].notna() & values["counter"].notna()
+    if apart := int((~of_kernels).sum()):
+        notes.append(f"{apart} counter values belong to no kernel dispatch (samples of the whole device): not read")
+    values = values[of_kernels]
+    repeats = int(values.duplicated(["kernel", "counter"]).sum())
+    if repeats:
+        text = "more than one value of a counter for one dispatch: summed, as those of the instances of a block"
+        findings.append(Finding("counter-instances", "info", text, repeats, None, file.label))
+    known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
+    sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
+    return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
+
+
+def _agents(tables: _Tables, notes: list[str]) -> pd.DataFrame:
+    """Return the number and the device of each agent."""
+    read = tables.read(
+        "rocpd_info_agent",
+        integers=("id", "absolute_index"),
+        words=("type", "name", "product_name", "model_name", "extdata"),
+    )
+    devices = []
+    for agent in read.itertuples():
+        cus = _field(str(agent.extdata), "cu_count")
+        device, remark = device_named(str(agent.product_name or agent.model_name), str(agent.name), cus)
+        devices.append(device)
+        if remark and agent.type == "GPU" and remark not in notes:
+            notes.append(remark)
+    return read.assign(agent=read["id"], gpu=read["absolute_index"], device=devices)[["guid", "agent", "gpu", "device"]]
+
+
+def _field(text: str, name: str) -> int | None:
+    """Return a whole number of a JSON object; None where there is none."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if type(value) is int and value > 0 else None
+
+
+def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        str(name): activities[name] for name in activities if name not in (*_KEY, ROW, "agent", "event", "queue")
+    }
+    columns["linked"] = activities["linked"].notna()
+    columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
+    return in_order(dispatch_table(columns))

@@ -1,0 +1,321 @@
+"""The tables that rocprof and rocprofiler-compute write: one line per dispatch, everything else a counter.
+
+Names of the columns changed with the generations; :data:`COLUMNS` has all that were seen: rocprof v1 (ROCm 5 and 6),
+rocprof v2, Omniperf 1 and 2, rocprofiler-compute 3 (ROCm 6.2 to 7.0). What is not named there and holds numbers is a
+hardware counter. Tables of counters may have thousands of columns, so they are read column by column.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from ...table.counters import FloatArray, summarise
+from ...table.measurements import COUNTER
+from ...traces.dispatches import Finding
+from ..base import HEAD_BYTES, DataFile, Options
+from ..files import content
+
+IntArray = NDArray[np.int64]
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "dispatch_id": ("Dispatch_ID", "Index"),
+    "name": ("Kernel_Name", "KernelName"),
+    "gpu": ("GPU_ID", "gpu-id"),
+    "stream": ("Queue_ID", "queue-id"),
+    "process": ("PID", "pid"),
+    "grid": ("Grid_Size", "grd"),
+    "block": ("Workgroup_Size", "wgr"),
+    "lds_bytes": ("LDS_Per_Workgroup", "lds"),
+    "scratch_bytes": ("Scratch_Per_Workitem", "scr"),
+    "vgpr": ("Arch_VGPR", "arch_vgpr", "vgpr"),
+    "accum_vgpr": ("Accum_VGPR", "accum_vgpr"),
+    "sgpr": ("SGPR", "sgpr"),
+    "correlation": ("Correlation_ID",),
+    "begin": ("Start_Timestamp", "BeginNs"),
+    "end": ("End_Timestamp", "EndNs"),
+    "duration": ("DurationNs",),
+    "counter_name": ("Counter_Name",),
+    "counter_value": ("Counter_Value",),
+}
+"""What a column means -> the names it was given, newest first."""
+_OTHERS = (
+    "queue-index", "tid", "wave_size", "sig", "obj", "dispatchns", "completens", "kernel_id", "xcc_index", "agent_id",
+    "process_id", "thread_id", "unnamed: 0", "",
+)  # fmt: skip
+_PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names) | frozenset(_OTHERS)
+_REPEATED = re.compile(r"^(.+)_(\d+)$")
+_KERNEL_ENDING = re.compile(r"(?:\s*\[clone \.kd\]|\s*\(\.kd\)|\.kd)$")
+_ACCUMULATED = "SQ_ACCUM_PREV_HIRES"  # accumulates the counter that stands before it in the pass
+_MISSING = ["", "nan", "NaN", "NA", "N/A", "None", "null"]
+_BLOCK_BYTES = 2**24
+_READ_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, csv.Error)
+
+
+@dataclass(frozen=True)
+class DispatchTable:
+    """The lines of one file, column by column, as text.
+
+    Attributes
+    ----------
+    label : str
+        The file, as messages call it.
+    columns : dict of str to Arrow array of text
+        In the order of the file; of columns with the same name the first has it, the others are in `repeated`.
+    lines : ndarray of int of shape (n_rows,)
+        1-based line of each row.
+    repeated : tuple of (str, array)
+        Further columns of a name.
+    findings : tuple of Finding
+        Lines left out.
+    """
+
+    label: str
+    columns: dict[str, Any]
+    lines: IntArray
+    repeated: tuple[tuple[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def has(self, *meanings: str) -> bool:
+        """Return whether there is a column of each of these meanings."""
+        return all(self.column(meaning) is not None for meaning in meanings)
+
+    def column(self, meaning: str) -> Any:
+        """Return the column of that meaning; None if the file has none."""
+        return next((self.columns[name] for name in COLUMNS[meaning] if name in self.columns), None)
+
+    def integers(self, meaning: str) -> pd.Series:
+        """Return a column as Int64; missing where the file has none, or no whole number."""
+        column = self.column(meaning)
+        if column is None:
+            return pd.Series(pd.NA, index=pd.RangeIndex(len(self)), dtype="Int64")
+        try:
+            return pd.Series(pc.cast(column, pa.int64()).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
+        except pa.ArrowInvalid:
+            values = pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce").to_numpy(np.float64)
+            whole = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.floor(values))
+            return pd.Series(np.where(whole, values, np.nan)).astype("Int64")
+
+    def names(self) -> pd.Categorical:
+        """Return the kernels' names without the ending that marks a kernel descriptor, quotes removed."""
+        column = self.column("name").fill_null("").combine_chunks().dictionary_encode()
+        words = [_KERNEL_ENDING.sub("", word.strip().strip('"').strip()) for word in column.dictionary.to_pylist()]
+        codes, unique = pd.factorize(np.array(words, dtype=object))
+        return pd.Categorical.from_codes(codes[column.indices.to_numpy()], categories=pd.Index(unique, dtype="str"))
+
+    def take(self, rows: IntArray) -> DispatchTable:
+        """Return the table of these rows, in this order."""
+        columns = {name: values.take(pa.array(rows)) for name, values in self.columns.items()}
+        again = tuple((name, values.take(pa.array(rows))) for name, values in self.repeated)
+        return replace(self, columns=columns, lines=self.lines[rows], repeated=again)
+
+
+def header_of(beginning: bytes) -> list[str]:
+    """Return the names in the first line of a comma-separated table, all that are in `beginning`; none if it is binary.
+
+    Parameters
+    ----------
+    beginning : bytes
+        Start of the content; the first line may be longer.
+    """
+    first, newline, _ = beginning.partition(b"\n")
+    if b"\x00" in first[:1024]:
+        return []
+    if not newline and len(beginning) >= HEAD_BYTES:
+        first = first.rpartition(b",")[0]
+    return _fields(first)
+
+
+def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> DispatchTable:
+    """Return the lines of a comma-separated file.
+
+    Parameters
+    ----------
+    file : DataFile
+        Plain or compressed.
+    options : Options
+        `max_bytes` limits its size.
+    only : collection of str, optional
+        Names of the columns wanted; all by default.
+
+    Returns
+    -------
+    DispatchTable
+        Empty lines are passed over. Lines with another number of fields than the header are left out, with a Finding
+        "broken-lines".
+
+    Raises
+    ------
+    DataError
+        The file cannot be read or is no table.
+    """
+    data = content(file.path, max_bytes=options.max_bytes)
+    try:
+        names = _fields(data.partition(b"\n")[0])
+        return _parsed(_decodable(data), names, file, only)
+    except _READ_ERRORS as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"is not a table that can be read ({reason})", source=file.label) from error
+
+
+def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[str]]:
+    """Return the columns that are counters, and the names of those that hold no numbers.
+
+    A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's own name. The accumulator
+    ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every time: it is called
+    ``<that counter>_ACCUM``, as rocprofiler-compute 3 does.
+
+    Returns
+    -------
+    columns : list of (str, ndarray of float of shape (n_rows,))
+        In the order of the file; a name recurs where several passes have counted it. NaN where nothing is recorded.
+    words : list of str
+        Names of the columns left out.
+    """
+    found: list[tuple[str, FloatArray]] = []
+    words: list[str] = []
+    for name, own, values in _named_counters(table):
+        numbers = _floats(values)
+        if numbers is None:
+            words.append(own)
+        else:
+            found.append((name, numbers))
+    return found, words
+
+
+def is_counter(name: str) -> bool:
+    """Return whether a column is none of the columns that describe a dispatch, in any spelling."""
+    known = name.strip().lower()
+    return known not in _PLACES and _REPEATED.sub(r"\1", known) not in _PLACES
+
+
+def positions(left: pd.DataFrame, right: pd.DataFrame) -> IntArray:
+    """Return for each row of `left` the row of `right` with the same values, the n-th with the n-th; -1 for none."""
+    both = pd.concat([left, right], ignore_index=True)
+    group = both.groupby(list(both.columns), sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    mine, theirs = pd.Series(group[: len(left)]), pd.Series(group[len(left) :])
+    return pd.MultiIndex.from_arrays([theirs, theirs.groupby(theirs).cumcount()]).get_indexer(
+        pd.MultiIndex.from_arrays([mine, mine.groupby(mine).cumcount()])
+    )
+
+
+def at(values: FloatArray, rows: IntArray) -> FloatArray:
+    """Return the values at these rows, NaN where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), np.nan)
+    return np.where(rows >= 0, values[rows], np.nan)
+
+
+def counter_columns(values: Mapping[str, FloatArray], options: Options) -> dict[str, FloatArray]:
+    """Return the counters as columns of the dispatch table, channels summarised unless `options` keeps them."""
+    summary = summarise(values, keep_channels=options.channels)
+    return {COUNTER + name: own for name, own in summary.items()}
+
+
+def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
+    """Yield each counter's name, the name of its column, and the column."""
+    before = ""
+    for own, values in (*table.columns.items(), *table.repeated):
+        if not is_counter(own):
+            continue
+        match = _REPEATED.match(own)
+        name = match[1] if match and (match[1] in table.columns or match[1] == _ACCUMULATED) else own
+        if name == _ACCUMULATED and before:
+            name = f"{before}_ACCUM"
+        before = name
+        yield name, own, values
+
+
+def _floats(column: Any) -> FloatArray | None:
+    """Return a column as numbers, NaN where it has none; None if it has words."""
+    try:
+        values = pc.cast(column, pa.float64())
+    except pa.ArrowInvalid:
+        text = pd.Series(column.to_pylist(), dtype=object)
+        numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
+        return numbers if not np.isnan(numbers).all() else None
+    return np.array(values.to_numpy(), dtype=np.float64)
+
+
+def _fields(line: bytes) -> list[str]:
+    try:
+        text = line.decode("utf-8-sig", errors="replace").strip("\r")
+        return [name.strip() for name in next(csv.reader([text]), [])]
+    except csv.Error:
+        return []
+
+
+def _decodable(data: bytes) -> bytes:
+    """Return the content as UTF-8; foreign bytes are kept visible."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", errors="backslashreplace").encode()
+    return data
+
+
+def _parsed(data: bytes, names: list[str], file: DataFile, only: Collection[str]) -> DispatchTable:
+    """Return the lines after the first, cut into columns."""
+    broken: list[int] = []
+
+    def leave_out(row: Any) -> str:
+        broken.append(int(row.number))
+        return "skip"
+
+    rest = data.partition(b"\n")[2]
+    if not rest.strip():
+        empty = pa.chunked_array([], type=pa.string())
+        return DispatchTable(file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64))
+    ids = [str(number) for number in range(len(names))]
+    wanted = [i for i, name in zip(ids, names, strict=True) if not only or name in only]
+    table = pacsv.read_csv(
+        pa.BufferReader(rest),
+        read_options=pacsv.ReadOptions(column_names=ids, use_threads=False, block_size=_BLOCK_BYTES),
+        parse_options=pacsv.ParseOptions(invalid_row_handler=leave_out, ignore_empty_lines=False),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(ids, pa.string()),
+            include_columns=wanted,
+            null_values=_MISSING,
+            strings_can_be_null=True,
+        ),
+    )
+    return _labelled(table, names, broken, file)
+
+
+def _labelled(table: Any, names: list[str], broken: list[int], file: DataFile) -> DispatchTable:
+    """Return the columns under their names, empty lines removed, with the line of each row."""
+    lines = np.arange(2, len(table) + len(broken) + 2, dtype=np.int64)
+    lines = np.delete(lines, [number - 1 for number in broken])
+    filled = np.zeros(len(table), dtype=bool)
+    for column in table.columns:
+        filled |= column.is_valid().to_numpy()
+    table, lines = (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
+    columns: dict[str, Any] = {}
+    repeated: list[tuple[str, Any]] = []
+    for i, values in zip(table.column_names, table.columns, strict=True):
+        name = names[int(i)]
+        if name in columns:
+            repeated.append((name, values))
+        else:
+            columns[name] = values
+    findings = () if not broken else (_broken_lines(len(broken), file, min(broken) + 1),)
+    return DispatchTable(file.label, columns, lines, tuple(repeated), findings)
+
+
+def _broken_lines(count: int, file: DataFile, first: int) -> Finding:
+    message = "lines with another number of fields than the header, left out: was the file cut short?"
+    return Finding("broken-lines", "warning", message, count, source=f"{file.label}:{first}")

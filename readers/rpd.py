@@ -1,0 +1,210 @@
+"""ROCmProfileData's databases (``.rpd``, schema 2): every operation of the GPU and every API call, tables ``rocpd_*``.
+
+Seen: files of rpd_tracer on roctracer, 2022 to 2025, with and without the extensions for operators (autograd) and call
+stacks. ``rocpd_op`` has every operation; the view ``kernel`` only those with a launch of their own in
+``rocpd_kernelapi``, so that the kernels a graph replays (type "Task", many to one hipGraphLaunch) are missing from it.
+The operations are read from ``rocpd_op``; a replayed kernel has no grid, as its own launch is not recorded. Of local
+memory only the part asked for at launch is (0 for kernels that are known to use it), so that it is left missing.
+
+Times are integer nanoseconds. **The unit of the grid depends on the API call**, as the tracer copies its arguments:
+``hipLaunchKernel`` takes workgroups, ``hipExtModuleLaunchKernel`` (Tensile's ``Cijk_*``) work-items. The published
+example files leave no doubt: all 1000 kernels of the former have grids as small as one with groups of 32 to 1024, which
+as work-items would be a fraction of a group; all 257 of the latter are multiples of the group, and the one of a known
+problem (a matrix of 800 x 50000 in tiles of 128 x 64) has 1792 / 256 = 7 by 782 groups, the number of its tiles.
+
+``rpd2tracing`` exports such a database as a Chrome trace. The export has less (whole microseconds, no grids): it is
+recognised, so that nothing else takes it for a trace of its own, and not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .files import content
+from .rocpd import IN_WORK_ITEMS, direction, schema_of, workgroups
+from .sqlite import MAGIC, ROW, Database, joined, opened, timed, unfinished
+
+SCHEMA = "2"
+#: API calls that take the grid in work-items; all others take workgroups.
+_AXES = ("X", "Y", "Z")
+_EXPORT = re.compile(rb'\s*(?:\{\s*"traceEvents":\s*)?\[\s*\{\}')
+_EXPORTED_GPU = re.compile(rb'"ph":\s*"M",\s*"pid":\s*"-?\d+",\s*"args":\s*\{"name":\s*"GPU-?\d+"\}')
+_NO_GPU_WORK = r"(?i)marker|barrier"
+_FILL, _COPY = r"(?i)fill|memset", r"(?i)copy|read ?buffer|write ?buffer"
+
+
+@register
+class RpdReader(TraceReader):
+    """Databases of ROCmProfileData, and the Chrome traces exported from them."""
+
+    name = "RPD"
+    describes = "ROCmProfileData's SQLite, tables rocpd_op and rocpd_api"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise a database of schema 2, or the export of one."""
+        return schema_of(path, head) == SCHEMA or _is_export(head)
+
+    def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
+        """Return each database with the export of the same name beside it; other exports stand alone."""
+        groups: dict[Path, list[DataFile]] = {}
+        for file in files:
+            groups.setdefault(_stem(file.path), []).append(file)
+        return [tuple(group) for same in groups.values() for group in _split(same)]
+
+    def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
+        """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
+        databases = [file for file in files if _is_database(file)]
+        notes = [
+            f"{file.label} is a Chrome trace exported from a .rpd database, which has more: not read, give the .rpd"
+            for file in files
+            if file not in databases
+        ]
+        traces = [_read(file, options) for file in databases]
+        tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
+        table = in_order(pd.concat(tables, ignore_index=True)) if tables else _empty()
+        findings = [finding for trace in traces for finding in trace.findings]
+        return Trace(table, findings=findings, notes=[*notes, *(note for trace in traces for note in trace.notes)])
+
+
+def _is_export(head: bytes) -> bool:
+    return bool(_EXPORT.match(head) and _EXPORTED_GPU.search(head))
+
+
+def _is_database(file: DataFile) -> bool:
+    return content(file.path, len(MAGIC)) == MAGIC
+
+
+def _stem(path: Path) -> Path:
+    """Return the path without compression and suffix: "run.rpd.gz" and "run.json" are of one run."""
+    return path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", path.name)).with_suffix("")
+
+
+def _split(same: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
+    """Return one group for each database, the exports with the first of them; or all exports together."""
+    databases = [file for file in same if _is_database(file)]
+    exports = [file for file in same if file not in databases]
+    return [(*databases[:1], *exports), *((file,) for file in databases[1:])]
+
+
+def _read(file: DataFile, options: Options) -> Trace:
+    with opened(file, options) as database:
+        strings = database.read("rocpd_string", integers=("id",), words=("string",))
+        ops = _operations(database, strings)
+        launches = _launches(database, strings)
+        operators = _operators(database, strings)
+    findings, notes = unfinished(file), []
+    ops, skipped = _activities(ops)
+    if skipped:
+        notes.append(f"{skipped} operations are markers and barriers of the queue, no work: left out")
+    ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
+    ops, untimed = timed(ops, file.label)
+    if ops.empty:
+        notes.append("the database has no operations of a GPU (rocpd_op is empty)")
+    else:
+        notes.append("the database does not name its GPU: give it with --set device=NAME")
+    if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
+        notes.append(f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded")
+    return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
+
+
+def _operations(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
+    """Return the operations with the words of their type and description, and the id of their API call."""
+    needed = ("start", "end", "description_id", "opType_id")
+    ops = database.read("rocpd_op", integers=("id", "gpuId", "queueId", *needed), required=needed)
+    links = database.read("rocpd_api_ops", integers=("op_id", "api_id"))
+    links = links.rename(columns={"op_id": "id", "api_id": "correlation"})
+    for key, text in (("opType_id", "type"), ("description_id", "description")):
+        ops = joined(ops, strings.rename(columns={"id": key, "string": text}), [key])
+        ops[text] = ops[text].fillna("")
+    return joined(ops, links, ["id"])
+
+
+def _activities(ops: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return the operations that are work of a GPU, with their kind and name, and how many are not."""
+    kind_word, nameless = ops["type"].astype("str"), ops["description"] == ""
+    fill, copy = kind_word.str.contains(_FILL), kind_word.str.contains(_COPY)
+    idle = nameless & kind_word.str.contains(_NO_GPU_WORK)
+    ops = ops.assign(
+        kind=np.select([fill, copy], [MEMSET, MEMCPY], KERNEL),
+        name=np.select([fill, copy], ["memset", direction(ops["type"])], ops["description"]),
+    )
+    return ops[~idle].reset_index(drop=True), int(idle.sum())
+
+
+def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
+    """Return the API calls with what they launched: the grid in workgroups, or the bytes copied."""
+    calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id")).rename(columns={"id": "correlation"})
+    calls = joined(calls, strings.rename(columns={"id": "apiName_id", "string": "api"}), ["apiName_id"])
+    sizes = [f"{what}{axis}" for what in ("grid", "workgroup") for axis in _AXES]
+    kernels = database.read(
+        "rocpd_kernelapi", integers=("api_ptr_id", "kernelName_id", *sizes), required=("gridX", "workgroupX")
+    ).rename(columns={"api_ptr_id": "correlation"})
+    calls = joined(calls, kernels, ["correlation"])
+    calls = joined(calls, strings.rename(columns={"id": "kernelName_id", "string": "launched"}), ["kernelName_id"])
+    copies = database.read("rocpd_copyapi", integers=("api_ptr_id", "size")).rename(
+        columns={"api_ptr_id": "correlation"}
+    )
+    calls = joined(calls, copies, ["correlation"])
+    in_items = calls["api"].isin(IN_WORK_ITEMS)
+    for axis in _AXES:
+        grid, group = calls[f"grid{axis}"], calls[f"workgroup{axis}"]
+        calls[f"grid_{axis.lower()}"] = workgroups(grid, group).where(in_items, grid.where(grid > 0))
+        calls[f"block_{axis.lower()}"] = group.where(group > 0)
+    return calls.drop(columns=[ROW, *sizes])
+
+
+def _operators(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
+    """Return for each API call the framework's operators around it, where the extensions recorded them."""
+    named = database.read("ext_autogradapi", integers=("api_ptr_id", "autogradName_id"))
+    named = joined(named, strings.rename(columns={"id": "autogradName_id", "string": "op_name"}), ["autogradName_id"])
+    named = named.rename(columns={"api_ptr_id": "op_id"})[["op_id", "op_name"]]
+    stack = database.read("ext_callstack", integers=("parent_id", "child_id", "depth"))
+    stack = stack.rename(columns={"parent_id": "op_id", "child_id": "correlation"}).drop(columns=ROW)
+    around = joined(stack, named, ["op_id"]).dropna(subset=["correlation", "op_name", "depth"])
+    around = around.sort_values(["correlation", "depth"], kind="stable")
+    innermost = around.drop_duplicates("correlation").drop(columns="depth")
+    levels = around.groupby("correlation").cumcount()
+    return innermost.assign(op_stack=_stacks(innermost, around, levels))
+
+
+def _stacks(innermost: pd.DataFrame, around: pd.DataFrame, levels: pd.Series) -> pd.Series:
+    """Return the names around each call, outermost first, joined by ";": one level of nesting at a time."""
+    stacks = innermost["op_name"].astype(object)
+    for level in range(1, int(levels.max()) + 1 if len(levels) else 0):
+        outer = around[levels == level].set_index("correlation")["op_name"]
+        names = innermost["correlation"].map(outer)
+        stacks = (names + ";" + stacks).where(names.notna(), stacks)
+    return stacks
+
+
+def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:
+    kernel = ops["kind"] == KERNEL
+    columns = {
+        "kind": ops["kind"],
+        "process": ops["pid"],
+        "gpu": ops["gpuId"],
+        "stream": ops["queueId"],
+        "name": ops["name"].where(ops["name"] != "", ops["launched"]),
+        "start_ns": ops["start_ns"],
+        "duration_ns": ops["duration_ns"],
+        "bytes": ops["size"].where(~kernel & (ops["size"] > 0)),
+        "correlation": ops["correlation"],
+        "linked": ops["api"].notna(),
+        "op_name": ops["op_name"],
+        "op_id": ops["op_id"],
+        "op_stack": ops["op_stack"],
+        "source": f"{file.label}:" + ops[ROW].astype("str"),
+    }
+    columns |= {f"{what}_{axis.lower()}": ops[f"{what}_{axis.lower()}"] for what in ("grid", "block") for axis in _AXES}
+    return in_order(dispatch_table(columns))
+
+
+def _empty() -> pd.DataFrame:
+    return dispatch_table({"kind": [], "name": [], "start_ns": [], "duration_ns": []})

@@ -1,0 +1,279 @@
+"""Any tidy table, CSV or Parquet: one row per measurement, and a duration whose unit is known.
+
+The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is never guessed. The
+project's own measurement tables are of this kind.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import DataError
+from ..operators.dtypes import dtypes_in_kernel_names
+from ..operators.operators import OPS
+from ..table.measurements import as_text
+from .base import LINE, Note, Options, RawTable, Reader, register
+from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
+from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
+
+#: Other names (lower case) of the measurement table's columns.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "op": ("operator", "operation", "op_name"),
+    "device": ("gpu", "device_name", "gpu_name"),
+    "kernel": ("kernel_name", "kernelname", "solver"),
+    "dtype_a": ("dtype", "data_type", "precision"),
+    "batch": ("b", "batch_size"),
+    "m": (),
+    "n": (),
+    "k": (),
+    "tokens": ("token", "num_tokens"),
+    "experts": ("expert", "num_experts"),
+    "topk": ("top_k",),
+    "heads": ("num_heads",),
+    "kv_heads": ("num_kv_heads",),
+    "rows": (),
+    "cols": ("columns",),
+}
+#: Other names of operators: PyTorch's, and NeuSight's ("ln").
+OP_ALIASES = {
+    "linear": "gemm", "mm": "gemm", "addmm": "gemm", "matmul": "gemm",
+    "bmm": "batched_gemm", "baddbmm": "batched_gemm",
+    "ln": "layer_norm", "layernorm": "layer_norm", "rmsnorm": "rms_norm",
+    "conv1d": "conv", "conv2d": "conv", "conv3d": "conv", "convolution": "conv",
+    "sdpa": "attention", "scaled_dot_product_attention": "attention", "flash_attention": "attention",
+}  # fmt: skip
+_FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
+_DURATION_WORDS = frozenset(
+    {"", "duration", "latency", "time", "t", "dur", "elapsed", "elapsed_time", "runtime", "run_time", "execution_time"}
+    | {"exec_time", "kernel_time", "kernel_duration", "wall_time", "walltime"}
+)
+_AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
+_STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
+_DIMENSIONS = frozenset({"m", "n", "k"})
+
+
+class _TidyReader(Reader):
+    """What CSV and Parquet share."""
+
+    fallback = True
+
+    def _raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
+        """Return the table under the names of the measurement table."""
+        columns = tuple(map(str, table.columns))
+        rows = _with_times(table, options, path)
+        rows = _renamed(rows)
+        for column, value in options.defaults.items():
+            rows[column] = _filled(rows, column, value)
+        if "op" not in rows:
+            raise DataError("no column `op` names each row's operator: state it with --set op=gemm", source=str(path))
+        _resolve_operators(rows)
+        rows["campaign"] = _filled(rows, "campaign", campaign_of(path))
+        notes: list[Note] = []
+        _add_dtypes(rows, notes)
+        return RawTable(rows, notes, columns)
+
+
+@register
+class TidyCsvReader(_TidyReader):
+    """Delimited text whose header names an operator or GEMM dimensions."""
+
+    name = "tidy CSV"
+    describes = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise a header with an operator, or with m, n and k."""
+        return _is_measurements(csv_header(head))
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return the rows; lines with more fields than the header are refused one by one."""
+        csv = parse_csv(text(path))
+        table = pd.DataFrame({name: _inferred(values) for name, values in csv.columns.items()})
+        raw = self._raw(table, path, options)
+        rows = raw.rows.assign(**{LINE: csv.lines})
+        return RawTable(with_overlong(rows, csv), raw.notes, raw.columns)
+
+
+@register
+class TidyParquetReader(_TidyReader):
+    """Parquet with the same columns, the project's own measurement tables included."""
+
+    name = "tidy Parquet"
+    describes = "the same columns"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise Parquet whose columns are those of measurements."""
+        return head.startswith(b"PAR1") and _is_measurements(_parquet(path).schema_arrow.names)
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return the rows; the "line" of a row is its number in the file, from 1."""
+        table = _parquet(path).read().to_pandas()
+        table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
+        raw = self._raw(table.reset_index(drop=True), path, options)
+        return RawTable(raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}), raw.notes, raw.columns)
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(io.BytesIO(content(path)))
+    except pa.ArrowException as error:
+        raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
+
+
+def _is_measurements(names: Iterable[str]) -> bool:
+    plain = {name.strip().lower() for name in names}
+    if "op" in plain or plain >= _DIMENSIONS:
+        return True
+    timed = any(split_unit(name)[1] in TIME_UNITS for name in plain)
+    return timed and not plain.isdisjoint(ALIASES["op"])
+
+
+def _inferred(values: np.ndarray) -> pd.Series:
+    """Return numbers where every filled field is one, else the text."""
+    column = pd.Series(values, dtype="str")
+    filled = column.ne("")
+    numbers = pd.to_numeric(column.where(filled), errors="coerce")
+    return numbers if filled.any() and not (filled & numbers.isna()).any() else column
+
+
+def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFrame:
+    """Return the table with its times, energies and powers in the units of the measurement table, named like there."""
+    named = {str(name): split_unit(str(name)) for name in table.columns}
+    for column, word in options.units.items():
+        if column in named:
+            named[column] = (named[column][0], stated_unit(column, word))
+    taken: dict[str, tuple[str, float]] = {}
+    if duration := _duration_if_needed(named, options, path):
+        taken["duration_us"] = (duration, TIME_UNITS[str(named[duration][1])])
+    for column, (base, unit) in named.items():
+        if base == "spread" and unit in TIME_UNITS:
+            taken["spread_us"] = (column, TIME_UNITS[unit])
+        if base == "energy" and unit in ENERGY_UNITS:
+            taken["energy_j"] = (column, ENERGY_UNITS[unit])
+        if base == POWER and unit in POWER_UNITS:
+            taken["power_w"] = (column, POWER_UNITS[unit])
+    rows = table.drop(columns=[column for column, _ in taken.values()])
+    for name, (column, factor) in taken.items():
+        rows[name] = _scaled(table[column], factor)
+    return rows
+
+
+def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, path: Path) -> str | None:
+    """Return the column that holds the duration; None where no single one does and rows need none."""
+    try:
+        return _duration_column(named, options.units, path)
+    except DataError:
+        if options.timed:
+            raise
+        return None
+
+
+def _scaled(values: pd.Series, factor: float) -> pd.Series:
+    """Return numbers times the factor; what is no number stays, to be refused by its words."""
+    numbers = pd.to_numeric(values, errors="coerce").astype(float) * factor
+    wrong = numbers.isna() & values.notna()
+    return numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
+
+
+def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], path: Path) -> str:
+    """Return the one column that holds the duration.
+
+    In this order: a column whose unit the user states; `duration_us`; a word for duration with a unit; an average with
+    a unit; any other column with a unit of time that is not a statistic of the spread.
+    """
+    timed = {column: base for column, (base, unit) in named.items() if unit in TIME_UNITS}
+    choices = (
+        [column for column in timed if column in units],
+        [column for column in timed if column == "duration_us"],
+        [column for column, base in timed.items() if base in _DURATION_WORDS],
+        [column for column, base in timed.items() if _AVERAGE.match(base)],
+        [column for column, base in timed.items() if not _STATISTIC.search(base)],
+    )
+    for columns in choices:
+        if len(columns) == 1:
+            return columns[0]
+        if columns:
+            unit = named[columns[0]][1]
+            raise DataError(
+                f"columns {', '.join(columns)} could each be the duration: name it with --unit {columns[0]}={unit}",
+                source=str(path),
+            )
+    bare = [
+        column
+        for column, (base, unit) in named.items()
+        if unit is None and (base in _DURATION_WORDS or _AVERAGE.match(base))
+    ]
+    if bare:
+        raise DataError(f"column {bare[0]!r} has no unit: state it with --unit {bare[0]}=ms", source=str(path))
+    raise DataError(
+        f"no column is a duration with its unit (columns: {', '.join(named)}): name it with --unit COLUMN=ms",
+        source=str(path),
+    )
+
+
+def _renamed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give columns the names of the measurement table; a column of that very name comes before its aliases."""
+    plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
+    names = {}
+    for name, others in ALIASES.items():
+        found = next((plain[word] for word in (name, *others) if word in plain), None)
+        if found is not None and name not in rows:
+            names[found] = name
+    return rows.rename(columns=names)
+
+
+def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
+    """Return the column with `value` where nothing is given."""
+    if column not in rows:
+        return pd.Series(value, index=rows.index)
+    blank = as_text(rows[column]).eq("")
+    return rows[column].astype(object).where(~blank, value) if blank.any() else rows[column]
+
+
+def _resolve_operators(rows: pd.DataFrame) -> None:
+    """Put operators and their dimensions under the table's names, in place."""
+    called = as_text(rows["op"]).str.strip().str.lower()
+    rows["op"] = called.replace(OP_ALIASES)
+    if "batch" in rows and "m" in rows:
+        batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
+        folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
+        rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
+    _rows_and_cols(rows)
+
+
+def _rows_and_cols(rows: pd.DataFrame) -> None:
+    """Read B x H of row-wise and element-wise operators as rows x cols, in place."""
+    size = next((name for name in ("H", "h") if name in rows), None)
+    if size is None or "batch" not in rows:
+        return
+    flat = rows["op"].isin([name for name, op in OPS.items() if "rows" in op.dims])
+    for name, given in (("rows", "batch"), ("cols", size)):
+        if name not in rows:
+            rows[name] = np.nan
+        rows[name] = rows[name].where(~flat | rows[name].notna(), rows[given])
+        rows[given] = rows[given].mask(flat, np.nan)
+    if rows[size].isna().all():
+        del rows[size]
+
+
+def _add_dtypes(rows: pd.DataFrame, notes: list[Note]) -> None:
+    """Take number formats that no column gives from the kernel's name, else assume fp32 and say so; in place."""
+    given = _filled(rows, "dtype_a", "")
+    blank = given.eq("")
+    if not blank.any():
+        return
+    if "kernel" in rows:
+        stated = dtypes_in_kernel_names(as_text(rows["kernel"]))
+        given = given.where(~blank, stated)
+    assumed = int(given.eq("").sum())
+    rows["dtype_a"] = given.where(given.ne(""), "fp32")
+    if assumed:
+        remark = "no number format given: fp32 assumed (PyTorch's default); state it with --set dtype_a=NAME"
+        notes.append(Note(remark, assumed))

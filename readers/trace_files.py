@@ -1,0 +1,197 @@
+"""Traces of profilers among the files: which belong together, joined with execution traces, and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pandas as pd
+from joblib import Parallel, delayed
+
+from ..errors import DataError
+from ..table.measurements import as_text
+from ..traces.dispatches import Finding, Trace
+from ..traces.summary import Annotated, annotate
+from .base import DataFile, Options, Reader, TraceReader, detect
+from .execution_trace.execution_trace_reader import is_execution_trace, join, read_execution_trace
+from .files import head
+from .labels import canonical_device
+
+T = TypeVar("T")
+_PARALLEL_BYTES = 64 * 2**20  # compressed or not, less is read faster than processes start
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that are read as one: a table, or the files of one trace.
+
+    Attributes
+    ----------
+    reader : Reader or TraceReader
+    files : tuple of DataFile
+        One for tables.
+    companions : tuple of DataFile
+        Execution traces beside them, in the same folder, that may be of the same run.
+    """
+
+    reader: Reader | TraceReader
+    files: tuple[DataFile, ...]
+    companions: tuple[DataFile, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return self.files[0].label
+
+    @property
+    def named(self) -> bool:
+        """Whether the user named one of the files, rather than a folder that holds them."""
+        return any(file.named for file in self.files)
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Files by what can be done with them.
+
+    Attributes
+    ----------
+    sources : list of Source
+        In the order of their first file.
+    skipped : list of DataFile
+        Of no known format.
+    unreadable : list of (DataFile, DataError)
+        Files whose beginning cannot be read.
+    """
+
+    sources: list[Source]
+    skipped: list[DataFile]
+    unreadable: list[tuple[DataFile, DataError]]
+
+
+@dataclass(frozen=True)
+class TraceFailure:
+    """Why a source cannot be read."""
+
+    error: DataError
+
+
+def sort_files(files: Sequence[DataFile]) -> Sorted:
+    """Return which reader takes which files.
+
+    Parameters
+    ----------
+    files : sequence of DataFile
+        As `files.find_files` found them.
+    """
+    taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
+    companions: list[DataFile] = []
+    skipped: list[DataFile] = []
+    unreadable: list[tuple[DataFile, DataError]] = []
+    for file in files:
+        try:
+            beginning = head(file.path)
+        except DataError as error:
+            unreadable.append((file, error))
+            continue
+        reader = detect(file.path, beginning)
+        if reader is not None:
+            taken.setdefault(id(reader), (reader, []))[1].append(file)
+        else:
+            (companions if is_execution_trace(beginning) else skipped).append(file)
+    place = {file: number for number, file in enumerate(files)}
+    sources = [source for reader, own in taken.values() for source in _sources(reader, own, tuple(companions))]
+    sources.sort(key=lambda source: min(place[file] for file in source.files))
+    if companions and not any(isinstance(source.reader, TraceReader) for source in sources):
+        skipped += companions
+    return Sorted(sources, skipped, unreadable)
+
+
+def _sources(
+    reader: Reader | TraceReader, files: Sequence[DataFile], companions: tuple[DataFile, ...]
+) -> Iterator[Source]:
+    if isinstance(reader, TraceReader):
+        for group in reader.gather(files):
+            folders = {file.path.parent for file in group}
+            yield Source(reader, tuple(group), tuple(file for file in companions if file.path.parent in folders))
+    else:
+        for file in files:
+            yield Source(reader, (file,))
+
+
+def read_trace(source: Source, options: Options) -> Annotated:
+    """Return the trace of a source, devices under the catalogue's names, joined with its execution trace, annotated.
+
+    Raises
+    ------
+    DataError
+        A file of it cannot be read.
+    """
+    assert isinstance(source.reader, TraceReader)
+    trace = _with_device(source.reader.trace(source.files, options), options.defaults.get("device", ""))
+    return annotate(_joined(trace, source.companions, options))
+
+
+def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
+    """Return the trace with the arguments that an execution trace of the same run has.
+
+    Of several execution traces (one per rank) those of other processes are expected not to fit; that is worth a word
+    only where none does.
+    """
+    refusals: list[Finding] = []
+    for file in companions:
+        try:
+            joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.max_bytes))
+        except DataError as error:
+            refusals.append(Finding("unreadable-execution-trace", "error", str(error), 1, None, file.label))
+            continue
+        if report.joined:
+            return joined
+        if report.finding is not None:
+            refusals.append(report.finding)
+    return replace(trace, findings=(*trace.findings, *refusals[:1]))
+
+
+_ASKS = "--set device=NAME"
+"""How remarks end that ask for the device: done, once it is stated."""
+
+
+def _with_device(trace: Trace, default: str) -> Trace:
+    """Return the trace with every device under the catalogue's name, `default` where the files do not say."""
+    words = as_text(trace.dispatches["device"])
+    names = {word: canonical_device(word or default) for word in words.unique()}
+    devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
+    remarks = [remark for _, remark in names.values() if remark]
+    table = trace.dispatches.assign(device=pd.Categorical(devices))
+    notes = [note for note in trace.notes if not (default and note.endswith(_ASKS))]
+    findings = [finding for finding in trace.findings if not (default and finding.message.endswith(_ASKS))]
+    return replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *remarks))
+
+
+def look(
+    sources: Sequence[Source], task: Callable[[Source], T], jobs: int
+) -> Iterator[tuple[Source, T | TraceFailure]]:
+    """Yield what a task makes of each source, in order; in processes of their own where that pays.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+    task : callable
+        Called with a source; its `DataError` becomes a `TraceFailure`.
+    jobs : int
+        Processes, -1 for one per core. Small files are read in this process: starting others takes a second.
+    """
+    size = sum(file.path.stat().st_size for source in sources for file in source.files)
+    if jobs == 1 or len(sources) < 2 or size < _PARALLEL_BYTES:
+        for source in sources:
+            yield source, _attempt(task, source)
+        return
+    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs")
+    yield from zip(sources, pool(delayed(_attempt)(task, source) for source in sources), strict=True)
+
+
+def _attempt(task: Callable[[Source], T], source: Source) -> T | TraceFailure:
+    try:
+        return task(source)
+    except DataError as error:
+        return TraceFailure(error)

@@ -1,0 +1,330 @@
+"""Scaling over size from measured runs: the same problems on devices of one architecture with more and more units.
+
+The size of a device is its number of compute units (SMs, cores), the performance of a problem is 1 / time. Linear
+scaling over size is one more analytic law, ``t_target = t_host · size_host / size_target``, judged like those over
+generations (`linear_scaling`). How steeply the problems of a kernel family scale is the exponent b of
+``performance ∝ size^b``, 1 where twice the units take half the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..evaluation.cluster_bootstrap import bootstrap, effective_groups, percentile_interval
+from ..evaluation.linear_scaling import HOST_DURATION, ValidationResult, assess_scaling
+from ..evaluation.verdicts import Interval, too_few
+from ..features.matrix import Dataset, build_dataset, groups_of
+from ..hardware import GPU
+from ..operators.operators import OPS
+from ..table.pairing import one_per_problem, rows_of
+from ..table.problems import problem_ids
+
+CU_LAW = "CU scaling"
+"""The law ``t_target = t_host · size_host / size_target``, by the name the user sees; beside it 'size' in a verdict is
+that of the problem."""
+
+FAMILY = ["op", "family", "dtype_a"]
+FOLDS = 10
+LEVEL = 0.95
+MARGIN = 0.05
+"""Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""
+
+
+class Growth(StrEnum):
+    """How performance grows with size; the value is the stable key of scale.json."""
+
+    LINEAR = "linear"
+    SUB = "sub-linear"
+    SUPER = "super-linear"
+    UNDECIDED = "undecided"
+    TOO_FEW = "too few data"
+
+
+@dataclass(frozen=True)
+class DeviceSizes:
+    """The problems that every device has solved.
+
+    Attributes
+    ----------
+    devices : tuple of GPU
+        By increasing size.
+    sizes : ndarray of shape (d,)
+        Their units.
+    rows : DataFrame of n rows
+        The problems, as measured on the smallest device.
+    times_us : ndarray of shape (n, d)
+        Time of each problem on each device.
+    groups : ndarray of str of shape (n,)
+        Problems that err together (GEMM: of one weight shape).
+    """
+
+    devices: tuple[GPU, ...]
+    sizes: np.ndarray
+    rows: pd.DataFrame
+    times_us: np.ndarray
+    groups: np.ndarray
+
+    @property
+    def exponents(self) -> np.ndarray:
+        """The exponent of each problem: the slope of log(1 / time) on log(size), by least squares."""
+        x = np.log(self.sizes) - np.log(self.sizes).mean()  # (d,), centred
+        return -np.log(self.times_us) @ x / (x @ x)
+
+
+@dataclass(frozen=True)
+class FamilyScaling:
+    """How the problems of one kernel family scale over size.
+
+    ``exponent`` is the median over problems with its cluster-bootstrap interval, not a number where there are too few
+    problems or groups; ``spread`` the 5th and 95th percentile of the problems' exponents.
+    """
+
+    op: str
+    family: str
+    dtype: str
+    problems: int
+    groups: int
+    exponent: Interval
+    spread: tuple[float, float]
+    growth: Growth
+    words: str
+
+    @property
+    def name(self) -> str:
+        """The family in words, e.g. ``"gemm a8w8_blockscale fp8"``."""
+        return " ".join(part for part in (self.op, self.family, self.dtype) if part)
+
+
+@dataclass(frozen=True)
+class DeviceScaling:
+    """What runs on devices of several sizes say.
+
+    Attributes
+    ----------
+    measured : DeviceSizes
+        The problems that every device solved.
+    families : tuple of FamilyScaling
+        How each kernel family scales, the largest first.
+    verdicts : tuple of ValidationResult
+        Linear scaling over size, from the smallest device to each larger one.
+    notes : tuple of str
+        What the data cannot show, and remarks of the readers.
+    """
+
+    measured: DeviceSizes
+    families: tuple[FamilyScaling, ...]
+    verdicts: tuple[ValidationResult, ...]
+    notes: tuple[str, ...]
+
+
+def assess_devices(
+    frame: pd.DataFrame,
+    devices: Sequence[GPU],
+    *,
+    group: Sequence[str] | None = None,
+    margin: float = 0.10,
+    replicates: int = 2000,
+    seed: int = 0,
+    notes: Sequence[str] = (),
+) -> DeviceScaling:
+    """Say how measured problems scale from the smallest device to larger ones.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Measurement table (`table.measurements`).
+    devices : sequence of GPU
+        Two or more, of different sizes.
+    group : sequence of str, optional
+        Columns that make a group; by default what each operator says.
+    margin : float, default=0.10
+        What counts as the same time: t_target / t_law within [1/1.10, 1.10].
+    replicates, seed : int
+        Of the cluster bootstrap.
+    notes : sequence of str
+        Remarks of the readers, to go along.
+
+    Raises
+    ------
+    DataError
+        As for `common_problems`.
+    """
+    measured = common_problems(frame, devices, group)
+    first, *others = measured.devices
+    verdicts = tuple(
+        size_verdict(frame, first, other, group=group, margin=margin, replicates=replicates, seed=seed)
+        for other in others
+    )
+    found = families(measured, replicates=replicates, seed=seed)
+    return DeviceScaling(measured, tuple(found), verdicts, (*limits(measured), *notes))
+
+
+def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence[str] | None = None) -> DeviceSizes:
+    """Return what was measured on every one of the devices.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Measurement table (`table.measurements`).
+    devices : sequence of GPU
+        Two or more, of different sizes.
+    group : sequence of str, optional
+        Columns that make a group; by default what each operator says.
+
+    Raises
+    ------
+    DataError
+        There are fewer than two devices, two of one size, or no problem that all have solved.
+    """
+    ordered = _by_size(devices)
+    known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
+    parts = [one_per_problem(rows_of(known, device.name))[0] for device in ordered]
+    ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
+    split = np.split(np.asarray(ids), np.cumsum([len(part) for part in parts])[:-1])
+    common = [one for one in split[0].tolist() if all(one in set(found.tolist()) for found in split[1:])]
+    if not common:
+        raise DataError(f"no problem was measured on all of {', '.join(device.name for device in ordered)}")
+    times = [
+        pd.Series(part["duration_us"].to_numpy(dtype=float), index=found).loc[common].to_numpy()
+        for part, found in zip(parts, split, strict=True)
+    ]
+    rows = parts[0][np.isin(split[0], common)].reset_index(drop=True)
+    sizes = np.array([float(device.require("cus")) for device in ordered])
+    return DeviceSizes(tuple(ordered), sizes, rows, np.stack(times, axis=1), groups_of(rows, group))
+
+
+def families(measured: DeviceSizes, *, replicates: int = 2000, seed: int = 0) -> list[FamilyScaling]:
+    """Return how each kernel family scales, the largest first."""
+    keys = measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
+    exponents = measured.exponents
+    found = []
+    for key, at in keys.groupby(FAMILY, sort=True).indices.items():
+        op, family, dtype = cast("tuple[str, str, str]", key)
+        found.append(_family((op, family, dtype), exponents[at], measured.groups[at], replicates, seed))
+    return sorted(found, key=lambda one: -one.problems)
+
+
+def size_verdict(
+    frame: pd.DataFrame,
+    host: GPU,
+    target: GPU,
+    *,
+    group: Sequence[str] | None = None,
+    margin: float = 0.10,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> ValidationResult:
+    """Judge linear scaling over size from one device to a larger one, as `linear_scaling` judges other laws.
+
+    The laws over generations that can be computed, and say something else, stand beside it.
+    """
+    dataset = build_dataset(frame, host=host, target=target, group=group)
+    linear = _cu_law(dataset, host)
+    others = {str(name): law for name, law in dataset.laws.items() if law.notna().any() and not _same(law, linear)}
+    dataset = replace(dataset, laws=pd.DataFrame({CU_LAW: linear, **others}))
+    classes = assess_scaling(dataset, margin=margin, folds=FOLDS, replicates=replicates, seed=seed)
+    return ValidationResult(dataset, classes, margin, FOLDS, replicates, seed, {}, ())
+
+
+def with_cu_law(dataset: Dataset) -> Dataset:
+    """Return the data set with linear scaling over size as one more law, where size is what its devices differ in.
+
+    That is between devices of one architecture with different numbers of units. Where a law already says the same
+    (FLOPS scaling between devices of one clock) the data set is returned as it is.
+    """
+    host, target = dataset.host, dataset.target
+    if host is None or dataset.metric != "duration_us" or not host.arch or host.arch != target.arch:
+        return dataset
+    if host.cus is None or target.cus is None or host.cus == target.cus:
+        return dataset
+    linear = _cu_law(dataset, host)
+    if any(_same(law, linear) for _, law in dataset.laws.items()):
+        return dataset
+    return replace(dataset, laws=dataset.laws.assign(**{CU_LAW: linear}))
+
+
+def _cu_law(dataset: Dataset, host: GPU) -> np.ndarray:
+    """Return ``t_host · units_host / units_target`` (µs)."""
+    ratio = host.require("cus") / dataset.target.require("cus")
+    return dataset.rows[HOST_DURATION].to_numpy(dtype=float) * ratio
+
+
+def _same(law: pd.Series, linear: np.ndarray) -> bool:
+    return bool(np.allclose(law.to_numpy(dtype=float), linear))
+
+
+def limits(measured: DeviceSizes) -> list[str]:
+    """Return what these devices cannot show: curvature from two sizes, and what does not grow with the units."""
+    first, last = measured.devices[0], measured.devices[-1]
+    found = []
+    if len(measured.devices) == 2:
+        found.append(
+            "two sizes give an exponent and no curvature: where scaling bends, and where it ends, does not show"
+        )
+    ratio = measured.sizes[-1] / measured.sizes[0]
+    for key, words in (("memory_bw_gbs", "memory bandwidth"), ("boost_mhz", "clock")):
+        small, large = getattr(first, key), getattr(last, key)
+        if small is None or large is None:
+            found.append(f"{words} of {(first if small is None else last).name} is not published")
+            continue
+        expected = ratio if key == "memory_bw_gbs" else 1.0
+        if abs(large / small / expected - 1) > MARGIN:
+            found.append(
+                f"{words} grows × {large / small:.2f} from {first.name} to {last.name}, the units × {ratio:.2f}: "
+                "not a scale model"
+            )
+    if len({device.arch for device in measured.devices}) > 1:
+        found.append("the devices are not of one architecture: size is not all that tells them apart")
+    return found
+
+
+def _by_size(devices: Sequence[GPU]) -> list[GPU]:
+    if len(devices) < 2:
+        raise DataError("--devices needs two devices or more of different sizes, e.g. --devices MI308X,MI300X")
+    ordered = sorted(devices, key=lambda device: device.require("cus"))
+    for small, large in pairwise(ordered):
+        if small.require("cus") == large.require("cus"):
+            raise DataError(f"{small.name} and {large.name} both have {small.cus} units: scaling needs two sizes")
+    return ordered
+
+
+def _family(
+    key: tuple[str, str, str], exponents: np.ndarray, groups: np.ndarray, replicates: int, seed: int
+) -> FamilyScaling:
+    count = len(np.unique(groups))
+    median = float(np.median(exponents))
+    few = too_few(len(exponents), count)
+    interval = equal = Interval(median, np.nan, np.nan, LEVEL)
+    if few is None:
+        draws = bootstrap(lambda rows: np.median(exponents[rows]), groups, replicates=replicates, seed=seed)
+        interval, equal = (_interval(median, draws, groups, level) for level in (LEVEL, 2 * LEVEL - 1))
+    low, high = np.quantile(exponents, [0.05, 0.95])
+    growth = Growth.TOO_FEW if few else _growth(interval, equal)
+    words = few.text if few else f"{growth}: performance grows with size to the power {interval}"
+    return FamilyScaling(*key, len(exponents), count, interval, (float(low), float(high)), growth, words)
+
+
+def _interval(median: float, draws: np.ndarray, groups: np.ndarray, level: float) -> Interval:
+    lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
+    return Interval(median, float(lower), float(upper), level)
+
+
+def _growth(exponent: Interval, equal: Interval) -> Growth:
+    """Return the class, by the rule of `scaling_class.classify`.
+
+    Linear where the interval of equivalence (of level 2 · LEVEL - 1, so that both one-sided tests are at 1 - LEVEL)
+    lies within the margin, else by the side of 1 that the interval lies on.
+    """
+    if equal.inside(1 - MARGIN, 1 + MARGIN):
+        return Growth.LINEAR
+    if exponent.upper < 1:
+        return Growth.SUB
+    return Growth.SUPER if exponent.lower > 1 else Growth.UNDECIDED

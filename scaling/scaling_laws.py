@@ -1,0 +1,314 @@
+"""The laws people draw through a few sizes: straight lines, power laws, Amdahl, Gustafson, universal scalability.
+
+Sizes are counted in units of the smallest one fitted, u = x / x₀, so a law does not depend on what a size is: a serial
+share is that of the work done at x₀. Except for the proportional law all minimise squared relative errors; with two
+sizes and two parameters they go through both points.
+
+References
+----------
+.. [1] G. M. Amdahl, "Validity of the single processor approach to achieving large scale computing capabilities",
+   AFIPS Spring Joint Computer Conference, 1967.
+.. [2] J. L. Gustafson, "Reevaluating Amdahl's law", Communications of the ACM 31(5), 1988.
+.. [3] N. J. Gunther, "Guerrilla Capacity Planning", Springer, 2007.
+.. [4] H. SeyyedAghaei, M. Naderan-Tahan, L. Eeckhout, "GPU Scale-Model Simulation", HPCA 2024.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import DataError
+from .calibration import Calibration, Case, cases_for
+from .curve import Curve, FloatArray, doublings_away, listed, log_ratio, positive, relative_fit
+
+# What every law of scaling shares: fit to the small sizes of one benchmark, predict any size, with an interval.
+
+__all__ = ["Curve", "ScalingLaw"]
+
+
+class ScalingLaw(ABC):
+    """A law of scaling: fitted to the small sizes of one benchmark, it predicts any size, with an interval.
+
+    Parameters
+    ----------
+    training : sequence of Curve, optional
+        Curves of other benchmarks with the sizes to predict: what the errors (and the learned law) are learned from.
+        Without them, and where they are fewer than `calibration.MIN_BENCHMARKS`, the published ones serve
+        (`published.published_curves`). Curves of the benchmark that is predicted are left out in any case.
+
+    Attributes
+    ----------
+    name : str
+        The name in every table.
+    needs : int
+        Number of sizes it needs at least.
+    curve_ : Curve
+        What it was fitted to.
+    notes : list of str
+        Remarks on the fit, and where its interval comes from.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[int] = 2
+
+    def __init__(self, training: Sequence[Curve] | None = None) -> None:
+        self.training = training
+        self.notes: list[str] = []
+
+    def fit(self, curve: Curve) -> Self:
+        """Fit the law to all sizes of the curve.
+
+        Raises
+        ------
+        DataError
+            The curve cannot be used, has too few sizes for the law, or breaks it.
+        """
+        self._check(curve)
+        self.__dict__.pop("_calibration", None)
+        self.curve_, self.notes = curve, []
+        self._fit(curve)
+        self.notes += self._interval_notes()
+        return self
+
+    def predict(self, sizes: ArrayLike) -> FloatArray:
+        """Return the performance at each size, ndarray of shape (n,)."""
+        return self._predict(positive(sizes))
+
+    def interval(self, sizes: ArrayLike, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper bound of the performance at each size; NaN where the prediction is not positive.
+
+        Raises
+        ------
+        ValueError
+            If the level does not lie between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"parameter level of interval must lie between 0 and 1, got {level}")
+        return self._interval(positive(sizes), level)
+
+    def _check(self, curve: Curve) -> None:
+        curve.check()
+        if curve.sizes.size < self.needs:
+            raise DataError(f"{curve.benchmark}: {self.name} needs {self.needs} sizes, got {listed(curve.sizes)}")
+
+    def _interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        """Multiply and divide the prediction by what others' errors reach, and widen it by what the law leaves open."""
+        radius = self._calibration.radius(doublings_away(self.curve_.sizes, sizes), level)
+        centre = self._predict(sizes)
+        centre = np.where(centre > 0, centre, np.nan)
+        low, high = self._open(sizes)
+        with np.errstate(over="ignore"):
+            return centre * low * np.exp(-radius), centre * high * np.exp(radius)
+
+    @cached_property
+    def _calibration(self) -> Calibration:
+        cases, _ = cases_for(self.curve_, self.training)
+        return Calibration.of(cases, self._case_errors(cases))
+
+    def _case_errors(self, cases: Sequence[Case]) -> list[FloatArray]:
+        """Return log(observed / predicted) at the larger sizes of each training case.
+
+        Infinite where the law has no positive prediction.
+        """
+        return [self._case_error(case) for case in cases]
+
+    def _case_error(self, case: Case) -> FloatArray:
+        law = type(self)(training=())
+        try:
+            law._check(case.known)
+            law.curve_ = case.known
+            law._fit(case.known)
+        except DataError:
+            return np.full(len(case.sizes), np.inf)
+        return log_ratio(case.observed, law._predict(case.sizes))
+
+    def _interval_notes(self) -> list[str]:
+        return [f"interval from the errors of {cases_for(self.curve_, self.training)[1]}"]
+
+    def _open(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the factors below and above 1 between which the law does not know the performance."""
+        return np.ones(len(sizes)), np.ones(len(sizes))
+
+    @abstractmethod
+    def _fit(self, curve: Curve) -> None: ...
+
+    @abstractmethod
+    def _predict(self, sizes: FloatArray) -> FloatArray: ...
+
+
+class Proportional(ScalingLaw):
+    """Performance in proportion to size, from the smallest size: P(x) = P₀ · x / x₀.
+
+    The smallest, because that is how the published errors of "proportional scaling" follow from their data [4]_.
+    """
+
+    name = "proportional"
+
+    def _fit(self, curve: Curve) -> None:
+        self.slope_ = curve.performance[0] / curve.sizes[0]
+
+    def _predict(self, sizes: FloatArray) -> FloatArray:
+        return self.slope_ * sizes
+
+
+class LinearInParameters(ScalingLaw):
+    """A law η(u) = A(u) · b whose parameters least squares finds; performance is η, 1 / η or exp(η).
+
+    Where sizes outnumber parameters, its interval holds both that of the residuals (Student's t of a new observation)
+    and that of the law's errors on other benchmarks. Residuals alone tell how well the law fits the sizes it was
+    fitted to, not how it fails beyond: on the published data 90 % intervals made of them hold 33 to 67 % of the
+    performances two doublings beyond three sizes. Without sizes to spare it is that of the errors on others.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (p,)
+        Parameters b, in the order of the columns of A.
+    """
+
+    link: ClassVar[Literal["identity", "inverse", "log"]] = "identity"
+    bounded: ClassVar[bool] = False
+
+    def _fit(self, curve: Curve) -> None:
+        performance = curve.performance[:, None]
+        design = self._rows(curve.sizes)
+        if self.link == "log":
+            self.result_ = relative_fit(design, np.log(curve.performance))
+        else:
+            scaled = design / performance if self.link == "identity" else design * performance
+            self.result_ = relative_fit(scaled, np.ones(len(design)), bounded=self.bounded)
+        self.coefficients_ = self.result_.coefficients
+        self._remark()
+
+    def _predict(self, sizes: FloatArray) -> FloatArray:
+        eta = self._rows(sizes) @ self.coefficients_
+        if self.link == "log":
+            return np.exp(eta)
+        return eta if self.link == "identity" else 1 / eta
+
+    def _interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        lower, upper = super()._interval(sizes, level)
+        if not self.result_.freedom:
+            return lower, upper
+        below, above = self._residual_interval(sizes, level)
+        return np.minimum(lower, below), np.maximum(upper, above)
+
+    def _residual_interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the t interval of a new observation at each size."""
+        rows = self._rows(sizes)
+        eta = rows @ self.coefficients_
+        scale = np.ones(len(eta)) if self.link == "log" else np.abs(eta)
+        reach = self.result_.reach(level) * self.result_.spread(rows, scale)
+        lower, upper = eta - reach, eta + reach
+        if self.link == "log":
+            return np.exp(lower), np.exp(upper)
+        if self.link == "inverse":
+            return 1 / upper, np.divide(1.0, lower, out=np.full(len(eta), np.inf), where=lower > 0)
+        return np.maximum(lower, 0), upper
+
+    def _interval_notes(self) -> list[str]:
+        notes = super()._interval_notes()
+        if not self.result_.freedom:
+            return notes
+        return [f"{notes[0]}, and from the residuals of {len(self.curve_.sizes)} sizes ({self.result_.freedom} spare)"]
+
+    def _rows(self, sizes: FloatArray) -> FloatArray:
+        """Return A(u) of shape (n, p)."""
+        return np.column_stack(np.broadcast_arrays(*self._columns(sizes / self.curve_.sizes[0])))
+
+    def _remark(self) -> None:
+        """Add notes on the parameters."""
+
+    @abstractmethod
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]: ...
+
+
+class Linear(LinearInParameters):
+    """P = a·u + b."""
+
+    name = "linear"
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return u, 1.0
+
+
+class Power(LinearInParameters):
+    """P = a·u^b, fitted to the logarithms."""
+
+    name = "power law"
+    link = "log"
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return 1.0, np.log(u)
+
+
+class Logarithmic(LinearInParameters):
+    """P = a + b·log u."""
+
+    name = "logarithmic"
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return 1.0, np.log(u)
+
+
+class Amdahl(LinearInParameters):
+    """A part of the work does not speed up [1]_: 1 / P = s + p / u with s, p ≥ 0; the serial share is s / (s + p).
+
+    Performance that grows faster than the size has no serial share: it is then proportional to the size.
+    """
+
+    name = "Amdahl"
+    link = "inverse"
+    bounded = True
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return 1.0, 1 / u
+
+    def _remark(self) -> None:
+        self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
+        if self.serial_ == 0:
+            self.notes.append("no serial share: performance grows at least in proportion to the size")
+
+
+class Gustafson(LinearInParameters):
+    """Work grows with the GPU except for a serial part [2]_: P = s + p·u with s, p ≥ 0; its share is s / (s + p).
+
+    The straight line, barred from growing faster than in proportion.
+    """
+
+    name = "Gustafson"
+    bounded = True
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return 1.0, u
+
+    def _remark(self) -> None:
+        self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
+        if self.serial_ == 0:
+            self.notes.append("no serial share: performance grows at least in proportion to the size")
+
+
+class UniversalScalability(LinearInParameters):
+    """Contention σ and coherence κ [3]_: P = λu / (1 + σ(u - 1) + κu(u - 1)), with λ > 0 and σ, κ ≥ 0.
+
+    1 / P = (1/λ)·1/u + (σ/λ)·(u - 1)/u + (κ/λ)·(u - 1) is linear in its three parameters, so it takes three sizes.
+    """
+
+    name = "USL"
+    link = "inverse"
+    bounded = True
+    needs = 3
+
+    def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
+        return 1 / u, (u - 1) / u, u - 1
+
+    def _remark(self) -> None:
+        self.contention_, self.coherence_ = (float(b) for b in self.coefficients_[1:] / self.coefficients_[0])
+        if self.coherence_ > 0 and self.contention_ < 1:
+            peak = self.curve_.sizes[0] * np.sqrt((1 - self.contention_) / self.coherence_)
+            self.notes.append(f"performance peaks at size {peak:.4g}")

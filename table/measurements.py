@@ -1,0 +1,344 @@
+"""The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
+
+Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
+what could not (:func:`judge` leaves every row in its place), :func:`select` chooses rows.
+
+==============  ======================================================================================================
+column          meaning
+==============  ======================================================================================================
+device          canonical GPU name, e.g. "MI300X"; the user's own word where the catalogue has none
+op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in columns of their own
+family          library family of the kernel ("a8w8_blockscale"), "" where there is none
+variant         what tells apart problems of equal dimensions ("bias", "silu"), "" where there is nothing
+kernel          name of the kernel or solver, "" where unknown
+cache           "cold" where the cache held other data before each call, another problem than with a warm one
+tuned           True where the kernel won a search: another run of the search may choose another kernel
+dtype_a/b/out   canonical number formats of the inputs and the output
+duration_us     time in microseconds: the median where there are repeats
+spread_us       median absolute deviation over the repeats, microseconds; missing for a single measurement
+repeats         number of measurements behind the row
+campaign        file or tuning run the row came from
+source          file and 1-based line, "file.csv:12"
+==============  ======================================================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, FlopcastError, few
+from ..operators.dtypes import canonical_dtypes
+from ..operators.operators import Op, complete, op_of
+
+COUNTER = "counter."
+"""Prefix of hardware counters."""
+
+DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
+#: Text columns every clean row has; "" means "none" or "not stated".
+TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
+TEXT_DIMENSIONS = frozenset({"direction", "layout", "scale_block", "variant"})
+FLAGS = frozenset({"causal", "gated"})
+PADS = frozenset({"pad_d", "pad_h", "pad_w"})
+#: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
+MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
+#: Raw rows may carry these two columns: a reader's own reason to refuse a row, and the detail.
+DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
+#: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
+REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
+#: What a measurement must have; a workload that nobody has run yet has neither.
+MEASURED = ("device", "duration_us")
+
+_TRUTH = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
+_LISTED = 12  # values named in an error message
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What was read: the usable rows, the rows kept out, and remarks.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Usable rows, columns as in the module's table. Dimensions are float64 (missing where an operator has none of
+        that name), `gated` and `causal` are 1.0 or 0.0.
+    rejected : DataFrame
+        Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
+    notes : tuple of str
+        Remarks on the reading: assumptions made, files skipped, repeats merged.
+    traces : tuple of Overview
+        What each profiler's trace among the files holds.
+    unreadable : tuple of str
+        Files left out because they cannot be read, and why.
+    """
+
+    frame: pd.DataFrame
+    rejected: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    traces: tuple[Any, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def rejected_by_reason(self) -> dict[str, int]:
+        """Number of rows kept out for each reason, most frequent first."""
+        return {str(reason): int(count) for reason, count in self.rejected["reason"].value_counts().items()}
+
+
+def clean(raw: pd.DataFrame) -> Measurements:
+    """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
+
+    Parameters
+    ----------
+    raw : DataFrame
+        Rows as a reader found them: numbers may be text. Needs `op`, `device`, `dtype_a`, `duration_us`, `source` and
+        the dimensions of each row's operator. A non-empty `_defect` is a reader's own reason to refuse the row
+        (`_defect_detail`: its detail).
+
+    Returns
+    -------
+    Measurements
+        A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
+        missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
+        that is missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need
+        no number format (`Op.needs_dtype`) may leave it out.
+    """
+    frame, verdict = _judged(raw, MEASURED)
+    kept = complete(frame[verdict.accepted].reset_index(drop=True))
+    return Measurements(fill_text(kept), verdict.table(frame["source"]))
+
+
+def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
+    """Return every row in its place, typed and in canonical spelling, and why it cannot be used.
+
+    Parameters
+    ----------
+    raw : DataFrame
+        As for `clean`.
+    required : collection of str, default=("device", "duration_us")
+        Which of these two a row must have. Those left out are kept as they are.
+
+    Returns
+    -------
+    DataFrame
+        `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns them. Elsewhere
+        they are the reason and detail of `clean`, and what is no number is missing.
+    """
+    frame, verdict = _judged(raw, required)
+    frame[REFUSED], frame[REFUSED_DETAIL] = verdict.reason, verdict.detail
+    kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
+    whole = complete(kept).set_axis(kept.index)
+    parts = [part for part in (whole, refused) if len(part)]
+    return fill_text(pd.concat(parts).sort_index()) if parts else frame
+
+
+def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame, _Verdict]:
+    """Return the rows, typed as far as they can be, and the verdict on each."""
+    frame = raw.reset_index(drop=True).copy()  # a copy holds wide tables of counters together
+    verdict = _Verdict(len(frame))
+    if DEFECT in frame:
+        verdict.refuse_each(_text(frame, DEFECT), _text(frame, DEFECT_DETAIL))
+        frame = frame.drop(columns=[DEFECT, DEFECT_DETAIL], errors="ignore")
+    for column in ("device", "op", *TEXT_COLUMNS):
+        frame[column] = _text(frame, column)
+    if "device" in required:
+        verdict.refuse(frame["device"].eq(""), "no device", "give one with --set device=NAME")
+    ops = _known_ops(frame["op"])
+    verdict.refuse(~frame["op"].isin(list(ops)), "unknown operator", frame["op"])
+    _clean_dtypes(frame, ops, verdict)
+    if "duration_us" in required:
+        _clean_duration(frame, verdict)
+    frame["duration_us"] = _numbers(frame, "duration_us")
+    _clean_dimensions(frame, ops, verdict)
+    frame["spread_us"] = _numbers(frame, "spread_us")
+    frame["repeats"] = _numbers(frame, "repeats").fillna(1.0)
+    frame["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else False
+    return frame, verdict
+
+
+def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with every text column as str, "" where there is no text."""
+    is_text = [name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
+    return frame.assign(**{name: as_text(frame[name]) for name in is_text})
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Return a column as text, "" where a value is missing."""
+    return column.astype(object).where(column.notna(), "").astype("str")
+
+
+def select(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the rows whose columns have one of the values asked for.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows to choose from.
+    where : mapping of str to sequence of str
+        Column -> accepted values; all columns must agree. Numbers and booleans are given as text ("m=16",
+        "tuned=true").
+
+    Returns
+    -------
+    DataFrame
+        The rows that agree, renumbered.
+
+    Raises
+    ------
+    DataError
+        A column that the table lacks (with the closest names), a value that no row has (with those present), or
+        conditions that leave no row between them.
+    """
+    chosen = frame
+    for column, values in where.items():
+        if column not in frame.columns:
+            close = difflib.get_close_matches(column, map(str, frame.columns), n=3) or list(map(str, frame.columns))
+            raise DataError(f"the table has no column {column!r}: try {few(close, _LISTED)}")
+        wanted = [_typed(frame[column], value) for value in values]
+        for value, number in zip(values, wanted, strict=True):
+            if not frame[column].eq(number).any():
+                raise DataError(f"no row has {column}={value}: {column} is {few(_present(frame[column]), _LISTED)}")
+        left = chosen[chosen[column].isin(wanted)]
+        if left.empty:
+            present = few(_present(chosen[column]), _LISTED)
+            asked = " or ".join(f"{column}={value}" for value in values)
+            raise DataError(f"no row has {asked} after the other conditions: there {column} is {present}")
+        chosen = left
+    return chosen.reset_index(drop=True)
+
+
+class _Verdict:
+    """The first reason to refuse each row."""
+
+    def __init__(self, rows: int) -> None:
+        self.reason = np.full(rows, "", dtype=object)
+        self.detail = np.full(rows, "", dtype=object)
+
+    @property
+    def accepted(self) -> np.ndarray:
+        return self.reason == ""
+
+    def refuse(self, mask: pd.Series | np.ndarray, reason: str, detail: str | pd.Series, prefix: str = "") -> None:
+        """Refuse the rows of `mask` that no earlier reason has refused; a detail may be one value per row."""
+        new = np.asarray(mask, dtype=bool) & self.accepted
+        if new.any():
+            self.reason[new] = reason
+            self.detail[new] = detail if isinstance(detail, str) else prefix + as_text(detail[new]).replace("", "blank")
+
+    def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
+        """Refuse every row that has a reason of its own."""
+        for reason in reasons[reasons != ""].unique():
+            self.refuse(reasons.eq(reason), str(reason), details)
+
+    def table(self, source: pd.Series) -> pd.DataFrame:
+        refused = ~self.accepted
+        columns = {"source": source[refused], "reason": self.reason[refused], "detail": self.detail[refused]}
+        return pd.DataFrame(columns, dtype="str").reset_index(drop=True)
+
+
+def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict) -> None:
+    """Put the number formats in canonical spelling."""
+    for column in DTYPE_COLUMNS:
+        given = _text(frame, column)
+        frame[column] = canonical_dtypes(given)
+        verdict.refuse(given.ne("") & frame[column].eq(""), "unknown number format", given, f"{column} = ")
+    exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
+    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no number format", "give one with --set dtype_a=NAME")
+
+
+def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:
+    given = frame["duration_us"]
+    duration = _numbers(frame, "duration_us")
+    verdict.refuse(duration.isna(), "duration is not a number", given)
+    verdict.refuse(np.isinf(duration), "duration is infinite", given)
+    verdict.refuse(duration.eq(0), "duration is zero", given)
+    verdict.refuse(duration.lt(0), "duration is negative", given)
+
+
+def _known_ops(names: pd.Series) -> dict[str, Op]:
+    """Return the operators among `names` that the registry knows."""
+    known = {}
+    for name in names.unique():
+        try:
+            known[str(name)] = op_of(str(name))
+        except FlopcastError:
+            continue
+    return known
+
+
+def _clean_dimensions(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict) -> None:
+    """Give the dimensions their types, and refuse rows that lack one or hold something that cannot be one."""
+    names = dict.fromkeys(name for op in ops.values() for name in op.dims)
+    given = {name: frame[name] for name in names if name in frame}
+    for name in given:
+        if name in TEXT_DIMENSIONS:
+            frame[name] = _text(frame, name)
+        else:
+            frame[name] = _truth(given[name]) if name in FLAGS else _numbers(frame, name)
+    for op in ops.values():
+        rows = frame["op"].eq(op.name).to_numpy()
+        for name in op.dims:
+            if name in given:
+                _check_dimension(frame[name], given[name], rows, verdict, required=name not in op.defaults)
+            elif name not in op.defaults:
+                verdict.refuse(rows, "dimension is missing", name)
+
+
+def _check_dimension(
+    values: pd.Series, given: pd.Series, rows: np.ndarray, verdict: _Verdict, *, required: bool
+) -> None:
+    name, shown = str(values.name), f"{values.name} = "
+    blank = (given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")).to_numpy(dtype=bool)
+    if required:
+        verdict.refuse(rows & blank, "dimension is missing", name)
+    if name in TEXT_DIMENSIONS:
+        return
+    filled = rows & ~blank
+    found = values.to_numpy(dtype=float)
+    verdict.refuse(filled & np.isnan(found), "dimension is not a number", given, shown)
+    verdict.refuse(filled & np.isinf(found), "dimension is infinite", given, shown)
+    if name not in FLAGS:
+        verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension is not positive", given, shown)
+        verdict.refuse(filled & (found != np.floor(found)), "dimension is not whole", given, shown)
+
+
+def _truth(values: pd.Series) -> pd.Series:
+    """Return 1.0 for true, 0.0 for false, missing for what is neither."""
+    words = {value: _TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()}
+    return values.map(words).astype(float)
+
+
+def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
+    if column not in frame:
+        return pd.Series(np.nan, index=frame.index, dtype=float)
+    return pd.to_numeric(frame[column], errors="coerce").astype(float)
+
+
+def _text(frame: pd.DataFrame, column: str) -> pd.Series:
+    if column not in frame:
+        return pd.Series("", index=frame.index, dtype="str")
+    return as_text(frame[column]).str.strip()
+
+
+def _typed(column: pd.Series, value: str) -> Any:
+    """Return `value` in the type of `column`."""
+    if pd.api.types.is_bool_dtype(column):
+        return bool(_TRUTH.get(value.lower(), np.nan) == 1.0) if value.lower() in _TRUTH else value
+    if pd.api.types.is_numeric_dtype(column):
+        try:
+            return float(_TRUTH.get(value.lower(), value))
+        except ValueError:
+            raise DataError(f"column {column.name!r} holds numbers, got {value!r}") from None
+    return value
+
+
+def _present(column: pd.Series) -> list[str]:
+    counts = column.value_counts()
+    return [
+        f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+        for value in counts.index
+    ]

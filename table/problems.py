@@ -1,0 +1,214 @@
+"""Rows of the measurement table that are the same problem: numbered, repeats merged, the fastest kernel chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..operators.operators import CACHE, COLD, RUN, each_op, op_of
+from ..operators.work import as_numbers
+from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
+
+# Rows that agree in several columns, as numbers.
+
+
+def codes_of(keys: Iterable[Any]) -> np.ndarray:
+    """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.
+
+    Parameters
+    ----------
+    keys : iterable of array-like of shape (n_rows,)
+        At least one column.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_rows,)
+
+    Examples
+    --------
+    >>> codes_of([["a", "b", "a"], [1, 1, 2]]).tolist()
+    [0, 1, 2]
+    """
+    numbers: np.ndarray | None = None
+    for key in keys:
+        codes, levels = pd.factorize(_factorizable(key), use_na_sentinel=False)
+        if numbers is None:
+            numbers = codes.astype(np.int64)
+        elif len(levels) > 1:
+            numbers = pd.factorize(numbers * len(levels) + codes)[0].astype(np.int64)
+    assert numbers is not None
+    return numbers
+
+
+def _factorizable(key: Any) -> Any:
+    return np.asarray(key, dtype=object) if isinstance(key, list) else key
+
+
+MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c")
+"""How names of measured quantities end; other numbers (``pad_w``, ``split_k``) describe the problem or the kernel."""
+
+
+def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the repeats of one kernel on one problem and device as a single row.
+
+    Rows are repeats when they agree in device, problem (operator, family, variant and the operator's identity) and
+    kernel. The kernel does not count where it was found by a search (`tuned`): two campaigns time the same problem,
+    whichever kernel each of them chose.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows.
+
+    Returns
+    -------
+    DataFrame
+        `duration_us`, and every other measured quantity (see `is_measured`), is the median of the repeats, `spread_us`
+        the median absolute deviation of their times (a row without repeats keeps its own), `repeats` their sum;
+        `campaign` names all campaigns; `source` the fastest row and how many more. Everything else, the kernel too,
+        is that of the fastest row. Order is that of the first appearance.
+    """
+    frame = frame.reset_index(drop=True)
+    ids = problem_ids(frame, kernel=True)
+    repeated = pd.Series(ids, index=frame.index).duplicated(keep=False)
+    if not repeated.any():
+        return frame
+    single = frame[~repeated]
+    merged = _summarised(frame[repeated], ids[repeated.to_numpy()])
+    return pd.concat([single, merged]).sort_index().reset_index(drop=True)
+
+
+def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the repeats of one kernel on one problem and device told apart by the column ``run``.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows.
+
+    Returns
+    -------
+    DataFrame
+        `run` counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no repeats: the first
+        run on a host is paired with the first on the target.
+    """
+    frame = frame.reset_index(drop=True)
+    ids = pd.Series(problem_ids(frame, kernel=True))
+    order = ids.groupby(ids).cumcount()
+    return frame.assign(**{RUN: order.to_numpy(dtype=float) + 1})
+
+
+def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the fastest row of each problem on each device, and in `solvers` how many kernels it was chosen from.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows, for example every solver of a find-db.
+
+    Returns
+    -------
+    DataFrame
+        One row per device and problem, in order of first appearance, `tuned` set.
+    """
+    frame = frame.reset_index(drop=True)
+    ids = problem_ids(frame)
+    fastest = frame.groupby(ids, sort=False)["duration_us"].idxmin()
+    best = frame.loc[fastest].copy()
+    best["solvers"] = frame.groupby(ids, sort=False)["kernel"].nunique().to_numpy()
+    best["tuned"] = True
+    return best.reset_index(drop=True)
+
+
+def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
+    """Return which rows are of a kernel that is not the fastest of its problem on its device.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows; repeats of one kernel (see `merge_duplicates`) count as their median.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows,)
+    """
+    duration = frame["duration_us"].reset_index(drop=True)
+    own = duration.groupby(problem_ids(frame, kernel=True), sort=False).transform("median")
+    best = own.groupby(problem_ids(frame), sort=False).transform("min")
+    return (own > best).to_numpy()
+
+
+def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
+    """Return a number per problem: rows get the same number when their operator's identity columns agree.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of any operators, completed (see `ops.complete`). Missing values equal each other.
+    device : bool, default=True
+        Whether the same problem on two devices has two numbers.
+    kernel : bool, default=False
+        Whether two kernels on one problem have two numbers; kernels that a search found (`tuned`) never do.
+
+    Returns
+    -------
+    ndarray of int of shape (n_rows,)
+    """
+    ids = np.empty(len(frame), dtype=np.int64)
+    first = 0
+    for op, rows in each_op(frame):
+        part = frame.take(rows)
+        keys = [_comparable(part, name) for name in problem_columns(frame, op.name)]
+        keys += [part["device"]] if device else []
+        keys += [part["kernel"].where(~part["tuned"], "")] if kernel else []
+        numbers = codes_of(keys)
+        ids[rows] = first + numbers
+        first += int(numbers.max()) + 1
+    return ids
+
+
+def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
+    """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
+    words = name in ("op", CACHE) or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
+    return words_of(frame, name) if words else as_numbers(frame, name)
+
+
+def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
+    words = as_text(frame[name])
+    return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"}) if name == CACHE else words
+
+
+def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
+    """Return the columns of `frame` that make two rows of operator `op` the same problem."""
+    return [name for name in op_of(op).identity if name in frame.columns]
+
+
+def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
+    """Return one row for each of the `ids`, at the index of its first row."""
+    by_id = rows["duration_us"].groupby(ids, sort=False)
+    fastest = rows.loc[by_id.idxmin()]
+    deviation = (rows["duration_us"] - by_id.transform("median")).abs()
+    measured = [str(name) for name in rows.select_dtypes("number") if is_measured(str(name))]
+    merged = fastest.assign(
+        **{name: rows[name].groupby(ids, sort=False).median().to_numpy() for name in measured},
+        spread_us=deviation.groupby(ids, sort=False).median().to_numpy(),
+        repeats=rows["repeats"].groupby(ids, sort=False).sum().to_numpy(),
+        campaign=rows["campaign"].groupby(ids, sort=False).agg(_joined).to_numpy(),
+    )
+    others = by_id.size().to_numpy() - 1
+    merged["source"] = [f"{source} (+{n} more)" for source, n in zip(fastest["source"], others, strict=True)]
+    merged.index = pd.Index(rows.index.to_series().groupby(ids, sort=False).min())
+    return merged
+
+
+def is_measured(name: str) -> bool:
+    """Whether a column of numbers holds a measured quantity (``duration_us``, ``energy_j``, ``counter.NAME``)."""
+    return name.startswith(COUNTER) or (name != "spread_us" and name.endswith(MEASURED_UNITS))
+
+
+def _joined(names: pd.Series) -> str:
+    return " + ".join(sorted(name for name in names.unique() if name))

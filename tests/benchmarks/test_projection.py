@@ -1,0 +1,114 @@
+"""The benchmark of the laws: errors counted by hand, a correction that never sees its own group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.benchmarks import projection_laws, projection_traces
+from flopcast.benchmarks.projection_laws import CAMPAIGNS, LAWS, Campaign, across, entries, law_rows, main, shown
+from flopcast.hardware import find
+from flopcast.projection.kernel_laws import ERRORS
+
+CAMPAIGN = Campaign("tuner", (), "MI300X", "MI355X")
+
+
+@pytest.fixture
+def paired() -> pd.DataFrame:
+    """Products of eight weight shapes that take 0.6 of the host's time on the target."""
+    table = pd.DataFrame([(m, 1024 * n, 4096) for m in (16, 4096) for n in range(1, 9)], columns=["m", "n", "k"])
+    time = 20.0 + np.arange(len(table))
+    return table.assign(op="gemm", dtype_a="fp8", host_duration_us=time, duration_us=0.6 * time)
+
+
+def test_errors_of_a_law_by_class(paired: pd.DataFrame) -> None:
+    rows = pd.DataFrame(law_rows(CAMPAIGN, paired, by_dtype=True)).set_index("law")
+    assert rows.index.tolist() == [*LAWS, "affine+correction"]
+    assert set(rows["class"]) == {"gemm fp8"}
+    flops = rows.loc["flops"]
+    ratio = 2614.9 / 5033.2
+    assert flops["bias"] == pytest.approx(np.log(0.6 / ratio))
+    assert (flops["spread"], flops["n"]) == (pytest.approx(0, abs=1e-9), 16)
+    assert flops["total"] == pytest.approx(100 * (ratio / 0.6 - 1))
+    assert flops["each"] == pytest.approx(100 * (1 - ratio / 0.6))
+
+
+def test_a_correction_learns_from_the_other_groups(paired: pd.DataFrame) -> None:
+    slow = paired.assign(duration_us=paired["duration_us"] * np.where(paired["n"] == 1024, 5.0, 1.0))
+    rows = pd.DataFrame(law_rows(CAMPAIGN, slow, by_dtype=False)).set_index("law")
+    assert rows.loc["affine+correction", "total"] < -15  # the slow group is projected as the others are
+
+
+def test_one_group_has_no_other_to_learn_from(paired: pd.DataFrame) -> None:
+    rows = pd.DataFrame(law_rows(CAMPAIGN, paired[paired["n"] == 1024], by_dtype=False))
+    assert rows["law"].tolist() == list(LAWS)
+
+
+def test_entries_are_those_of_the_law_errors(paired: pd.DataFrame) -> None:
+    rows = pd.DataFrame(law_rows(CAMPAIGN, paired, by_dtype=False))
+    lines = list(entries(rows))
+    assert len(lines) == len(LAWS) - 1
+    assert '    LawError("flops", "gemm", "CDNA3", "CDNA4", 0.14, 0.00, 16),' in lines
+
+
+def test_pairs_stand_side_by_side_with_the_largest_and_the_mean_error() -> None:
+    rows = pd.DataFrame(
+        {"model": ["a", "b"], "host": "MI300X", "host_us": 3.0, "target_us": 4.0, "affine": [-10.0, 4.0],
+         "share trained": 50.0}
+    )  # fmt: skip
+    table = across(rows).set_index("")
+    assert table.loc["affine", ["most", "mean"]].tolist() == [10.0, 7.0]
+    assert table.loc["host_us", ["most", "mean"]].isna().all()
+    assert shown("title", across(rows)).row_count == 4
+
+
+def test_without_the_data_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(tmp_path / "nowhere")]) == 0
+    assert "skipped: the measured data" in capsys.readouterr().out
+    assert main(["--data", str(tmp_path)]) == 2
+
+
+@pytest.mark.long
+def test_the_shipped_errors_are_those_of_the_data(shared_data: Path) -> None:
+    rows = [
+        row
+        for case in CAMPAIGNS
+        for row in law_rows(case, projection_laws.paired(case, shared_data), by_dtype=False)
+        if row["law"] != "flops-uniform" and not pd.isna(row.get("bias"))
+    ]
+    shipped = {(error.law, error.op_class, error.host, error.target): error for error in ERRORS}
+    assert len(rows) == len(shipped) == len(ERRORS)
+    for row in rows:
+        host, target = (find(str(row[name])).arch for name in ("host", "target"))
+        error = shipped[row["law"], row["class"], host, target]
+        assert (row["bias"], row["spread"]) == pytest.approx((error.bias, error.spread), abs=0.0051), error
+        assert row["n"] == error.n
+
+
+def test_traces_are_skipped_where_there_is_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert projection_traces.main(["--data", str(tmp_path / "nowhere")]) == 0
+    assert capsys.readouterr().out.startswith("skipped: the measured data")
+
+
+def test_errors_of_traces_are_summed_up_by_law() -> None:
+    rows = [
+        {"law": law, "sum": error, "overlap": -error, "replay": 1.0}
+        for law in ("flops", "affine")
+        for error in (10.0, -30.0)
+    ]
+    found = projection_traces.summary(pd.DataFrame(rows)).set_index("law")
+    assert found.index.tolist() == ["flops", "affine"]
+    assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [20.0, 30.0, 1.0]
+
+
+def test_a_projected_trace_is_judged_by_the_other_gpu(shared_data: Path) -> None:
+    (first, *_) = projection_traces.pairs(shared_data)
+    model, host, target, trace, there, others = first
+    assert (model, host, target) == ("Falconsai", "MI300X", "H100 SXM5")
+    assert there == pytest.approx(7559.844)
+    assert len(others) == 6
+    assert not any("Falconsai" in path.name for path in others)
+    assert len(trace.calls) > 0

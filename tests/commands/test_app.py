@@ -1,0 +1,127 @@
+"""The command ``flopcast`` and its subcommands."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flopcast import __version__
+from flopcast.commands.app import app
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = [
+    "clean",
+    "fidelity",
+    "gpus",
+    "ingest",
+    "measure",
+    "power",
+    "predict",
+    "project",
+    "scale",
+    "train",
+    "validate",
+]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def plain(shown: str) -> str:
+    """Return a text without the colours that some CI machines ask for."""
+    return re.sub(r"\x1b\[[\d;]*m", "", shown)
+
+
+def options(shown: str) -> set[str]:
+    """Return the options, short ones too, that a help text names."""
+    return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", plain(shown)))
+
+
+def test_help_lists_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    listed = re.findall(r"^│ ([a-z]+) +[A-Z]", plain(run("--help").output).partition(" Commands ")[2], re.MULTILINE)
+    assert sorted(listed) == COMMANDS
+
+
+def test_version() -> None:
+    assert run("--version").output == f"flopcast {__version__}\n"
+
+
+def test_gpus_lists_and_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert "MI455X" in run("gpus").output
+    text = run("gpus", "MI300X", "MI308X").output
+    assert "not published" in text
+
+
+def test_gpus_names_the_sources_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = run("gpus", "MI300X", "--sources").output
+    assert "ROCM-MI300: all peaks" in text
+    assert "Measured by others" in text
+    assert "BabelStream" in text
+    assert "H100 SXM5" in run("gpus", "--sources").output
+    (tmp_path / "mine.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\nmemory_bw_gbs = 10000\n')
+    assert "Measured by others" not in run("gpus", str(tmp_path / "mine.toml"), "--sources").output
+
+
+def test_gpus_as_json_has_null_where_nothing_is_published() -> None:
+    found = json.loads(run("gpus", "MI300X", "MI308X", "--json").output)
+    text = json.dumps(found)
+    assert "2614.9" in text
+    assert "null" in text
+
+
+def test_an_unknown_gpu_is_one_line_with_the_closest_names() -> None:
+    result = run("gpus", "MI30X")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: unknown GPU 'MI30X': did you mean MI3")
+    assert result.stderr.count("\n") == 1
+
+
+def test_ones_own_gpu_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "MI375X"\nbased_on = "MI355X"\nmemory_bw_gbs = 10000\n')
+    text = run("gpus", "MI355X", str(path)).output
+    assert "MI375X" in text
+    assert "1.25" in text
+
+
+def test_help_of_gpus_explains_the_file() -> None:
+    text = run("gpus", "--help").output
+    assert "based_on" in text
+
+
+@pytest.mark.parametrize("command", ["predict", "project", "scale predict", "power profile"])
+def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
+    assert {"--interval", "--level"} <= options(run(*command.split(), "--help").output)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train", "predict", "validate", "ingest", "measure", "clean", "project",
+        "scale predict", "scale devices", "power profile",
+    ],
+)  # fmt: skip
+def test_the_place_of_the_result_has_a_short_name_everywhere(command: str) -> None:
+    assert {"--out", "-o"} <= options(run(*command.split(), "--help").output)
+
+
+@pytest.mark.parametrize("script", ["train.py", "predict.py", "validate.py"])
+def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcommands(
+    script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = subprocess.run([sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = run(script.removesuffix(".py"), "--help").output
+    assert options(done.stdout) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
+    assert done.stdout.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()

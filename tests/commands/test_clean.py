@@ -1,0 +1,236 @@
+"""The command clean: traces in, a table of measurements out, everything left out told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from flopcast.commands.clean import clean_traces, command
+from flopcast.commands.ingest import ingest_measurements
+from flopcast.commands.options import run_command
+from flopcast.output import METADATA
+from flopcast.readers import read
+from flopcast.traces.cleaning.pipeline import CleanOptions
+
+MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
+app = typer.Typer()
+app.command()(run_command(command))
+
+
+def call(number: int, us: float, start: float, name: str, height: int) -> list[dict[str, Any]]:
+    """Return an operator, the launch in it and the kernel it launched, as Kineto writes them."""
+    shapes = {"Input Dims": [[height, 64], [64, 32]], "Input type": ["float", "float"], "Concrete Inputs": ["", ""]}
+    cpu, gpu = {"ph": "X", "pid": 1, "tid": 1}, {"External id": number, "correlation": number}
+    where = {"device": 0, "stream": 0, "grid": [8, 1, 1], "block": [256, 1, 1]}
+    kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 0, "ts": start + 10, "dur": us}
+    return [
+        {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": {"External id": number, **shapes}, **cpu},
+        {"cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": start + 1, "dur": 1, "args": gpu, **cpu},
+        {**kernel, "args": gpu | where},
+    ]
+
+
+def trace(path: Path, times: list[float], *, steps: int = 0, name: str = "Cijk_A", height: int = 16) -> Path:
+    """Write a trace of products that repeat each other, a kernel each 100 us, in so many steps of equal length."""
+    events = [event for i, us in enumerate(times, 1) for event in call(i, us, 100.0 * i, name, height)]
+    length = 100.0 * len(times) / max(steps, 1)
+    for step in range(steps):
+        at = {"ts": 99.0 + step * length, "dur": length - 1.0, "pid": 1, "tid": 1}
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "args": {}, **at})
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [MI300X], "traceEvents": events}))
+    return path
+
+
+def repeats(count: int = 60, *outliers: float) -> list[float]:
+    times = np.random.default_rng(0).normal(10.0, 0.1, count)
+    return [*times.round(3).tolist(), *outliers]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: Path) -> None:
+    clean_traces([trace(tmp_path / "good.json", repeats())])
+    path = trace(tmp_path / "t.json", repeats(60, 50.0, 60.0))
+    result = run(path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv")
+    assert result.exit_code == 0, result.output
+    cleaned = pd.read_parquet(tmp_path / "out" / "c.parquet")
+    ingest_measurements([tmp_path / "good.json"], tmp_path / "out" / "i.parquet")
+    expected = pd.read_parquet(tmp_path / "out" / "i.parquet").assign(campaign="t")
+    pd.testing.assert_frame_equal(cleaned.drop(columns="source"), expected.drop(columns="source"))
+    removed = pd.read_csv(tmp_path / "out" / "r.csv")
+    assert removed[["reason", "duration_us"]].to_numpy().tolist() == [["outlier", 50.0], ["outlier", 60.0]]
+    assert f"Wrote {tmp_path / 'out' / 'c.parquet'} (1 row)" in result.output
+    beside = json.loads(pq.read_schema(tmp_path / "out" / "c.parquet").metadata[METADATA])
+    assert beside["removed"] == {"outlier": 2}
+    assert read([tmp_path / "out" / "c.parquet"]).frame["repeats"].tolist() == [60.0]
+
+
+def test_json_has_every_kernel_and_everything_removed(tmp_path: Path) -> None:
+    result = run(trace(tmp_path / "t.json", repeats(60, 50.0)), "--json")
+    found = json.loads(result.stdout)
+    assert (found["measured"], found["kept"], found["removed"], found["rows"]) == (61, 60, {"outlier": 1}, 1)
+    [kernel] = found["kernels"]
+    assert (kernel["name"], kernel["n"], kernel["removed.outlier"]) == ("Cijk_A", 60, 1)
+    assert kernel["lower_us"] < kernel["median_us"] < kernel["upper_us"]
+    assert (found["coverage"], found["counters"]) == (None, None)
+
+
+def test_the_filter_can_be_widened_and_switched_off(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", repeats(60, 50.0))
+    for mad, kept in (("7", 60), ("10000", 61), ("0", 61)):
+        assert json.loads(run(path, "--mad", mad, "--json").stdout)["kept"] == kept
+
+
+def test_steps_are_chosen_and_shown(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", repeats(60), steps=6)
+    result = run(path)
+    assert "first step" in result.output
+    assert "4 steps kept: repeat the run for 50 or more" in result.output
+    found = json.loads(run(path, "--steps", "2:3", "--json").stdout)
+    assert (found["kept"], found["removed"]) == (20, {"step not asked for": 40})
+    assert [step["reason"] for step in found["steps"]][1:4] == ["step not asked for", "", ""]
+
+
+def test_repeated_runs_are_cleaned_together(tmp_path: Path) -> None:
+    paths = [trace(tmp_path / f"{i}.json", [time]) for i, time in enumerate([*repeats(9), 50.0])]
+    found = clean_traces(paths)
+    assert found.cleaned.removed_by_reason == {"outlier": 1}
+    assert found.table.frame["repeats"].tolist() == [9.0]
+
+
+def test_runs_of_a_part_each_are_joined_and_proved_complete(tmp_path: Path) -> None:
+    one = trace(tmp_path / "1.json", repeats(2), name="Cijk_A")
+    two = trace(tmp_path / "2.json", repeats(1), name="Cijk_B", height=32)
+    (tmp_path / "all.txt").write_text("Cijk_A\nCijk_B\n\nCijk_A\n")
+    result = run(one, two, "--join", "--cover", tmp_path / "all.txt")
+    assert "coverage complete: all 3 kernels of the full list are measured" in result.output, result.output
+    result = run(one, "--cover", tmp_path / "all.txt")
+    assert "coverage incomplete: 1 of 3 kernels" in result.output
+    assert json.loads(run(one, two, "--join", "--json").stdout)["coverage"]["proved"] is False
+    full = trace(tmp_path / "full.json", repeats(2), name="Cijk_A")
+    assert json.loads(run(one, "--cover", full, "--json").stdout)["coverage"]["complete"] is True
+
+
+def counted(folder: Path, counter: str, values: list[float]) -> Path:
+    """Write a counter collection of rocprofv3."""
+    folder.mkdir()
+    head = "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,Kernel_Id,Kernel_Name,"
+    head += "Workgroup_Size,LDS_Block_Size,Scratch_Size,VGPR_Count,Accum_VGPR_Count,SGPR_Count,Counter_Name,"
+    head += "Counter_Value,Start_Timestamp,End_Timestamp"
+    rows = [
+        f"{i},{i},Agent 4,1,9,9,2048,1,Cijk_A,256,0,0,8,0,16,{counter},{value},{1000 * i},{1000 * i + 500}"
+        for i, value in enumerate(values, 1)
+    ]
+    (folder / f"{folder.name}_counter_collection.csv").write_text("\n".join([head, *rows]) + "\n")
+    return folder
+
+
+def test_counters_of_passes_are_joined_with_their_variance(tmp_path: Path) -> None:
+    first = counted(tmp_path / "a", "SQ_WAVES", [10.0, 20.0])
+    second = counted(tmp_path / "b", "SQ_WAVES", [10.0, 22.0])
+    result = run(first, second, "--join", "--set", "device=MI300X", "--json")
+    assert result.exit_code == 0, result.output
+    [counter] = json.loads(result.stdout)["counters"]
+    assert (counter["counter"], counter["passes"], counter["compared"]) == ("SQ_WAVES", 2, 2)
+    assert counter["max_cv"] == pytest.approx(2**0.5 / 21)
+    text = run(first, second, "--join", "--set", "device=MI300X").output
+    assert "counters joined" in text
+    assert "--set device=NAME" not in text
+
+
+def test_a_device_is_asked_for_until_it_is_stated(tmp_path: Path) -> None:
+    runs = [counted(tmp_path / name, "SQ_WAVES", [10.0, 20.0]) for name in "ab"]
+    asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--set", "device=MI300X"]))
+    assert any(note.endswith("--set device=NAME") for note in asked["notes"])
+    assert not any("--set device" in note for note in told["notes"])
+
+
+def test_epochs_are_rows_with_their_outliers(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", repeats(59, 50.0))
+    result = run(path, "--epochs", "kernels:20", "-o", tmp_path / "e.csv")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "e.csv")
+    assert table["kernels"].tolist() == [20, 20, 20]
+    assert table["flops"].tolist() == [20 * 2 * 16 * 64 * 32] * 3
+    assert table["variant"].unique().tolist() == ["epoch kernels:20"]
+    assert run(path, "--epochs", "kernels:20", "--mad", "0", "--no-warm-up").exit_code == 0
+
+
+def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", repeats(60), steps=6)
+    content = json.loads(path.read_text())
+    kernels = [event for event in content["traceEvents"] if event["cat"] == "kernel"]
+    for number in (1, 2):  # 20 kernels each, and the 1 ns at both ends that the profiler adds
+        first, last = kernels[20 * number - 10], kernels[20 * number + 9]
+        at = {"ts": first["ts"] - 0.001, "dur": round(last["ts"] + last["dur"] - first["ts"] + 0.002, 3)}
+        mark = {"ph": "X", "cat": "gpu_user_annotation", "name": f"decode {number}", "pid": 0, "tid": 0}
+        content["traceEvents"].append({**mark, **at, "args": {"External id": 1000 + number}})
+    path.write_text(json.dumps(content))
+    result = run(path, "--steps", "all", "--epochs", "marker:^decode", "-o", tmp_path / "e.csv")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv(tmp_path / "e.csv")["kernels"].tolist() == [20, 20]
+    assert "cut by the user's ranges that marker:^decode matches, 2 of 8" in " ".join(result.output.split())
+    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:Step#[345]").table.frame) == 3
+    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:^Cijk").table.frame) == 1
+    assert "no range, no kernel and no operator" in run(path, "--epochs", "marker:never").stderr
+
+
+def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", [time * 10 for time in repeats(60, 12.0)])
+    found = clean_traces([path], CleanOptions(mad=None, golden=True))
+    assert found.cleaned.removed_by_reason["not in the fullest bin"] >= 1
+    assert json.loads(run(path, "--mad", 0, "--golden", "--json").stdout)["removed"] == found.cleaned.removed_by_reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-o", "t.xlsx"], "--out must end in .parquet or .csv"),
+        (["--removed", "t.txt"], "--removed must end in .parquet or .csv"),
+        (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
+        (["--mad", "-1"], "--mad must be 0 or more, got -1"),
+        (["--steps", "some"], "--steps must be stable, all or A:B"),
+        (["--steps", "1:2"], "no steps are recorded"),
+        (["--epochs", "step", "--mad", "3"], "--mad would take kernels out of the epochs"),
+        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up and --golden would take kernels out of the epochs"),
+        (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = run(trace(tmp_path / "t.json", [10.0]), *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
+    assert "no trace among " in run(tmp_path / "t.csv").stderr
+    (tmp_path / "bad.json").write_text(trace(tmp_path / "t.json", [10.0]).read_text()[:-40])
+    result = run(tmp_path / "t.json", tmp_path / "bad.json")
+    assert (result.exit_code, "unreadable: " in result.output) == (0, True)
+    (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "word.txt").write_bytes(b"\xff\xfek\x00")
+    result = run(tmp_path / "t.json", "--cover", tmp_path / "word.txt")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "word.txt: is no UTF-8 text: write one kernel name per line" in result.stderr
+    assert "has no kernel name" in run(tmp_path / "t.json", "--cover", tmp_path / "none.txt").stderr
+    assert "holds 2 traces" in run(tmp_path / "t.json", "--cover", folder_of_two(tmp_path)).stderr
+
+
+def folder_of_two(tmp_path: Path) -> Path:
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in "ab":
+        trace(folder / f"{name}.json", [10.0])
+    return folder

@@ -1,0 +1,65 @@
+"""`flopcast fidelity`: traces of one workload against each other and its unprofiled time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flopcast.commands.app import app
+from flopcast.tests.commands.test_project import write_trace
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["fidelity", *map(str, arguments)])
+
+
+def test_the_trace_nearest_to_the_unprofiled_time_is_believed(tmp_path: Path) -> None:
+    fast = write_trace(tmp_path / "fast.json", duration=300)
+    slow = write_trace(tmp_path / "slow.json", duration=360)
+    result = invoke(slow, fast, "--unprofiled", "8.9ms")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.output.split())
+    assert words.startswith("fast.json agrees best: 9.000 ms per step, 8.900 ms unprofiled (+1.1 %)")
+    assert "+21.3 %" in words
+    assert "1.200" in words
+
+
+def test_without_it_the_sign_is_weaker(tmp_path: Path) -> None:
+    paths = [write_trace(tmp_path / f"{name}.json", duration=time) for name, time in (("a", 300.0), ("b", 310.0))]
+    result = invoke(*paths, "--json")
+    found = json.loads(result.output)
+    assert (found["best"], found["basis"]) == ("a.json", "shortest kernels")
+    assert "weaker sign" in found["statement"]
+
+
+def test_equal_names_are_told_by_their_folders(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_trace(tmp_path / name / "t.json")
+    found = json.loads(invoke(tmp_path / "one" / "t.json", tmp_path / "two" / "t.json", "--json").output)
+    assert [trace["label"] for trace in found["traces"]] == [str(tmp_path / name / "t.json") for name in ("one", "two")]
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "says"),
+    [
+        (["a"], [], "nothing to compare"),
+        (["a"], ["--unprofiled", "fast"], "--unprofiled must be a time such as"),
+        (["a", "b"], ["--steps", "0"], "number of steps must be at least 1"),
+        (["."], [], "holds 2 traces: give one path for each trace"),
+        (["empty"], [], "holds no trace"),
+    ],
+)
+def test_mistakes_end_as_one_line(tmp_path: Path, names: list[str], arguments: list[str], says: str) -> None:
+    for name in ("a", "b"):
+        write_trace(tmp_path / f"{name}.json")
+    (tmp_path / "empty.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
+    files = {".": tmp_path, "empty": tmp_path / "empty.csv"}
+    paths = [files.get(name, tmp_path / f"{name}.json") for name in names]
+    result = invoke(*paths, *arguments)
+    assert result.exit_code == 2
+    assert says in result.output
+    assert len(result.output.strip().splitlines()) == 1

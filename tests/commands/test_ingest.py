@@ -1,0 +1,196 @@
+"""Ingesting files: traces and tables to one Parquet file, with their quality; and training on what was read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from flopcast.commands.app import app
+from flopcast.commands.ingest import ingest_dispatches, ingest_measurements
+from flopcast.errors import DataError
+from flopcast.output import METADATA
+from flopcast.readers import Options, read
+from flopcast.table.problems import merge_duplicates
+from flopcast.traces.dispatches import COLUMNS
+
+MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
+TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\nMI300X,gemm,fp16,4,2,3,0\n"
+
+
+def call(number: int, m: int, us: float, start: float) -> list[dict[str, Any]]:
+    """Return an operator, the launch in it and the kernel it launched, as Kineto writes them."""
+    shapes = {"Input Dims": [[m, 64], [64, 32]], "Input type": ["float", "float"], "Concrete Inputs": ["", ""]}
+    cpu = {"ph": "X", "pid": 1, "tid": 1}
+    gpu = {"External id": number, "correlation": number}
+    launch = {"cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": start + 1, "dur": 1, "args": gpu, **cpu}
+    where = {"device": 0, "stream": 0, "grid": [8, 1, 1], "block": [256, 1, 1]}
+    return [
+        {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": {"External id": number, **shapes}, **cpu},
+        launch,
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "Cijk_A",
+            "pid": 0,
+            "tid": 0,
+            "ts": start + 10,
+            "dur": us,
+            "args": gpu | where,
+        },
+    ]
+
+
+def trace(path: Path, times: list[float]) -> Path:
+    """Write a trace of products of growing height."""
+    events = [event for i, us in enumerate(times, 1) for event in call(i, 16 * i, us, 1000.0 * i)]
+    text = json.dumps({"schemaVersion": 1, "deviceProperties": [MI300X], "traceEvents": events})
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["ingest", *map(str, arguments)])
+
+
+def test_a_trace_and_a_table_become_one_measurement_table(tmp_path: Path) -> None:
+    trace(tmp_path / "t.json.gz", [10.0, 20.0])
+    (tmp_path / "t.csv").write_text(TIDY)
+    result = run(tmp_path, "-o", tmp_path / "runs.parquet")
+    assert result.exit_code == 0, result.output
+    frame = pd.read_parquet(tmp_path / "runs.parquet")
+    assert frame[["device", "op", "m", "duration_us"]].to_numpy().tolist() == [
+        ["MI300X", "gemm", 1, 4.0],
+        ["MI300X", "gemm", 16, 10.0],
+        ["MI300X", "gemm", 32, 20.0],
+    ]
+    assert "1 row rejected: duration is zero" in result.output
+    assert f"Wrote {tmp_path / 'runs.parquet'} (3 rows)" in result.output
+
+
+def test_the_table_written_reads_back_as_the_same_table(tmp_path: Path) -> None:
+    ingest_measurements([trace(tmp_path / "t.json", [10.0, 20.0])], tmp_path / "a.parquet")
+    ingest_measurements([tmp_path / "a.parquet"], tmp_path / "b.parquet")
+    columns = ["device", "op", "m", "n", "k", "dtype_a", "duration_us", "repeats"]
+    first, second = (pd.read_parquet(tmp_path / f"{name}.parquet")[columns] for name in "ab")
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_dispatches_are_one_row_for_each_activity_with_findings_beside_them(tmp_path: Path) -> None:
+    trace(tmp_path / "a.json", [10.0, 20.0])
+    trace(tmp_path / "b.json", [5.0, 0.0])
+    result = run(tmp_path, "--dispatches", "-o", tmp_path / "d.parquet")
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(tmp_path / "d.parquet")
+    assert [name for name in table.columns if name in COLUMNS] == list(COLUMNS)
+    assert table["duration_ns"].tolist() == [10_000, 20_000, 5_000, 0]
+    assert table["flags"].tolist() == ["", "", "", "zero-duration"]
+    assert table["flops"].tolist() == [2 * 16 * 64 * 32, 2 * 32 * 64 * 32] * 2
+    beside = json.loads(pq.read_schema(tmp_path / "d.parquet").metadata[METADATA])
+    assert [finding["code"] for finding in beside["traces"][1]["findings"]] == ["zero-duration"]
+    assert "zero-duration" in result.output
+
+
+def test_dispatches_go_to_csv_too(tmp_path: Path) -> None:
+    ingest_dispatches([trace(tmp_path / "a.json", [10.0])], tmp_path / "d.csv")
+    assert pd.read_csv(tmp_path / "d.csv")["duration_ns"].tolist() == [10_000]
+
+
+def test_strict_refuses_impossible_times_and_writes_nothing(tmp_path: Path) -> None:
+    trace(tmp_path / "a.json", [10.0, 0.0])
+    for more in ([], ["--dispatches"]):
+        result = run(tmp_path, "--strict", "-o", tmp_path / "out.parquet", *more)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: --strict: a.json:")
+        assert "zero-duration" in result.stderr
+        assert not (tmp_path / "out.parquet").exists()
+
+
+def test_an_unreadable_file_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    good = trace(tmp_path / "good.json", [10.0])
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(good.read_bytes()[:-40])
+    for more in ([], ["--dispatches"]):
+        result = run(good, bad, *more)
+        assert result.exit_code == 0, result.output
+        assert "unreadable: " in result.output
+        assert "bad.json" in result.output
+        assert run(good, bad, "--strict", *more).exit_code == 2
+
+
+def test_a_bomb_is_stopped_at_the_limit(tmp_path: Path) -> None:
+    whole = trace(tmp_path / "t.json", [10.0]).read_bytes()
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(whole[:-1] + b" " * 3_000_000 + b"}"))
+    assert ingest_measurements([bomb]).rows == 1
+    with pytest.raises(DataError, match="--max-size"):
+        ingest_measurements([bomb], options=Options(max_bytes=1_000_000))
+
+
+def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{")
+    for more in ([], ["--dispatches"]):
+        result = run(tmp_path / "t.json", *more)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-o", "t.xlsx"], "--out must end in .parquet or .csv"),
+        (["--max-size", "many"], "--max-size must be a size such as 500M or 16G"),
+        (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
+        (["--jobs", "0", "--dispatches"], "--jobs must be a number of processes"),
+        (["--dispatches", "--where", "op=gemm"], "--where chooses rows of the measurement table"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = run(trace(tmp_path / "t.json", [10.0]), *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_json_holds_what_the_tables_show(tmp_path: Path) -> None:
+    result = run(trace(tmp_path / "t.json", [10.0, 30.0]), "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["traces"][0]["kernel_us"]) == (2, 40.0)
+    assert found["traces"][0]["classes"][0]["op_class"] == "gemm"
+
+
+def test_several_traces_in_processes_give_the_same_as_one_after_the_other(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("flopcast.readers.trace_files._PARALLEL_BYTES", 0)
+    for name in "abc":
+        trace(tmp_path / f"{name}.json", [10.0, float(ord(name))])
+    alone = ingest_measurements([tmp_path], tmp_path / "out" / "1.parquet", jobs=1)
+    shared = ingest_measurements([tmp_path / f"{name}.json" for name in "abc"], tmp_path / "out" / "2.parquet", jobs=2)
+    assert [t.to_dict() for t in alone.traces] == [t.to_dict() for t in shared.traces]
+    first, second = (pd.read_parquet(tmp_path / "out" / f"{i}.parquet") for i in (1, 2))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_each_repeat_may_be_a_row_of_its_own(tmp_path: Path) -> None:
+    rows = "".join(f"MI300X,gemm,fp16,1,2,3,{time}\n" for time in (4, 6, 5))
+    (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\n" + rows)
+    ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "one.parquet")
+    assert pd.read_parquet(tmp_path / "out" / "one.parquet")["duration_us"].tolist() == [5.0]
+    ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "each.parquet", options=Options(each=True))
+    frame = pd.read_parquet(tmp_path / "out" / "each.parquet")
+    notes = read([tmp_path / "t.csv"], options=Options(each=True)).notes
+    assert any(note.startswith("--each: repeats stay rows") for note in notes)
+    assert frame[["run", "duration_us"]].to_numpy().tolist() == [[1, 4.0], [2, 6.0], [3, 5.0]]
+    pd.testing.assert_frame_equal(merge_duplicates(frame), frame)
+
+
+def test_each_call_in_a_trace_may_be_a_row_of_its_own(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", [10.0, 20.0])
+    path.write_text(path.read_text().replace("[[32, 64]", "[[16, 64]"))
+    assert ingest_measurements([path]).rows == 1
+    assert ingest_measurements([path], options=Options(each=True)).rows == 2

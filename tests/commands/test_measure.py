@@ -1,0 +1,324 @@
+"""Measuring from the command line: suites, lists and functions, stopped and resumed, and training on the result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flopcast.commands import measure as module
+from flopcast.commands.measure import command, measure
+from flopcast.commands.options import run_command
+from flopcast.commands.train import train
+from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
+from flopcast.errors import DataError, FlopcastError
+from flopcast.measuring.bench import Bench
+from flopcast.measuring.journal import journal_folder
+from flopcast.measuring.protocol import Rule
+from flopcast.readers import read
+
+ROOT = Path(__file__).parents[2]
+QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nadd,bf16,,,,4,16\n"
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed (pip install flopcast[measure])")
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Path:
+    path = tmp_path / "shapes.csv"
+    path.write_text(SHAPES, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command measure by a rule that ends at once."""
+    monkeypatch.setattr(module, "Rule", lambda **options: QUICK)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    app = typer.Typer()
+    app.command()(run_command(command))
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:
+    """Press Ctrl-C when so many rows have been made ready."""
+    honest, count = Bench.build, [0]
+
+    def build(self: Bench, row: Any, seed: int) -> Any:
+        count[0] += 1
+        if count[0] > builds:
+            raise KeyboardInterrupt
+        return honest(self, row, seed)
+
+    monkeypatch.setattr(Bench, "build", build)
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.csv"
+    code, text, error = run(shapes, "--device", "cpu", "--threads", "1,2", "--passes", "2", "--out", out)
+    assert code == 0
+    assert "measuring: 0 of 12 visits" in error
+    assert "From the first pass to the last a time changes by" in text
+    assert f"Wrote {out} and {out.with_suffix('.json')} (12 rows)" in text
+    table = pd.read_csv(out)
+    assert table.groupby(["device", "campaign"])["op"].agg(list).map(tuple).unique().tolist() == [
+        ("gemm", "softmax", "add")
+    ]
+    assert (table["repeats"] + table["outliers"] >= QUICK.least).all()
+    made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert made_with["protocol"] == QUICK.to_dict()
+    assert made_with["devices"] == ["CPU-1T", "CPU-2T"]
+    assert made_with["pass_difference_percent"]["median"] >= 0
+    assert made_with["ended"] == "done"
+    (part,) = made_with["parts"]
+    assert (part["budget_seconds"], part["visit_limit_seconds"], part["seconds"]) == (None, None, made_with["seconds"])
+    assert not journal_folder(out).exists()
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_a_suite_by_kernel_and_json(tmp_path: Path) -> None:
+    out = tmp_path / "runs.parquet"
+    code, text, error = run("--device", "cpu", "--threads", 1, "--kernel", "softmax", "--json", "-o", out)
+    found = json.loads(text)
+    assert (code, error) == (0, "")
+    assert {row["op"] for row in found["rows"]} == {"softmax"}
+    assert found["notes"] == []
+    assert len(read([out]).frame) == len(found["rows"]) == found["workloads"]
+
+
+def test_the_threads_of_the_process_stay_what_they_were(shapes: Path, torch: Any) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        found = measure(shapes, device="cpu", threads=[1], rule=QUICK, name="box")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert set(found.table["device"]) == {"box-1T"}
+    assert found.differences.empty
+    assert found.provenance["pass_difference_percent"] is None
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "runs.parquet"
+    arguments = (shapes, "--device", "cpu", "--threads", 1, "--seed", 3, "-o", out)
+    with monkeypatch.context() as patched:
+        stop_after(patched, 2)
+        code, text, error = run(*arguments)
+    assert code == 130
+    assert f"Wrote {out} and {out.with_suffix('.json')} (2 rows)" in text
+    assert "(1 of 3 workloads have no time yet); the same command with --resume continues" in error
+    assert set(pd.read_parquet(out)["stopped_by"]) <= {"unfinished", "interval"}
+    code, _, error = run(*arguments)
+    assert (code, "exists: choose another file" in error) == (2, True)
+    code, _, error = run(*arguments[:-4], "--seed", 4, "-o", out, "--resume")
+    assert (code, "begun with other seed" in error) == (2, True)
+    code, _, error = run(*arguments, "--resume", "--budget", "12s")
+    assert code == 0
+    assert "measuring: 2 of 6 visits" in error
+    made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert [part["ended"] for part in made_with["parts"]] == ["interrupted", "done"]
+    assert [part["budget_seconds"] for part in made_with["parts"]] == [None, 12.0]
+    assert 0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4  # two of six visits were there
+    assert made_with["seconds"] == pytest.approx(sum(part["seconds"] for part in made_with["parts"]))
+    table = pd.read_parquet(out)
+    assert table["op"].tolist() == ["gemm", "softmax", "add"]
+    assert set(table["rounds"]) == {2}
+    assert not journal_folder(out).exists()
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_a_lost_device_keeps_what_is_measured_and_ends_as_one_line(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Bench.build
+
+    def build(self: Bench, row: Any, seed: int) -> Any:
+        if row["op"] == "add":
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return honest(self, row, seed)
+
+    monkeypatch.setattr(Bench, "build", build)
+    monkeypatch.setattr(Bench, "recover", lambda self: (_ for _ in ()).throw(RuntimeError("still lost")))
+    out = tmp_path / "runs.csv"
+    code, text, error = run(shapes, "--device", "cpu", "--threads", 1, "--seed", 1, "-o", out)
+    assert code == 2
+    assert f"Wrote {out}" in text
+    last = error.splitlines()[-1]
+    assert last.startswith(
+        "error: the device does not answer any more after add bf16 rows=4 cols=16: RuntimeError: CUDA"
+    )
+    assert "--resume continues" in last
+    assert "add" not in set(pd.read_csv(out)["op"])
+    assert journal_folder(out).is_dir()
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_ctrl_c_before_the_first_row_leaves_nothing(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_after(monkeypatch, 0)
+    code, _, error = run(shapes, "--device", "cpu", "-o", tmp_path / "runs.parquet")
+    assert (code, error.splitlines()[-1]) == (130, "interrupted")
+    assert [path.name for path in tmp_path.iterdir()] == ["shapes.csv"]
+
+
+@pytest.mark.usefixtures("torch")
+def test_the_end_of_the_budget_says_how_to_go_on(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_kernels_here.py").write_text(
+        "import time\ndef slow(m=1):\n    time.sleep(1.2)\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out = tmp_path / "runs.csv"
+    code, text, _ = run(shapes, "--function", "slow_kernels_here:slow", "--device", "cpu", "--budget", "2s", "-o", out)
+    assert code == 0
+    assert "the budget is spent: what is measured is in" in text
+    assert "2 of 3 workloads have no time yet" in text
+    assert "--resume continues" in text
+    assert journal_folder(out).is_dir()
+
+
+@pytest.mark.usefixtures("torch", "quick")
+def test_rows_that_cannot_be_measured_are_told_and_the_others_measured(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.csv"
+    lines = ["softmax,strided,fp32,4,16", "softmax,,fp32,4,16", "softmax,,fp32,4,0"]
+    path.write_text("\n".join(["op,variant,dtype,rows,cols", *lines]) + "\n", encoding="utf-8")
+    out = tmp_path / "runs.csv"
+    code, text, _ = run(path, "--device", "cpu", "-o", out)
+    assert code == 0
+    assert "not measured: softmax strided fp32 rows=4 cols=16: DataError: softmax with variant strided" in text
+    assert "left out: shapes.csv:4: dimension is not positive (cols = 0" in text
+    made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert (len(made_with["failed"]), len(made_with["refused"]), len(pd.read_csv(out))) == (1, 1, 1)
+
+
+def test_where_every_row_fails_the_first_reason_is_told(tmp_path: Path, torch: Any) -> None:
+    path = tmp_path / "shapes.csv"
+    path.write_text("op,variant,dtype,rows,cols\nsoftmax,strided,fp32,4,16\n", encoding="utf-8")
+    with pytest.raises(DataError, match="nothing was measured: softmax strided"):
+        measure(path, tmp_path / "runs.csv", device="cpu", rule=QUICK)
+    assert [one.name for one in tmp_path.iterdir()] == ["shapes.csv"]
+
+
+def test_a_function_of_the_user_with_and_without_a_list(
+    shapes: Path, tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_kernels_here.py").write_text(
+        "import torch\ndef mm(m, n, k):\n    a, b = torch.rand(m, k), torch.rand(k, n)\n    return lambda: a @ b\n"
+        "def once():\n    assert not torch.is_inference_mode_enabled()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = measure(shapes, kernels=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
+    assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [["gemm", 4, "own_kernels_here:mm"]]
+    found = measure(function="own_kernels_here:once", device="cpu", rule=QUICK)
+    assert found.table["variant"].tolist() == ["own_kernels_here:once"]
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--kernel", "gem"), "unknown kernel 'gem'"),
+        (("--kernel", ""), "--kernel must be NAME[,NAME], got ''"),
+        (("--kernel", " , "), "--kernel must be NAME[,NAME], got ' , '"),
+        (("--function", "math:hypot"), "math:hypot is built in"),
+        (("--threads", "many"), "--threads must be whole numbers"),
+        (("--threads", "100000"), "the logical CPUs of this machine, got 100000"),
+        (("--date", "yesterday"), "--date must be YYYY-MM-DD, got 'yesterday'"),
+        (("--date", "20260102"), "--date must be YYYY-MM-DD"),
+        (("--interval", "2"), "--interval must lie between 0 and 1"),
+        (("--device", "gpu"), "--device must be cpu or cuda:0"),
+        (("-o", "runs.txt"), "must end in .parquet or .csv"),
+        (("--resume",), "nothing to resume"),
+        (("--budget", "soon"), "--budget must be a time"),
+        (("--function", "os:getcwd", "--suite", "small"), "leave it out"),
+        (("--function", "os:getcwd", "--kernel", "gemm"), "give SHAPES"),
+        (("--function", "os:nothing"), "has no 'nothing'"),
+        (("--kernel", "collective", "--device", "cpu"), "two GPUs or more"),
+        (("missing.csv",), "missing.csv"),
+    ],
+)
+def test_mistakes_end_as_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, error = run(*arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kernels", "name", "noted"),
+    [(1, None, None, True), (1, ["gemm"], None, False), (1, None, "embedded", False), (2, None, None, False)],
+)
+def test_collectives_on_one_device_are_left_out_with_a_note(
+    ranks: int, kernels: list[str] | None, name: str | None, noted: bool
+) -> None:
+    bench: Any = SimpleNamespace(backend=SimpleNamespace(is_gpu=ranks > 1), ranks=ranks)
+    grid = module._grid(None, name, kernels, None, bench)
+    assert bool(grid.notes) == noted
+    assert any(row["op"] == "collective" for row in grid.rows) == (ranks > 1)
+
+
+def test_passes_and_resume_need_what_they_need() -> None:
+    with pytest.raises(DataError, match="--passes must be 1 or more"):
+        measure(passes=0)
+    with pytest.raises(DataError, match="name it with --out"):
+        measure(resume=True)
+
+
+def test_without_torch_the_command_ends_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, _, error = run("-o", tmp_path / "runs.parquet")
+    assert (code, error) == (2, 'error: measuring needs PyTorch: pip install "flopcast[measure]"\n')
+    with pytest.raises(FlopcastError, match="measuring needs PyTorch"):
+        measure()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("torch")
+def test_train_learns_from_what_was_measured(tmp_path: Path) -> None:
+    path, out = tmp_path / "shapes.csv", tmp_path / "runs.parquet"
+    lines = [f"gemm,fp32,{m},{n},{n}" for m in (1, 4, 16, 32, 64) for n in (16, 32, 64, 128)]
+    path.write_text("\n".join(["op,dtype,m,n,k", *lines]) + "\n", encoding="utf-8")
+    measure(path, out, device="cpu", threads=[1, 2], rule=QUICK)
+    learnt = train([out], host=DEFAULT_HOST, target=DEFAULT_TARGET, models=["Additive"], jobs=1)
+    assert learnt.metrics["data"]["n"] == 20
+    assert learnt.metrics["data"]["rejected"] == {}
+
+
+def test_the_script_runs_from_the_root() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flopcast", "measure", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "--resume" in done.stdout

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flopcast.commands.options import (
+    load_measurements,
+    parse_budget,
+    parse_counts,
+    parse_defaults,
+    parse_group,
+    parse_names,
+    parse_numbers,
+    parse_size,
+    parse_time,
+    parse_units,
+    parse_where,
+    run_command,
+)
+from flopcast.errors import DataError, FlopcastError
+
+TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
+
+
+def test_where_gathers_the_values_of_a_column() -> None:
+    assert parse_where(["op=gemm", "kernel=a=b", " dtype_a = fp8", "dtype_a=bf16"]) == {
+        "op": ["gemm"],
+        "kernel": ["a=b"],
+        "dtype_a": ["fp8", "bf16"],
+    }
+    assert parse_where(None) == {}
+
+
+@pytest.mark.parametrize("condition", ["gemm", "=gemm", ""])
+def test_a_condition_without_a_column_is_refused(condition: str) -> None:
+    with pytest.raises(DataError, match=r"--where must be COLUMN=VALUE, got .*: write e.g. --where op=gemm"):
+        parse_where([condition])
+
+
+def test_group_is_a_list_of_columns() -> None:
+    assert parse_group("n, k") == ["n", "k"]
+    assert parse_group(None) is None
+
+
+@pytest.mark.parametrize("columns", ["", "n,,k", "n,n"])
+def test_an_empty_or_repeated_group_column_is_refused(columns: str) -> None:
+    with pytest.raises(DataError, match=r"--group must be COLUMN\[,COLUMN\], each once"):
+        parse_group(columns)
+
+
+def test_lists_of_names_and_numbers() -> None:
+    assert parse_names(" OLS,Stack ", "--models", "OLS") == ["OLS", "Stack"]
+    assert parse_numbers("8, 1.5", "--fit", "8,16") == [8.0, 1.5]
+    assert parse_counts("1,2", "--threads", "1,2") == [1, 2]
+    assert parse_names(None, "--models", "OLS") is parse_numbers(None, "--fit", "8") is None
+    assert parse_counts(None, "--threads", "1") is None
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_names, "OLS,,Stack", "--x must be NAME[,NAME], got 'OLS,,Stack': write e.g. --x 1,2"),
+        (parse_numbers, "1,", "--x must be numbers with commas between, got '1,': write e.g. --x 1,2"),
+        (parse_numbers, "8,inf", "--x must be numbers with commas between, got '8,inf': write e.g. --x 1,2"),
+        (parse_counts, "1.5", "--x must be whole numbers with commas between, got '1.5': write e.g. --x 1,2"),
+    ],
+)
+def test_what_is_no_list_is_refused_in_the_words_of_its_option(
+    parse: Callable[[str, str, str], object], text: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+        parse(text, "--x", "1,2")
+
+
+def test_units_and_defaults_have_one_value_each() -> None:
+    assert parse_units(["time=ms"]) == {"time": "ms"}
+    assert parse_defaults(["device=MI300X", "device=MI300X"]) == {"device": "MI300X"}
+    with pytest.raises(DataError, match="--unit gives time twice, as 'ms' and 'us': keep one"):
+        parse_units(["time=ms", "time=us"])
+    with pytest.raises(DataError, match="--set must be COLUMN=VALUE, got 'MI300X'"):
+        parse_defaults(["MI300X"])
+
+
+def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "tidy.csv"
+    path.write_text(TIDY)
+    found = load_measurements([path], {"dtype_a": ["fp16"]})
+    assert list(found.frame["duration_us"]) == [4.0]
+    assert list(found.rejected["reason"]) == ["duration is negative"]
+    with pytest.raises(DataError, match="dtype_a=fp64"):
+        load_measurements([path], {"dtype_a": ["fp64"]})
+
+
+def test_a_device_the_user_described_is_not_called_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("device,op,dtype_a,m,n,k,t_us\nMI375X,gemm,bf16,64,64,64,5.0\n", encoding="utf-8")
+    assert any("'MI375X' is not in the catalogue" in note for note in load_measurements([path]).notes)
+    assert not any("MI375X" in note for note in load_measurements([path], devices=["MI375X"]).notes)
+
+
+def _app(error: BaseException | None) -> typer.Typer:
+    def command(count: Annotated[int, typer.Option(help="How many.")] = 1) -> None:
+        """Say how many."""
+        if error:
+            raise error
+        print(f"count {count}")
+
+    app = typer.Typer()
+    app.command()(run_command(command))
+    return app
+
+
+def test_a_command_keeps_its_options_and_help() -> None:
+    assert CliRunner().invoke(_app(None), ["--count", "3"]).output == "count 3\n"
+    shown = CliRunner().invoke(_app(None), ["--help"]).output
+    assert "Say how many." in shown
+    assert "How many." in shown
+
+
+def test_what_the_user_got_wrong_is_one_line_and_exit_code_2() -> None:
+    result = CliRunner().invoke(_app(FlopcastError("this file\nis empty")), [])
+    assert result.exit_code == 2
+    assert result.stderr == "error: this file is empty\n"
+    assert result.stdout == ""
+
+
+def test_ctrl_c_is_exit_code_130() -> None:
+    result = CliRunner().invoke(_app(KeyboardInterrupt()), [])
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_a_bug_is_not_hidden() -> None:
+    assert isinstance(CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("120us", 120.0), ("120 µs", 120.0), ("1.5ms", 1500.0), ("2s", 2e6), (".5m", 30e6), ("1h", 3600e6)],
+)
+def test_times_have_units(text: str, expected: float) -> None:
+    assert parse_time(text, "--unprofiled") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "12", "us", "0us", "-1ms", "1e3us", "5 minutes", "1.2.3s"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"--unprofiled must be a time such as 120us, 1\.5ms or 2s, got"):
+        parse_time(text, "--unprofiled")
+
+
+def test_budgets_and_sizes() -> None:
+    assert parse_budget(None) is None
+    assert parse_budget("10m") == pytest.approx(600.0)
+    with pytest.raises(DataError, match=r"--budget must be a time such as 90s, 10m or 1\.5h, got 'soon'"):
+        parse_budget("soon")
+    assert parse_size("2k") == 2048
+    for size in ("", "12", "-1G", "1e30T", "nanM", "0G"):
+        with pytest.raises(DataError, match="--max-size must be a size such as 500M or 16G"):
+            parse_size(size)

@@ -1,0 +1,252 @@
+"""`flopcast power` from the command line: the protocol, profiles from tables and logs, the ablation, and bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flopcast.commands.power import FILES, app, parse_window, power
+from flopcast.errors import DataError
+from flopcast.power.simulate import Scenario, Simulation, simulate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def simulation() -> Simulation:
+    return simulate(Scenario(runs=100))
+
+
+@pytest.fixture(scope="module")
+def tables(simulation: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with log.csv, executions.csv and clocks.csv."""
+    folder = tmp_path_factory.mktemp("power")
+    simulation.log.to_csv(folder / "log.csv", index=False)
+    simulation.executions.to_csv(folder / "executions.csv", index=False)
+    simulation.pairs.to_csv(folder / "clocks.csv", index=False)
+    return folder
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, str]:
+    log, executions, clocks = (files.get(name, folder / f"{name}.csv") for name in ("log", "executions", "clocks"))
+    return run("profile", log, "--executions", executions, "--clocks", clocks, *arguments)
+
+
+def test_the_protocol() -> None:
+    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "1ms")
+    assert (code, error) == (0, "")
+    for words in ("kernel of 120 µs", "200", "±5 %", "append executions up to 10 or later"):
+        assert words in text
+    found = json.loads(run("plan", "--kernel-time", "0.12ms", "--json")[1])
+    assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
+
+
+def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:
+    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "0")
+    assert (code, error) == (0, "")
+    assert "a kernel of 120 µs with a logger of instantaneous power" in text
+    assert json.loads(run("plan", "--kernel-time", "120us", "--interval", "0", "--json")[1])["executions"] == 4
+    code, _, error = run("plan", "--kernel-time", "120us", "--interval", "1")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "--interval must be a time such as 120us, 1.5ms or 2s, got '1'" in error
+
+
+def test_below_the_published_table() -> None:
+    code, text, _ = run("plan", "--kernel-time", "10us")
+    assert code == 0
+    assert "no row is published below 25 µs" in text
+
+
+def test_a_profile_is_printed(tables: Path) -> None:
+    code, text, error = profile(tables, "--window", "1ms")
+    assert (code, error) == (0, "")
+    for words in ("gemm", "total", "xcd", "iod", "hbm", "golden runs of", "drift +", "100 runs, 200 are recommended"):
+        assert words in text
+
+
+def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "gemm"
+    code, text, _ = profile(tables, "--window", "1ms", "--component", "total", "--json", "--out", out)
+    assert code == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert (out / "power.json").read_text() == text
+    assert "Power of kernels" in (out / "power.html").read_text()
+    energy = json.loads(text)["kernels"][0]["components"]["total"]["energy"]
+    assert energy["energy_j"] == pytest.approx(simulation.truth.energy_j(), rel=0.03)
+    code, text, _ = profile(tables, "--component", "total", "--out", out)
+    assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
+
+
+def test_a_folder_with_other_files_is_refused_before_the_work(tables: Path) -> None:
+    code, _, error = profile(tables, "--out", tables, log=Path("no-such-file.csv"))
+    assert code == 2
+    assert "holds other files (clocks.csv, executions.csv, log.csv)" in error
+
+
+def test_every_kernel_or_one(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed.csv"
+    rows = simulation.executions.drop(columns="execution")
+    rows.assign(kernel=np.where(rows["run"] % 2, "copy", "gemm")).to_csv(mixed, index=False)
+    found, clocks = power(tables / "log.csv", mixed, tables / "clocks.csv", components=["total"], window_us=1000)
+    assert [one.kernel for one in found] == ["gemm", "copy"]
+    assert clocks.drift_ppm == pytest.approx(50, abs=1)
+    code, text, _ = profile(tables, "--kernel", "copy", "--json", "--component", "total", executions=mixed)
+    assert (code, [one["kernel"] for one in json.loads(text)["kernels"]]) == (0, ["copy"])
+
+
+def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(simulation: Simulation, tmp_path: Path) -> None:
+    total = simulation.log[simulation.log["component"].eq("total")]
+    log, executions = tmp_path / "log.csv", tmp_path / "executions.csv"
+    total.rename(columns={"gpu_ns": "time_ns"}).to_csv(log, index=False)
+    ahead = simulation.executions.copy()
+    ahead[["start_ns", "end_ns"]] += 3_000_000
+    ahead.to_csv(executions, index=False)
+    code, text, _ = run("profile", log, "--executions", executions, "--window", "1ms")
+    assert code == 0
+    assert "no pairs were given" in text
+
+
+def current_power(found: Simulation, folder: Path) -> tuple[Path, Path]:
+    """Write the total as amd-smi calls it, and the executions."""
+    total = found.log[found.log["component"].eq("total")]
+    seconds = total["gpu_ns"].astype(str).str.replace(r"(\d{9})$", r".\1", regex=True)
+    log, executions = folder / "amd-smi.csv", folder / "executions.csv"
+    pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]}).to_csv(log, index=False)
+    found.executions.to_csv(executions, index=False)
+    return log, executions
+
+
+def test_only_the_user_can_say_that_a_log_is_instantaneous(tmp_path: Path) -> None:
+    found = simulate(Scenario(kernel_us=600, window_us=0, runs=100, offset_us=0, drift_ppm=0))
+    (kernel,), _ = power(*current_power(found, tmp_path), None, window_us=0)
+    assert (kernel.window_us, kernel.isolation) == (0, "longer than the window")
+    expected = found.truth.power_w((np.arange(100) + 0.5) / 100).mean()
+    assert kernel.components["total"].ssp.mean_w == pytest.approx(expected, rel=0.02)
+
+
+def test_a_log_that_averages_what_it_calls_current_is_not_taken_for_instantaneous(tmp_path: Path) -> None:
+    found = simulate(Scenario(offset_us=0, drift_ppm=0))
+    (kernel,), _ = power(*current_power(found, tmp_path), None)
+    assert (kernel.window_stated, kernel.window_us) == (False, pytest.approx(1000, rel=0.01))
+    assert kernel.components["total"].energy.energy_j == pytest.approx(found.truth.energy_j(), rel=0.02)
+    assert "0 only of a logger known to be instantaneous" in kernel.notes[0]
+
+
+def test_a_log_that_breaks_off_is_told(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+    cut = tmp_path / "log.csv"
+    total = simulation.log[simulation.log["component"].eq("total")]
+    cut.write_text(total.to_csv(index=False).rstrip()[:-20])
+    code, text, error = profile(tables, "--window", "1ms", log=cut)
+    assert (code, error) == (0, "")
+    assert "gemm: the log breaks off in its last line, which is left out" in text
+
+
+def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
+    code, _, error = run("profile", tables / "log.csv", "--executions", tables / "executions.csv")
+    assert code == 2
+    assert (
+        "log.csv: its times are of another clock (gpu) than the executions: give readings of both with --clocks"
+        in error
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--window", "1"], "--window must be a time such as 120us, 1.5ms or 2s, got '1'"),
+        (["--window", "-1ms"], "--window must be a time such as 120us, 1.5ms or 2s, got '-1ms'"),
+        (["--execution", "0"], "--execution is counted from 1, got 0"),
+        (["--level", "90"], "--interval (--level) must lie between 0 and 1, got 90: 0.9 means 90 %"),
+        (["--kernel", "conv"], "no execution of kernel 'conv': the executions are of gemm"),
+        (["--component", ","], "--component must be NAME[,NAME], got ',': write e.g. --component total,xcd"),
+        (["--component", "soc"], "the power log has no component 'soc': it has total, xcd, iod, hbm"),
+        (["--window", "100ms"], "the averaging window of 100000 µs does not fill"),
+    ],
+)
+def test_what_the_user_gets_wrong_is_one_line(tables: Path, arguments: list[str], message: str) -> None:
+    code, text, error = profile(tables, *arguments)
+    assert (code, text) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("log", lambda table: table.assign(power_w=1000 * table["power_w"]), "log.csv: power_w is "),
+        ("log", lambda table: table.iloc[::-1], "log.csv:3: gpu_ns is earlier than the reading before"),
+        ("log", lambda table: pd.concat([table, table.tail(1)]), "a second reading of the component at the same"),
+        ("log", lambda table: table.iloc[:-1], "component hbm has no reading at 1 of"),
+        ("executions", lambda table: table.rename(columns={"end_ns": "end_us"}), "no column end_ns: end_us is of"),
+        ("clocks", lambda table: table.head(0), "clocks.csv: the table has no rows"),
+        ("clocks", lambda table: table.assign(gpu_ns=table["gpu_ns"] // 10), "both must be nanoseconds"),
+    ],
+)  # fmt: skip
+def test_tables_that_cannot_be_used_are_one_line(
+    tables: Path, tmp_path: Path, file: str, change: object, message: str
+) -> None:
+    assert callable(change)
+    path = tmp_path / f"{file}.csv"
+    change(pd.read_csv(tables / f"{file}.csv")).to_csv(path, index=False)
+    code, _, error = profile(tables, **{file: path})
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_ablation() -> None:
+    code, text, _ = run("ablation", "--repetitions", "1")
+    assert code == 0
+    assert "without synchronisation" in text
+    found = json.loads(run("ablation", "--repetitions", "1", "--kernel-time", "300us", "--json")[1])["cases"]
+    assert found[0]["case"] == "everything"
+    assert found[0]["polynomial_percent"] < 3
+    assert run("ablation", "--kernel-time", "0")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--window", "1h"], "--window 3.6e+09 us and --kernel-time 120 us make 30,000,002 executions"),
+        (["--kernel-time", "1h"], "make 5 executions and 18,000,000 readings per run, of which at most 10,000 are"),
+    ],
+)
+def test_an_ablation_that_no_memory_holds_is_refused(arguments: list[str], message: str) -> None:
+    code, text, error = run("ablation", *arguments)
+    assert (code, text, error.count("\n")) == (2, "", 1)
+    assert message in error
+
+
+@pytest.mark.parametrize(("text", "expected"), [("120us", 120), ("1 ms", 1000), ("0", 0), ("2s", 2e6), ("500ns", 0.5)])
+def test_times(text: str, expected: float) -> None:
+    assert parse_window(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "us", "1.2.3us", "5 minutes", "-1us", "nanus"])
+def test_no_times(text: str) -> None:
+    with pytest.raises(DataError, match=r"--window must be a time such as 120us, 1\.5ms or 2s"):
+        parse_window(text)
+
+
+def test_it_runs_as_a_script() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "flopcast", "power", "plan", "--kernel-time", "600us", "--json"],
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["margin"] == 0.02

@@ -1,0 +1,277 @@
+"""`flopcast project`: from files to tables, JSON, a page and a projected trace."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from flopcast.commands.app import app
+from flopcast.commands.options import load_measurements
+from flopcast.commands.project import FILES, parse_network, project, projected_times
+from flopcast.commands.train import train, write
+from flopcast.errors import DataError
+from flopcast.table.measurements import Measurements
+
+GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+
+
+def write_trace(path: Path, kernels: int = 30, duration: float = 300.0, device: str = "AMD Instinct MI300X") -> Path:
+    """Write a PyTorch trace of products of matrices that keep the queue busy, then a wait of the CPU."""
+    events: list[dict[str, Any]] = []
+
+    def event(cat: str, name: str, start: float, dur: float, **args: Any) -> None:
+        tid = 1 if cat in ("cpu_op", "cuda_runtime", "user_annotation") else 0
+        events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 7 if tid else 2,
+                "tid": tid,
+                "ts": start,
+                "dur": dur,
+                "args": args,
+            }
+        )
+
+    event("user_annotation", "ProfilerStep#1", 0, 1000 + kernels * duration)
+    for number in range(kernels):
+        at = 10.0 * number
+        ids = {"External id": number + 1, "correlation": number + 1}
+        event("cpu_op", "aten::mm", at, 8, **GEMM, **{"External id": number + 1})
+        event("cuda_runtime", "hipExtModuleLaunchKernel", at + 1, 5, **ids)
+        event("kernel", "Cijk_Ailk_Bljk_BBS", 20 + duration * number, duration, device=2, stream=0, **ids)
+    end = 20 + duration * kernels
+    event("cuda_runtime", "hipDeviceSynchronize", 10.0 * kernels, end + 5 - 10.0 * kernels, correlation=10_000)
+    content = {"schemaVersion": 1, "deviceProperties": [{"id": 2, "name": device}], "traceEvents": events}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["project", *map(str, arguments)])
+
+
+def test_the_outcome_stands_first(tmp_path: Path) -> None:
+    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("t.json: 9 ms on MI300X → ")
+    words = " ".join(result.output.split())
+    for part in (
+        "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed",
+        "longest kernels of the critical path", "where the measured time goes", "whole trace",
+    ):  # fmt: skip
+        assert part in words
+
+
+def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
+    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000")
+    (found,) = json.loads(result.output)
+    assert (found["host"], found["target"], found["measured_us"]) == ("MI300X", "MI355X", 9000.0)
+    assert found["interval"]["lower_us"] < found["projected_us"] < found["interval"]["upper_us"]
+    assert [row["aggregation"] for row in found["totals"]] == ["sum", "overlap", "replay"]
+    assert [row["value"] for row in found["sweep"]] == [4000, 8000, 16000]
+    assert found["split"]["computation_us"] == 9000.0
+    assert [part["computation_us"] for part in found["split_by_stream"]] == [9000.0]
+    assert [(part["step"], part["computation_us"]) for part in found["split_by_step"]] == [(1, 9000.0)]
+    assert found["interval"]["lower_us"] < found["interval"]["median_us"] < found["interval"]["upper_us"]
+    (gemm,) = found["classes"]
+    assert gemm["lower_us"] < gemm["projected_us"] < gemm["upper_us"]
+    (longest,) = found["critical_path"]["kernels"]
+    assert (longest["name"], longest["count"]) == ("Cijk_Ailk_Bljk_BBS", 30)
+    assert sum(found["critical_path"]["projected"].values()) == pytest.approx(1)
+
+
+def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    source = write_trace(tmp_path / "t.json")
+    result = invoke(source, "--to", "MI355X", "--out", out, "--sweep", "peak_tflops.bf16_matrix=1000:3000:1000")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    found = json.loads((out / "project.json").read_text())
+    kernels = pd.read_parquet(out / "kernels.parquet")
+    assert len(kernels) == 30
+    assert kernels["critical_us"].sum() == pytest.approx(
+        sum(row["path_us"] for row in found["critical_path"]["kernels"])
+    )
+    assert kernels["projected_us"].sum() == pytest.approx(found["totals"][0]["projected_us"])
+    written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
+    slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
+    end = max(event["ts"] + event["dur"] for event in slices) - min(event["ts"] for event in slices)
+    assert end == pytest.approx(found["projected_us"], abs=0.1)
+    page = (out / "project.html").read_text()
+    assert "Plotly.newPlot" in page
+    assert "MI300X → MI355X" in page
+    again = invoke(source, "--to", "MI355X", "--out", out)
+    assert again.exit_code == 0
+    assert json.loads((out / "project.json").read_text())["sweep"] is None
+
+
+def test_the_users_own_gpu_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n')
+    source = write_trace(tmp_path / "t.json")
+    (own,) = project([source], str(tmp_path / "my.toml"))
+    (known,) = project([source], "MI355X")
+    assert own.projection.target.name == "MI375X"
+    assert own.projection.projected_us < known.projection.projected_us
+
+
+def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
+    (tmp_path / "bare.toml").write_text('name = "Bare"\nmemory_bw_gbs = 9000\n')
+    (found,) = project([write_trace(tmp_path / "t.json")], str(tmp_path / "bare.toml"))
+    assert found.projection.projected_us > 0
+    assert found.remarks["why"].str.contains("not published").all()
+
+
+def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
+    rows = [
+        f"{device},gemm,bf16,{4096 + size},4096,4096,{time * (1 + size / 4096)}"
+        for size in range(0, 4096, 256)
+        for device, time in (("MI300X", 300), ("MI355X", 270))
+    ]
+    (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
+    source = write_trace(tmp_path / "t.json")
+    (plain,) = project([source], "MI355X")
+    (learnt,) = project([source], "MI355X", correct=[tmp_path / "pairs.csv"])
+    assert plain.projection.projected_us < 0.8 * 9000
+    assert learnt.projection.projected_us == pytest.approx(0.9 * 9000, rel=0.03)
+    assert learnt.classes["law"].tolist() == ["affine+correction"]
+    (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
+    with pytest.raises(DataError):
+        list(project([source], "MI355X", correct=[tmp_path / "one.csv"]))
+
+
+def test_measurements_are_read_once_and_named_where_they_are_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{device},gemm,bf16,{n},64,64,{n}" for n in (64, 128, 256) for device in ("MI300X", "MI355X")]
+    pairs, one = tmp_path / "pairs.csv", tmp_path / "one.csv"
+    pairs.write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
+    one.write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
+    traces = [write_trace(tmp_path / f"{name}.json") for name in "ab"]
+    read: list[object] = []
+
+    def load(paths: object) -> Measurements:
+        read.append(paths)
+        return load_measurements(paths)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("flopcast.commands.project.load_measurements", load)
+    assert len(list(project(traces, "MI355X", correct=[pairs]))) == 2
+    assert read == [[pairs]]
+    with pytest.raises(DataError, match=r"^\S*one\.csv: "):
+        list(project(traces, "MI355X", correct=[one]))
+
+
+def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
+    cells = [(m, n, k) for m in (256, 1024, 4096, 8192) for n in (512, 4096, 8192) for k in (1024, 4096, 8192)]
+    rows = [
+        f"{device},gemm,bf16,NN,Cijk_Ailk_Bljk_BBS,{m},{n},{k},{scale * (5 + m * n * k / 2.5e8)}"
+        for m, n, k in cells
+        for device, scale in (("MI300X", 1), ("MI355X", 0.6))
+    ]
+    (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,layout,kernel,m,n,k,us", *rows]) + "\n")
+    run = train([tmp_path / "pairs.csv"], host="MI300X", target="MI355X", models=("Additive",), jobs=1)
+    write(run, tmp_path / "run")
+    source = write_trace(tmp_path / "t.json", duration=280)
+    result = invoke(
+        source, "--to", "MI355X", "--model", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)
+    assert found["classes"][0]["law"] == "model", found["law_remarks"]
+    now, fast = (row["time_us.gemm"] for row in found["sweep"])
+    assert now == pytest.approx(found["classes"][0]["projected_us"])
+    assert 0.4 < fast / now < 0.7
+
+
+def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
+    (found,) = project([write_trace(tmp_path / "t.json", kernels=3)], "MI355X")
+    _, calls = projected_times(found.projection)
+    wait = calls[calls["name"].astype(str) == "hipDeviceSynchronize"].iloc[0]
+    graph, times = found.projection.graph, found.projection.times
+    returned = float(times.run_ns[0, graph.runs.wait >= 0][0]) + graph.origin_ns
+    assert wait["start_ns"] + wait["duration_ns"] == pytest.approx(returned, abs=1)
+    last = times.end_ns.max() + graph.origin_ns
+    assert last < returned < last + 50_000
+    assert (calls.loc[calls.index != wait.name, "duration_ns"] == 5000).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--to", "MI355XX"), "unknown GPU 'MI355XX': did you mean MI355X"),
+        (("--to", "MI355X", "--compute-law", "magic"), "--compute-law: no law"),
+        (("--to", "MI355X", "--comm-law", "magic"), "--comm-law: no law"),
+        (("--to", "MI355X", "--gaps", "gone"), "--gaps must be one of kept, scaled, modelled, got 'gone'"),
+        (("--to", "MI355X", "--sweep", "memory=1,2"), "no GPU has a figure memory"),
+        (("--to", "MI355X", "--uncertainty", "gem=0.1"), "error: --uncertainty: no uncertainty is called 'gem'"),
+        (("--to", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
+        (("--to", "MI355X", "--cpu-speed", "0"), "--cpu-speed must be above 0"),
+        (("--to", "MI355X", "--network", "0:400"), "--network: the bandwidth of the host must be above 0 GB/s"),
+        (("--to", "MI355X", "--ranks-per-node", "0"), "--ranks-per-node must be at least 1, got 0"),
+        (("--to", "MI355X", "--samples", "100"), "--samples must be a power of two from 16 on, got 100"),
+        (("--to", "MI355X", "--model", "nowhere"), "nowhere"),
+        (("--to", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "cus is given twice"),
+    ],
+)
+def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = CliRunner().invoke(app, ["project", str(write_trace(tmp_path / "t.json")), *arguments])
+    assert result.exit_code == 2
+    assert says in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--level", "90"), ("--samples", "100")])
+def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: str, value: str) -> None:
+    result = invoke(tmp_path / "missing.json", "--to", "MI355X", option, value)
+    assert result.exit_code == 2
+    assert value in result.output
+    assert "missing.json" not in result.output
+
+
+def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
+    result = invoke(tmp_path / "t.csv", "--to", "MI355X")
+    assert result.exit_code == 2
+    assert "no trace among" in result.output
+    write_trace(tmp_path / "empty.json", kernels=0)
+    assert "no activity of a GPU" in invoke(tmp_path / "empty.json", "--to", "MI355X").output
+
+
+def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        write_trace(tmp_path / name)
+    result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--to", "MI355X", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--out takes one trace at a time" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text("not a GPU", encoding="utf-8")
+    refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--to", "MI355X")
+    assert refused.output.startswith("error: t.json: unknown GPU 'mine.toml': say with --from")
+
+
+def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
+    source = write_trace(tmp_path / "t.json", device="Unheard-of")
+    refused = invoke(source, "--to", "MI355X")
+    assert refused.exit_code == 2
+    assert refused.output.startswith("error: t.json: unknown GPU 'Unheard-of'")
+    assert "say with --from which one it is" in refused.output
+    result = invoke(source, "--to", "MI355X", "--from", "MI300X")
+    assert result.exit_code == 0
+    assert "it is taken for MI300X" in " ".join(result.output.split())
+
+
+def test_networks() -> None:
+    assert parse_network(None, 4).ranks_per_node == 4
+    with pytest.raises(DataError, match="HOST:TARGET"):
+        parse_network("50", 8)

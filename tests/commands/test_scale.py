@@ -1,0 +1,238 @@
+"""Scaling over size from the command line: tables, stated values, devices, published results, configurations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flopcast.commands import scale as module
+from flopcast.commands.scale import FILES, app, scale, scale_devices
+from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
+from flopcast.errors import DataError
+
+ROOT = Path(__file__).parents[2]
+SIZES = np.array([8, 16, 32, 64, 128])
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five benchmarks that follow power laws, with simulation times; the last reaches 16 only."""
+    parts = [
+        pd.DataFrame({"benchmark": name, "size": SIZES, "ipc": 10 * SIZES**power, "simulation_time_s": SIZES * 10.0})
+        for name, power in {"a": 1.0, "b": 0.95, "c": 0.9, "d": 0.85, "e": 0.8}.items()
+    ]
+    path = tmp_path_factory.mktemp("sizes") / "sizes.csv"
+    pd.concat([*parts[:4], parts[4].head(2)]).assign(unit="SM").to_csv(path, index=False)
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_table_is_predicted_without_naming_the_command(measured: Path) -> None:
+    code, text, error = run(measured, "--fit", "8,16", "--target", "128")
+    assert (code, error) == (0, "")
+    for words in ("a (strong)", "Errors over the benchmarks, %", "simulating the scale models takes 240 s"):
+        assert words in text
+    assert run("predict", measured, "--fit", "8,16", "--target", "128")[1] == text
+
+
+def test_json_holds_every_law_for_every_benchmark(measured: Path) -> None:
+    code, text, _ = run(measured, "--fit", "8,16", "--target", "64,128", "--json", "--level", "0.8")
+    found = json.loads(text)
+    assert (code, found["level"], found["fit"], found["targets"]) == (0, 0.8, [8, 16], [64, 128])
+    assert [one["benchmark"] for one in found["benchmarks"]] == list("abcde")
+    power = {one["law"]: one for one in found["laws"] if one["target"] == 128}["power law"]
+    assert (power["benchmarks"], power["maximum"]) == (4, pytest.approx(0, abs=1e-6))
+    assert found["benchmarks"][0]["simulation"][1]["speedup"] == pytest.approx(1280 / 240)
+
+
+def test_without_a_target_every_measured_size_beyond_is_predicted(measured: Path) -> None:
+    assert scale(measured, [8, 16]).targets == (32, 64, 128)
+    with pytest.raises(DataError, match="nothing was measured beyond 128"):
+        scale(measured, [64, 128], where={"benchmark": ["a"]})
+
+
+def test_laws_and_benchmarks_can_be_chosen(measured: Path) -> None:
+    names = scale(measured, [8, 16], [128], laws=["proportional"], where={"benchmark": ["a"]})
+    assert names.names == ["proportional"]
+    assert [one.series.benchmark for one in names.benchmarks] == ["a"]
+
+
+def test_values_can_be_stated_one_by_one() -> None:
+    code, text, _ = run(
+        "--fit", "8,16", "--performance", "100,200", "--target", "64", "--law", "proportional", "--json"
+    )
+    (prediction,) = json.loads(text)["benchmarks"][0]["predictions"]
+    assert (code, prediction["predicted"], prediction["measured"]) == (0, pytest.approx(800), None)
+
+
+def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "scaling"
+    code, text, _ = run(measured, "--fit", "8,16", "--target", "128", "--out", out)
+    assert code == 0
+    assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    printed = run(measured, "--fit", "8,16", "--target", "128", "--json")[1]
+    assert (out / "scale.json").read_text() == printed
+    assert "Measured and predicted" in (out / "scale.html").read_text()
+
+
+def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
+    code, _, error = run("no-such-file.csv", "--fit", "8,16", "--out", measured.parent)
+    assert code == 2
+    assert "holds other files (sizes.csv)" in error
+
+
+def test_measured_devices_need_no_command_either(tmp_path: Path) -> None:
+    devices = f"{DEFAULT_HOST},{DEFAULT_TARGET}"
+    code, text, _ = run("--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
+    assert code == 0
+    for words in ("CPU-1T (1), CPU-2T (2)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
+        assert words in text
+    found = json.loads((tmp_path / "out" / "scale.json").read_text())
+    assert found["sizes"] == [1, 2]
+    assert {one["op"] for one in found["families"]} == {"softmax"}
+
+
+def test_the_embedded_measurements_have_their_devices() -> None:
+    code, text, _ = run("devices", "--where", "op=copy", "--json")
+    assert (code, json.loads(text)["devices"]) == (0, ["CPU-1T", "CPU-2T"])
+
+
+def test_devices_as_a_function() -> None:
+    result = scale_devices(None, [DEFAULT_TARGET, DEFAULT_HOST], where={"op": ["gelu"]}, replicates=100)
+    assert [device.name for device in result.measured.devices] == ["CPU-1T", "CPU-2T"]
+    assert len(result.measured.rows) == 40
+
+
+@pytest.mark.long
+def test_tuned_kernels_of_two_mi300_are_too_few_to_judge(shared_data: Path) -> None:
+    result = scale_devices([shared_data / "aiter"], ["MI308X", "MI300X"])
+    assert result.measured.sizes.tolist() == [80, 304]
+    assert {one.name for one in result.families} == {"moe fmoe bf16", "gemm a8w8_bpreshuffle int8"}
+    assert any(
+        "memory bandwidth grows × 1.00 from MI308X to MI300X, the units × 3.80: not a scale model" in note
+        for note in result.notes
+    )
+
+
+def test_scale_models_are_listed() -> None:
+    code, text, _ = run("configs", "MI300X", "--sizes", "38,76,304")
+    assert code == 0
+    assert "Scale models of MI300X" in text
+    assert "not published" in text
+    found = json.loads(run("configs", "mi300x", "--by", "chiplets", "--sizes", "1,8", "--json")[1])
+    assert [one["cus"] for one in found["gpus"]] == [38, 304]
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict[str, Any]:
+    code, text, error = run("--json")
+    assert (code, error) == (0, "")
+    return json.loads(text)
+
+
+def test_alone_it_reproduces_the_published_results() -> None:
+    lines = [line.split() for line in run()[1].splitlines()]
+    assert ["strong", "proportional", "128", "21.93", "22.00", "113.62", "113.00"] in lines
+    assert ["strong", "scale", "model", "(program)", "128", "4.06", "4.00", "17.02", "17.00"] in lines
+
+
+def test_every_difference_above_a_point_is_explained(facts: dict[str, Any]) -> None:
+    assert len(facts["published"]) == 24
+    for one in facts["published"]:
+        off = max(abs(one["average"] - one["published_average"]), abs(one["max"] - one["published_max"]))
+        assert off <= 1 or one["explanation"]
+
+
+def test_the_learned_scale_model_is_as_good_as_it_says(facts: dict[str, Any]) -> None:
+    trials = facts["trials"]
+    learned = {(one["scenario"], one["target"]): one for one in trials if one["law"] == "scale model (learned)"}
+    strong, weak = learned["strong", 128], learned["weak", 128]
+    assert strong["average"] <= 3.5
+    assert strong["max"] <= 9
+    assert weak["average"] <= 1.3
+    assert weak["max"] <= 4
+    counts = [one["benchmarks"] for one in learned.values()]
+    assert np.average([one["coverage"] for one in learned.values()], weights=counts) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ([], "facts"),
+        (["--json"], "facts"),
+        (["runs.csv", "--fit", "8,16"], "predict"),
+        (["--fit", "8,16", "--json"], "predict"),
+        (["runs", "--devices=a,b"], "devices"),
+        (["--json", "--devices", "a,b"], "devices"),
+        (["-o", "out", "--json"], "predict"),
+    ],
+)
+def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> None:
+    assert module._meant(arguments) == command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["FILE"], "which sizes are the scale models? give --fit"),
+        (["FILE", "--fit", "8"], "--fit needs two sizes or more, got 8"),
+        (["FILE", "--fit", "16,8"], "--fit must be sizes above 0 that increase, got 16, 8"),
+        (["FILE", "--fit", "8;16"], "--fit must be numbers with commas between, got '8;16': write e.g. --fit 8,16"),
+        (["FILE", "--fit", "8,16", "--target", "inf"], "--target must be numbers with commas between, got 'inf'"),
+        (["FILE", "--fit", "8,16", "--law", "quadratic"], "unknown law 'quadratic': choose from"),
+        (["FILE", "--fit", "8,16", "--where", "benchmark=z"], "no row has benchmark=z"),
+        (["FILE", "--fit", "8,16", "--where", "colour=red"], "the table has no column 'colour'"),
+        (["FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario must be one of strong, weak, chiplets"),
+        (["FILE", "--fit", "8,16", "--mpki", "1,2"], "--performance, --mpki and --f-mem state values"),
+        (["FILE", "--fit", "8,16", "--level", "90"], "--interval (--level) must lie between 0 and 1, got 90"),
+        (["nothing.csv", "--fit", "8,16"], "nothing.csv: no such file"),
+        (["--fit", "8,16"], "what was measured? give a file, or --performance"),
+        (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance of stated must be above 0, got -2"),
+        (["--fit", "8,16", "--performance", "1", "--target", "64"], "a value for each of the 2 sizes, got 1"),
+        (["--fit", "8,16", "--performance", "1,2", "--target", "64", "--mpki", "1"], "MPKI must have a value for each"),
+        (["--fit", "8,16", "--performance", "1,2"], "nothing was measured beyond 16: say with --target"),
+        (["--devices", "MI300X", "FILE"], "FILE"),
+        (["devices", "FILE"], "FILE"),
+        (["devices", "FILE", "--devices", "MI300X,"], "--devices must be NAME[,NAME], got 'MI300X,'"),
+        (["FILE", "--fit", "8,16", "--law", ""], "--law must be NAME[,NAME], got '': write e.g. --law proportional"),
+        (["configs", "MI300Y"], "unknown GPU 'MI300Y'"),
+        (["configs", "MI300X", "--sizes", "8,8"], "sizes must increase, got 8, 8"),
+        (["configs", "MI300X", "--sizes", "8.5"], "--sizes must be whole numbers with commas between, got '8.5'"),
+    ],
+)
+def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:
+    code, text, error = run(*(str(measured) if argument == "FILE" else argument for argument in arguments))
+    assert (code, text) == (2, "")
+    assert message.replace("FILE", str(measured)) in error
+    assert error.count("\n") == 1
+
+
+def test_the_help_names_every_command() -> None:
+    code, text, _ = run("--help")
+    assert code == 0
+    for name in ("predict", "devices", "facts", "configs"):
+        assert name in text
+
+
+def test_the_script_runs_from_the_root(measured: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "flopcast", "scale", measured, "--fit", "8,16", "--law", "proportional", "--json"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert len(json.loads(ran.stdout)["benchmarks"]) == 5
+    assert ran.stderr == ""

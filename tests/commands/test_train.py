@@ -1,0 +1,281 @@
+"""Training end to end, on measurements made up from a known law."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from flopcast.commands import train as job
+from flopcast.commands.options import run_command
+from flopcast.commands.predict import predict as predict_rows
+from flopcast.errors import DataError
+from flopcast.evaluation.competition import columnar
+from flopcast.evaluation.deployment import fit_all
+from flopcast.evaluation.domain import TrainedRange
+from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.features.matrix import build_dataset
+from flopcast.features.recipe import FeatureRecipe
+from flopcast.hardware import find
+from flopcast.models import artifact
+from flopcast.models.suite import PREFERENCE, suite
+from flopcast.readers import read
+from flopcast.report import wording
+from flopcast.report.run_folder import read_metrics
+
+QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
+HOST, TARGET = find("MI300X"), find("MI355X")
+
+
+def law(m: np.ndarray, n: np.ndarray, k: np.ndarray, device: str) -> np.ndarray:
+    """Return overhead + work / rate in microseconds, at 60 % of the peak and 70 % of the bandwidth."""
+    gpu = find(device)
+    compute = 2 * m * n * k / (0.6 * gpu.peak_tflops("bf16") * 1e6)
+    memory = 2 * (m * k + n * k + m * n) / (0.7 * gpu.require("memory_bw_gbs") * 1e3)
+    return {"MI300X": 6.0, "MI355X": 4.0}[device] + compute + memory
+
+
+def measurements(path: Path, seed: int = 0, unpaired: int = 0) -> Path:
+    """Write GEMMs of 12 weight shapes measured on both devices with 3 % noise, some of them on the target only."""
+    rng = np.random.default_rng(seed)
+    weights = [(n, k) for n in (1024, 2048, 4096, 8192) for k in (1024, 2048, 4096)]
+    rows = []
+    for i, (n, k) in enumerate(weights):
+        for j, m in enumerate((16, 64, 256, 512, 1024, 2048, 4096)):
+            for device in ("MI300X", "MI355X"):
+                if device == "MI300X" and (i + j) % 12 < unpaired:
+                    continue
+                time = law(*map(np.float64, (m, n, k)), device) * np.exp(0.03 * rng.normal())
+                rows.append({"device": device, "op": "gemm", "dtype_a": "bf16", "m": m, "n": n, "k": k, "t_us": time})
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return measurements(tmp_path_factory.mktemp("data") / "gemm.csv")
+
+
+@pytest.fixture(scope="module")
+def run(data: Path) -> job.Run:
+    return job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=1)
+
+
+def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
+    described = run.metrics["data"]
+    assert (described["n"], described["groups"]) == (84, 12)
+    assert (described["host"], described["target"], described["metric"]) == ("MI300X", "MI355X", "duration_us")
+    for cv, scheme in zip(run.metrics["cv"], ("kfold", "grouped"), strict=True):
+        assert cv["scheme"] == scheme
+        names = [row["name"] for row in cv["baselines"]]
+        assert names == ["FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine"]
+        assert [row["name"] for row in cv["models"]] == QUICK
+        assert all(row["error"] is None for row in cv["models"])
+
+
+def test_the_law_of_the_baseline_is_scored_by_hand(run: job.Run) -> None:
+    rows, ratio = run.dataset.rows, HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
+    expected = 100 * np.mean(np.abs(rows["host_duration_us"] * ratio - run.dataset.y) / run.dataset.y)
+    for cv in run.metrics["cv"]:
+        assert cv["baselines"][0]["e_out"] == pytest.approx(expected)
+
+
+def test_the_selected_model_comes_close_to_the_noise(run: job.Run) -> None:
+    for cv in run.metrics["cv"]:
+        assert cv["selected"]["e_out"] < 6
+        assert cv["selected"]["e_out"] >= 0.8 * min(row["e_out"] for row in cv["models"])
+
+
+def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -> None:
+    table = run.predictions
+    assert len(table) == 84 * 2 * (5 + len(QUICK))
+    one = table[(table["scheme"] == "grouped") & (table["model"] == "Additive")]
+    assert one.groupby("group")["fold"].nunique().eq(1).all()
+    error = next(row["e_out"] for row in run.metrics["cv"][1]["models"] if row["name"] == "Additive")
+    assert one["ape"].mean() == pytest.approx(error)
+    assert one["FLOPS scaling"].to_numpy() == pytest.approx(run.dataset.laws["FLOPS scaling"].to_numpy())
+
+
+def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    job.write(run, out)
+    assert sorted(item.name for item in out.iterdir()) == [
+        "metrics.json", "model", "predictions.parquet", "report.html",
+    ]  # fmt: skip
+    assert read_metrics(out)["data"]["sha256"] == job.data_hash(run.dataset)
+    loaded = artifact.load(out / "model")
+    recipe = FeatureRecipe.from_dict(loaded.manifest["recipe"])
+    X = recipe.transform(run.dataset.rows)
+    pd.testing.assert_frame_equal(X, run.dataset.X)
+    assert loaded.predict(X) == pytest.approx(run.model.estimator.predict(run.dataset.X))
+    assert loaded.manifest["selected"] == run.metrics["model"]["name"]
+    assert loaded.manifest["baselines"]["reference"] == "host"
+    ConformalIntervals.from_dict(loaded.manifest["intervals"])
+    assert not TrainedRange.from_dict(loaded.manifest["domain"]).check(X).extrapolated.any()
+    assert "FLOPS scaling" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def _far(run: job.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return features, truth and predictions of problems with ``factor`` times the largest trained m, and work."""
+    shapes = pd.DataFrame({"n": [2048.0, 8192.0, 8192.0], "k": [2048.0, 1024.0, 4096.0]})
+    shapes["m"] = 4096.0 * factor
+    sides = (shapes["m"].to_numpy(), shapes["n"].to_numpy(), shapes["k"].to_numpy())
+    rows = shapes.assign(op="gemm", dtype_a="bf16", device="MI300X", duration_us=law(*sides, "MI300X"))
+    X = run.dataset.recipe.transform(rows)
+    return X, law(*sides, "MI355X"), run.model.estimator.predict(X)
+
+
+def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: job.Run) -> None:
+    X, truth, predicted = _far(run, 10)
+    assert np.abs(predicted / truth - 1).max() < 0.3
+    check = run.model.domain.check(X)
+    assert check.extrapolated.all()
+    lower, upper = run.model.intervals.bounds(predicted, 0.9, widen=check.widening)
+    near_lower, near_upper = run.model.intervals.bounds(predicted, 0.9)
+    assert ((upper - lower) > 1.2 * (near_upper - near_lower)).all()
+
+
+def test_every_model_liked_in_doubt_extrapolates_from_shapes_alone(data: Path) -> None:
+    dataset = build_dataset(read([data]).frame, host=None, target=TARGET)
+    shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [40960.0], "n": [8192.0], "k": [4096.0]})
+    truth = law(*(shapes[side].to_numpy() for side in "mnk"), "MI355X")
+    liked = [candidate for candidate in suite("default", columnar(dataset)) if candidate.name in PREFERENCE]
+    assert len(liked) == 4
+    for candidate in liked:
+        predicted = fit_all(dataset, candidate, "grouped").predict(dataset.recipe.transform(shapes))
+        assert predicted == pytest.approx(truth, rel=0.3), candidate.name
+
+
+def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
+    path = measurements(tmp_path / "partly.csv", unpaired=6)
+    found = job.train([path], host="MI300X", target="MI355X", models=["Mean/Transfer"], jobs=1)
+    assert found.metrics["data"]["n"] == 42
+    assert found.metrics["data"]["unpaired_target"] == 42
+    assert found.metrics["cv"][1]["models"][0]["e_out"] < 12
+
+
+def test_literature_mode_shows_its_failures(data: Path) -> None:
+    """With about as many columns as rows, least squares in measured space fits the training rows only."""
+    options = {"host": "MI300X", "target": "MI355X", "where": {"n": ["1024", "2048"]}, "models": ["OLS"], "jobs": 1}
+    published = job.train([data], suite="literature", **options).metrics["cv"][1]["models"][0]
+    ours = job.train([data], **options).metrics["cv"][1]["models"][0]
+    assert (published["space"], ours["space"]) == ("measured time", "relative error")
+    assert published["e_in"] < ours["e_in"]
+    assert published["e_out"] > 3 * ours["e_out"]
+
+
+def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
+    found = job.train(
+        [data], host="MI300X", target="MI355X", where={"n": ["1024"], "k": ["1024", "2048"]}, models=["NNLS"], jobs=1
+    )
+    assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold"]
+    assert any("2 groups only: no folds by group" in note for note in found.metrics["data"]["notes"])
+
+
+def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path) -> None:
+    texts = []
+    for jobs in (1, 2):
+        found = job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=jobs)
+        job.write(found, tmp_path / str(jobs))
+        metrics = json.loads((tmp_path / str(jobs) / "metrics.json").read_text(encoding="utf-8"))
+        for cv in metrics["cv"]:
+            for row in cv["baselines"] + cv["models"]:
+                row.pop("fit_seconds")
+        texts.append(json.dumps(metrics))
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "MI300X", "--target", "MI355Z"], "unknown GPU 'MI355Z': did you mean MI355X"),
+        (["--host", "MI300X"], "which device? give --target"),
+        (["--host", "MI355X", "--target", "MI355X"], "both MI355X: leave out --host"),
+        (["--target", "MI355X", "--models", "Lass"], "no model 'Lass' in the default suite"),
+        (["--target", "MI355X", "--without", "OLS,"], "--without must be NAME[,NAME], got 'OLS,'"),
+        (["--target", "MI355X", "--suite", "all"], "--suite must be default or literature"),
+        (["--target", "MI355X", "--scheme", "none"], "--scheme must be"),
+        (["--target", "MI355X", "--budget", "10"], "--budget must be a time such as 90s"),
+        (["--target", "MI355X", "--where", "op=conv"], "op"),
+        (["--target", "MI210"], "MI210"),
+        (["--target", "MI355X", "--group", "colour"], "no column colour to group by"),
+    ],
+)
+def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(data: Path, arguments: list[str], message: str) -> None:
+    app = Typer()
+    app.command()(run_command(job.command))
+    result = CliRunner().invoke(app, [str(data), *arguments])
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+
+
+def test_a_budget_leaves_models_out_by_name(data: Path) -> None:
+    with pytest.raises(Exception, match="no model of the suite ran"):
+        job.train([data], host="MI300X", target="MI355X", models=["NNLS"], jobs=1, budget=1e-9)
+
+
+def test_same_devices_are_refused(data: Path) -> None:
+    with pytest.raises(DataError, match="leave out --host"):
+        job.train([data], host="MI300X", target="AMD Instinct MI300X VF", models=QUICK)
+
+
+def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path) -> None:
+    job.write(run, tmp_path / "run")
+    found = predict_rows(tmp_path / "run", [data])
+    assert len(found.frame) == 84  # the host's rows of the file
+    assert found.frame["predicted"].notna().all()
+    assert (found.frame["lower"] < found.frame["predicted"]).all()
+    fitted = run.model.estimator.predict(run.dataset.X)
+    assert np.sort(found.frame["predicted"]) == pytest.approx(np.sort(fitted))
+
+
+def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: Path, tmp_path: Path) -> None:
+    """Times that are exactly proportional, and a network that cannot learn 84 rows of it as well as one number does."""
+    table = pd.read_csv(data)
+    host = table[table["device"] == "MI300X"]
+    pd.concat([host, host.assign(device="MI355X", t_us=0.6 * host["t_us"])]).to_csv(tmp_path / "g.csv", index=False)
+    found = job.train([tmp_path / "g.csv"], host="MI300X", target="MI355X", models=["MLP"], jobs=1)
+    for cv in found.metrics["cv"]:
+        assert cv["selected"]["baseline"]
+        assert cv["selected"]["best_model"]["name"] == "MLP" == found.model.name
+        lower, upper = cv["selected"]["best_model"]["interval"]
+        assert lower < cv["selected"]["best_model"]["e_out"] < upper
+        assert any(line.startswith("Of the models alone: MLP: honest error") for line in wording.verdict(cv))
+
+
+def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(data)
+    table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
+    found = job.train([tmp_path / "mi308x.csv"], target="MI308X", models=["NNLS"], jobs=1)
+    job.write(found, tmp_path / "run")
+    assert found.model.fitted_baselines["reference"] == "memory"
+    rows = predict_rows(tmp_path / "run", [tmp_path / "mi308x.csv"]).frame
+    assert (rows["constant ratio"] > 0).all()
+    assert "not published" in found.metrics["cv"][0]["baselines"][0]["error"]
+
+
+def test_held_out_groups_are_held_out_of_the_unpaired_rows_too(tmp_path: Path) -> None:
+    """Pairs that state a group and unpaired rows that do not must still agree on what a group is."""
+    table = pd.read_csv(measurements(tmp_path / "partly.csv", unpaired=6))
+    paired = table.duplicated(["m", "n", "k"], keep=False)
+    table.assign(group=np.where(paired, "mine " + table["n"].astype(str), "")).to_csv(tmp_path / "g.csv", index=False)
+    dataset = build_dataset(read([tmp_path / "g.csv"]).frame, host=HOST, target=TARGET)
+    assert dataset.unpaired is not None
+    assert set(dataset.groups) & set(dataset.unpaired.groups)
+
+
+@pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--seed", "-1"], ["--out", "{data}/run"]])
+def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, arguments: list[str]) -> None:
+    app = Typer()
+    app.command()(run_command(job.command))
+    given = [word.format(data=data) for word in arguments]
+    result = CliRunner().invoke(app, [str(data), "--target", "MI355X", *given])
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flopcast.commands.options import run_command
+from flopcast.commands.validate import FILES, command, validate, write_validation
+from flopcast.errors import DataError, UnknownGPUError
+from flopcast.evaluation.verdicts import Outcome
+from flopcast.hardware import find
+
+ROOT = Path(__file__).parents[2]
+DEVICES = {"host": "MI300X", "target": "MI355X"}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tidy CSV of GEMMs in two precisions: fp8 follows FLOPS scaling, bf16 the power 0.8 of the host's time."""
+    rng = np.random.default_rng(0)
+    cells = [(m, n, k) for n in (4096, 8192) for k in (4096, 6144, 8192) for m in (512, 1024, 2048, 8192, 32768)]
+    shapes = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm")
+    host, target = (find(name) for name in DEVICES.values())
+    tables = []
+    for dtype in ("fp8", "bf16"):
+        peak = host.peak_tflops(dtype)
+        host_us = shapes[["m", "n", "k"]].prod(axis=1) * 2 / (0.5 * peak * 1e6)
+        other = host_us * peak / target.peak_tflops(dtype) if dtype == "fp8" else host_us**0.8
+        noise = np.exp(rng.normal(0, 0.02, len(shapes)))
+        for name, us in (("MI300X", host_us), ("MI355X", other * noise)):
+            tables.append(shapes.assign(dtype_a=dtype, device=name, duration_us=us))
+    broken = tables[0].head(1).assign(duration_us=0.0)
+    path = tmp_path_factory.mktemp("measured") / "gemms.csv"
+    pd.concat([*tables, broken]).to_csv(path, index=False)
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    app = typer.Typer()
+    app.command()(run_command(command))
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_classes_are_judged_apart(measured: Path) -> None:
+    result = validate([measured], **DEVICES, replicates=200)
+    outcomes = {one.name: one.law("FLOPS scaling").verdict.outcome for one in result.classes[1:]}
+    assert outcomes == {"gemm fp8 compute-bound": Outcome.HOLDS, "gemm bf16 compute-bound": Outcome.SIZE}
+    assert result.rejected == {"duration is zero": 1}
+    assert (result.classes[0].rows, result.classes[0].groups) == (60, 6)
+
+
+def test_conditions_groups_and_margin_are_passed_on(measured: Path) -> None:
+    result = validate(
+        [measured], **DEVICES, where={"dtype_a": ["fp8"]}, group=["k"], margin=0.005, replicates=100, seed=3
+    )
+    pooled = result.classes[0]
+    assert (pooled.rows, pooled.groups, result.margin, result.seed) == (30, 3, 0.005, 3)
+    assert pooled.laws[0].verdict.outcome is Outcome.TOO_FEW
+
+
+def test_without_data_the_embedded_measurements_are_judged() -> None:
+    result = validate(where={"op": ["gemm"]}, replicates=100)
+    assert result.classes[0].rows > 50
+    assert result.dataset.host is not None
+    assert result.classes[0].judged
+
+
+def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path: Path) -> None:
+    result = validate([measured], **DEVICES, replicates=100)
+    for out in ("one", "two"):
+        write_validation(validate([measured], **DEVICES, replicates=100), tmp_path / out)
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(FILES)
+    for name in FILES:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    written = json.loads((tmp_path / "one" / "validation.json").read_text())
+    assert written["classes"][1]["laws"][0]["text"] == result.classes[1].laws[0].verdict.text
+
+
+def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "scaling"
+    code, text, _ = run(measured, "--host", "MI300X", "--target", "MI355X", "--out", out)
+    assert code == 0
+    assert "Does linear scaling hold? MI300X → MI355X" in text
+    assert "FLOPS scaling: holds in gemm fp8 compute-bound; fails: depends on size in gemm bf16" in text
+    assert "1 row rejected: duration is zero" in text
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+
+
+def test_the_command_prints_json(measured: Path) -> None:
+    code, text, _ = run(
+        measured, "--host", "mi300x", "--target", "MI355X", "--where", "dtype_a=fp8", "--json", "--margin", "0.2"
+    )
+    found = json.loads(text)
+    assert (code, found["host"], found["margin"], found["data"]["pairs"]) == (0, "MI300X", 0.2, 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "MI300X", "--target", "MI355Y"], "unknown GPU 'MI355Y': did you mean MI355X"),
+        (["--host", "MI300X"], "which devices? give --host and --target"),
+        (["--host", "MI300X", "--target", "MI355X", "--margin", "1.5"], "--margin must lie between 0 and 1, got 1.5"),
+        (["--host", "MI300X", "--target", "MI355X", "--where", "dtype_a"], "--where must be COLUMN=VALUE"),
+        (["--host", "MI300X", "--target", "MI355X", "--group", "colour"], "colour"),
+        (["--host", "MI300X", "--target", "MI300X"], "--host and --target are both MI300X"),
+        (["--host", "MI300X", "--target", "H100"], "H100"),
+    ],
+)
+def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:
+    code, text, error = run(measured, *arguments)
+    assert (code, text) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
+    code, _, error = run("no-such-file.csv", "--host", "MI300X", "--target", "MI355X", "--out", measured.parent)
+    assert code == 2
+    assert "holds other files (gemms.csv)" in error
+
+
+def test_errors_carry_their_types(measured: Path) -> None:
+    with pytest.raises(UnknownGPUError):
+        validate([measured], host="MI300X", target="MI355Y")
+    with pytest.raises(DataError, match="no-such-file"):
+        validate(["no-such-file.csv"], **DEVICES)
+
+
+def test_the_script_runs_from_the_root(measured: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "validate.py", measured, "--host", "MI300X", "--target", "MI355X", "--json"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(ran.stdout)["data"]["pairs"] == 60
+    assert ran.stderr == ""
+
+
+@pytest.mark.long
+def test_measured_gemms_fail_flops_scaling_with_evidence(shared_data: Path) -> None:
+    where = {"op": ["gemm"], "family": ["a8w8_blockscale"]}
+    pooled = validate([shared_data / "aiter"], **DEVICES, where=where).classes[0]
+    assert (pooled.rows, pooled.groups) == (429, 16)
+    assert pooled.law("FLOPS scaling").verdict.text.startswith("fails: depends on size (slope 0.9")
+    assert pooled.explanations[0].law == "affine a + b·t_host"
+    assert pooled.explanations[0].mape.value < 11

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.power.ablation import CASES, EVERYTHING, LEVEL, ablation, rms_percent
+from flopcast.power.simulate import Scenario
+
+
+@pytest.fixture(scope="module")
+def short() -> pd.DataFrame:
+    return ablation(repetitions=3).set_index("case")
+
+
+def test_with_everything_the_errors_are_small(short: pd.DataFrame) -> None:
+    assert short.index.tolist() == list(CASES)
+    everything = short.loc[EVERYTHING]
+    assert everything["polynomial_percent"] < 3
+    assert everything["spline_percent"] < 3
+    assert everything["energy_percent"] < 2
+    assert short.loc["50 runs", "polynomial_percent"] < 5
+    assert short.loc["50 runs", "readings"] < everything["readings"] / 3
+
+
+@pytest.mark.parametrize(
+    ("case", "least"),
+    [("without synchronisation", 50), ("without drift", 3), ("without binning", 3),
+     ("steady execution taken for steady power", 8)],
+)  # fmt: skip
+def test_each_step_is_worth_something(short: pd.DataFrame, case: str, least: float) -> None:
+    for error in ("polynomial_percent", "spline_percent", "energy_percent"):
+        assert short.loc[case, error] > max(least, 2 * short.loc[EVERYTHING, error])
+
+
+def test_the_window_can_be_removed_from_a_long_kernel() -> None:
+    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")["own_percent"]
+    assert found[EVERYTHING] < 3 < found["without synchronisation"]
+    assert np.isnan(found["50 runs"])
+
+
+def test_the_curve_of_a_long_kernel_beats_a_level_line() -> None:
+    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")
+    for curve in ("polynomial_percent", "spline_percent", "own_percent"):
+        assert found.loc[EVERYTHING, curve] < 0.6 * found.loc[LEVEL, curve]
+    assert found.loc[EVERYTHING, "energy_percent"] == found.loc[LEVEL, "energy_percent"]
+
+
+def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
+    found = ablation(Scenario(seed=21), repetitions=2).set_index("case")
+    assert found["repetitions"].to_dict() == dict.fromkeys(CASES, 2) | {"50 runs": 1}
+    alone = ablation(Scenario(seed=21), repetitions=1).set_index("case")
+    assert alone.loc["50 runs", "repetitions"] == 0
+    assert alone.loc["50 runs"].drop("repetitions").isna().all()
+    assert np.isfinite(alone.loc[EVERYTHING, "energy_percent"])
+
+
+def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
+    with pytest.raises(DataError, match="readings fall into executions of gemm with steady power"):
+        ablation(Scenario(runs=3), repetitions=2)
+
+
+def test_root_mean_square() -> None:
+    assert rms_percent(np.array([1.0, 3.0]), np.array([2.0, 2.0])) == 50

@@ -1,0 +1,264 @@
+"""Power logs: every format, units, what is absent, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.power.logs import power_log, read_power_log
+
+NVIDIA = (
+    "timestamp, index, power.draw [W], clocks.current.sm [MHz], clocks.mem [MHz], temperature.gpu, "
+    "utilization.gpu [%]\n"
+    "2023/08/24 22:19:24.420, 0, 63.12 W, 1410 MHz, 1512 MHz, 31, 0 %\n"
+    "2023/08/24 22:19:24.420, 1, [N/A], 1410 MHz, 1512 MHz, 31, 0 %\n"
+    "2023/08/24 22:19:25.421, 0, 310.5 W, [N/A], 1512 MHz, 33, 97 %\n"
+)
+
+
+def log(folder: Path, content: str, **more: Any) -> pd.DataFrame:
+    path = folder / "power.log"
+    path.write_text(content, encoding="utf-8")
+    return read_power_log(path, **more)
+
+
+def test_nvidia_smi_has_units_in_cells_words_for_numbers_and_local_time(tmp_path: Path) -> None:
+    found = log(tmp_path, NVIDIA)
+    told = {"format": "nvidia-smi CSV", "power": "not stated", "clock": "local time", "left_out": 1, "cut": 0}
+    assert found.attrs == told
+    assert found["time_ns"].tolist() == [1692915564_420_000_000, 1692915565_421_000_000]
+    assert found["time_ns"].dtype == "int64"
+    assert found[["gpu", "component", "power_w"]].to_numpy().tolist() == [[0, "total", 63.12], [0, "total", 310.5]]
+    assert found["clock_mhz"].tolist()[0] == 1410
+    assert found["clock_mhz"].isna().tolist() == [False, True]
+    assert found["utilisation"].tolist() == [0.0, 0.97]
+    assert found["memory_clock_mhz"].tolist() == [1512, 1512]
+    assert found["temperature_c"].tolist() == [31, 33]
+
+
+def test_nvidia_smi_without_units_and_with_the_instantaneous_power_beside_the_average(tmp_path: Path) -> None:
+    content = (
+        "timestamp, power.draw.average [W], power.draw.instant [W]\n"
+        "2023/08/24 22:19:24.420, 63.12, 70\n2023/08/24 22:19:24.520, 64.12, 71\n"
+    )
+    found = log(tmp_path, content)
+    assert found.attrs["power"] == "instantaneous"
+    assert found["power_w"].tolist() == [70, 71]
+    assert log(tmp_path, content.replace("70", "[N/A]").replace("71", "[N/A]")).attrs["power"] == "average"
+
+
+def test_a_reading_without_power_is_kept_on_demand() -> None:
+    card = {
+        "Average Graphics Package Power (W)": "N/A",
+        "sclk clock speed:": "(2100Mhz)",
+        "mclk clock speed:": "(900Mhz)",
+    }
+    found = power_log(json.dumps({"card1": card}), "here", powerless=True)
+    assert found[["gpu", "clock_mhz", "memory_clock_mhz"]].to_numpy().tolist() == [[1, 2100, 900]]
+    assert found["power_w"].isna().all()
+    with pytest.raises(DataError, match="here: a log of rocm-smi JSON in which no power is recorded"):
+        power_log(json.dumps({"card1": card}), "here")
+
+
+def test_the_clock_of_older_amd_smi(tmp_path: Path) -> None:
+    clock = {"gfx": {"cur_clk": {"value": 2100, "unit": "MHz"}, "max_clk": 2500}, "mem": {"cur_clk": 900}}
+    gpu = {"gpu": 0, "power": {"average_socket_power": 400}, "clock": clock, "temperature": {"junction": 61}}
+    found = log(tmp_path, json.dumps([gpu]))
+    assert found[["clock_mhz", "memory_clock_mhz", "temperature_c"]].to_numpy().tolist() == [[2100, 900, 61]]
+
+
+def test_milliwatts_are_watts_and_other_units_are_refused(tmp_path: Path) -> None:
+    assert log(tmp_path, "gpu_ns,power_mw,power_w\n1,1,2 mW\n")["power_w"].tolist() == [0.002]
+    generic = "time_ns,power_w\n1,250000\n2,240000\n"
+    found = log(tmp_path, generic, units={"power_w": "mW"})
+    assert found["power_w"].tolist() == [250.0, 240.0]
+    assert found.attrs["clock"] == "epoch"
+    with pytest.raises(DataError, match=r"power_w is in 'j': it must be one of w, mw, kw"):
+        log(tmp_path, generic, units={"power_w": "J"})
+    with pytest.raises(DataError, match="'watts', a column that the log does not have"):
+        log(tmp_path, generic, units={"watts": "W"})
+    with pytest.raises(DataError, match=r"clocks\.mem is in 'w'"):
+        log(tmp_path, NVIDIA.replace("1512 MHz", "1512 W"))
+
+
+def amd(number: int, **power: Any) -> dict[str, Any]:
+    clock = {"gfx_0": {"clk": {"value": 2100, "unit": "MHz"}}, "mem_0": {"clk": {"value": 1300, "unit": "MHz"}}}
+    usage = {"gfx_activity": {"value": 98, "unit": "%"}, "gfx_busy_inst": {"xcp_0": [{"value": 1, "unit": "%"}, "N/A"]}}
+    temperature = {"edge": "N/A", "hotspot": {"value": 61, "unit": "C"}, "mem": {"value": 50, "unit": "C"}}
+    return {"gpu": number, "power": power, "clock": clock, "usage": usage, "temperature": temperature}
+
+
+def test_amd_smi_json_as_a_list_or_wrapped_or_one_document_after_the_other(tmp_path: Path) -> None:
+    socket = {"value": 612, "unit": "W"}
+    gpus = [amd(0, socket_power=socket), amd(1, socket_power="N/A")]
+    expected = [0, 612.0, 2100.0, 1300.0, 61.0, 0.98]
+    columns = ["gpu", "power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation"]
+    for document in (json.dumps(gpus), json.dumps({"gpu_data": gpus}), json.dumps(gpus[:1]) + "\n" + json.dumps([])):
+        found = log(tmp_path, document)
+        assert found[columns].to_numpy().tolist() == [expected]
+        assert found.attrs["clock"] == "none"
+        assert found["time_ns"].isna().all()
+    stamped = [{"timestamp": 1700000000 + i, **amd(0, socket_power=socket)} for i in range(2)]
+    watched = "\n".join(json.dumps([entry], indent=1) for entry in stamped)
+    assert log(tmp_path, watched)["time_ns"].tolist() == [1700000000 * 10**9, 1700000001 * 10**9]
+
+
+def test_amd_smi_json_takes_the_power_that_the_gpu_measures(tmp_path: Path) -> None:
+    watts = {"value": 500, "unit": "W"}
+    mi300 = log(tmp_path, json.dumps([amd(0, current_socket_power=watts, average_socket_power="N/A")]))
+    mi200 = log(tmp_path, json.dumps([amd(0, current_socket_power="N/A", average_socket_power=watts)]))
+    assert (mi300.attrs["power"], mi200.attrs["power"]) == ("instantaneous", "average")
+    assert mi300["power_w"].tolist() == mi200["power_w"].tolist() == [500.0]
+
+
+def test_each_gpu_has_the_power_that_it_states(tmp_path: Path) -> None:
+    watts = {"value": 500, "unit": "W"}
+    gpus = [
+        amd(0, current_socket_power=watts, average_socket_power="N/A"),
+        amd(1, current_socket_power="N/A", average_socket_power={"value": 90_000, "unit": "mW"}),
+        amd(2, current_socket_power="N/A", average_socket_power="N/A"),
+    ]
+    found = log(tmp_path, json.dumps(gpus))
+    assert found[["gpu", "power_w"]].to_numpy().tolist() == [[0, 500], [1, 90]]
+    assert (found.attrs["power"], found.attrs["left_out"]) == ("not stated", 1)
+
+
+def test_lists_in_cells_count_by_their_first_number_as_those_of_json_do(tmp_path: Path) -> None:
+    header = "timestamp,gpu,socket_power,gfx_0_clk\n"
+    found = log(tmp_path, header + "1700000000,0,\"[171, 172]\",[2100, 2101]\n1700000001,0,[N/A, 172],['N/A']\n")
+    assert found["power_w"].tolist() == [171, 172]
+    assert found["clock_mhz"].tolist()[0] == 2100
+    assert found["clock_mhz"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("apart_ms", "gpus"), [(3, 2), (0, 2), (2, 4)])
+def test_several_gpus_that_nothing_tells_apart_are_refused(tmp_path: Path, apart_ms: int, gpus: int) -> None:
+    header, lines = "timestamp, power.draw [W]\n", []
+    for reading in range(9):
+        lines += [f"2023/11/14 22:13:20.{100 * reading + apart_ms * one:03d}, {50 + one} W\n" for one in range(gpus)]
+    with pytest.raises(DataError, match=f"the log seems to be of {gpus} GPUs, .*: add index to the query"):
+        log(tmp_path, header + "".join(lines))
+    assert len(log(tmp_path, header + "".join(lines[::gpus]))) == 9
+
+
+def test_amd_smi_csv_with_lists_in_cells(tmp_path: Path) -> None:
+    found = log(
+        tmp_path,
+        "timestamp,gpu,gfx_activity,vcn_activity,socket_power,gfx_0_clk\n"
+        "1700000000.25,0,97,['N/A', 0, 'N/A', 'N/A'],612,2100\n"
+        "timestamp,gpu,gfx_activity,vcn_activity,socket_power,gfx_0_clk\n"
+        "1700000001.25,0,98,\"[{'value': 1, 'unit': '%'}, 'N/A']\",613,N/A\n",
+    )
+    assert found["power_w"].tolist() == [612, 613]
+    assert found["time_ns"].tolist() == [1700000000_250_000_000, 1700000001_250_000_000]
+    assert found["clock_mhz"].isna().tolist() == [False, True]
+
+
+def test_amd_smi_monitor_is_text_with_units_apart_from_numbers(tmp_path: Path) -> None:
+    found = log(
+        tmp_path,
+        "TIMESTAMP  GPU  POWER  GPU_TEMP  GFX_UTIL  GFX_CLOCK  VRAM_USAGE\n"
+        "1700000000    0  171 W     32 °C       0 %    114 MHz    283/196300 MB\n"
+        "1700000000    1    N/A     32 °C       N/A    114 MHz    283/196300 MB\n",
+    )
+    row = found[["gpu", "power_w", "clock_mhz", "temperature_c", "utilisation"]].to_numpy().tolist()
+    assert (row, found.attrs["left_out"]) == ([[0, 171, 114, 32, 0]], 1)
+    with pytest.raises(DataError, match=r"power.log:2: 1 values under 2 columns"):
+        log(tmp_path, "GPU  POWER\n  0\n")
+
+
+def test_rocm_smi_has_text_and_one_of_two_keys_and_a_second_die_without_power(tmp_path: Path) -> None:
+    csv = (
+        "device,Temperature (Sensor junction) (C),Average Graphics Package Power (W),GPU use (%)\n"
+        "card0,35.0,190.0,50\ncard1,37.0,N/A (Secondary die),0\n"
+    )
+    found = log(tmp_path, csv)
+    assert found[["gpu", "power_w", "temperature_c", "utilisation"]].to_numpy().tolist() == [[0, 190.0, 35.0, 0.5]]
+    assert found.attrs == {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1, "cut": 0}
+    key = "Current Socket Graphics Package Power (W)"
+    found = log(tmp_path, json.dumps({"card3": {key: "612.0"}, "system": {"Driver version": "6.8"}}))
+    assert (found["gpu"].tolist(), found["power_w"].tolist()) == ([3], [612.0])
+    assert found.attrs["power"] == "instantaneous"
+
+
+@pytest.mark.parametrize("name", ["uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id"])
+def test_gpus_without_a_number_are_told_apart_by_name(tmp_path: Path, name: str) -> None:
+    readings = [(at, gpu, power) for at in (100, 200) for gpu, power in ((8, 9), (3, 5))]
+    content = f"timestamp, {name}, power.draw.instant [W]\n" + "".join(
+        f"2025/08/24 22:19:24.{at}, GPU-{gpu}77, {power} W\n" for at, gpu, power in readings
+    )
+    found = log(tmp_path, content)
+    assert found[["gpu", "power_w"]].to_numpy().tolist() == [[0, 9], [1, 5], [0, 9], [1, 5]]
+    numbered = content.replace("timestamp,", "index, timestamp,").replace("2025/", "4, 2025/")
+    assert log(tmp_path, numbered.replace("GPU-3", "GPU-8"))["gpu"].unique().tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("content", "power"),
+    [
+        ("timestamp, power.draw [W]\n1, 63.00 W\n2, 64.00 W\n3, 6", [63, 64]),
+        ("GPU  POWER\n  0  171 W\n  1  172 W\n  2", [171, 172]),
+        ('[{"gpu": 0, "socket_power": "5 W"}]\n[{"gpu": 0, "socket_power": "6 W"}]\n[{"gpu": 0, "soc', [5, 6]),
+    ],
+)
+def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path, content: str, power: list[float]) -> None:
+    found = log(tmp_path, content)
+    assert (found["power_w"].tolist(), found.attrs["cut"]) == (power, 1)
+
+
+def test_generic_csv_has_components(tmp_path: Path) -> None:
+    found = log(tmp_path, "gpu_ns,component,power_w\n10,total,500\n10,XCD,400\n20,total,510\n20,XCD,410\n")
+    assert found[["time_ns", "component", "power_w"]].to_numpy().tolist()[1] == [10, "xcd", 400.0]
+    assert found.attrs["clock"] == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "the log is empty"),
+        ("a,b\n1,2\n", "no power log that is known: give nvidia-smi"),
+        ('{"a": 1}', "no power log that is known"),
+        ("[1, 2", "is no JSON"),
+        ('[{"gpu": 0, "socket_power": "5 W"}]\n]', "is no JSON"),
+        ("gpu_ns,power_w\n", "a log of generic CSV without a reading"),
+        ("gpu_ns,power_w\n1,N/A\n", "no power is recorded"),
+        ("gpu_ns,power_w\n2,500\n1,500\n", "comes after a later one: sort the log by time"),
+        ("gpu_ns,power_w\n1.5,500\n", "gpu_ns must be whole nanoseconds, got '1.5'"),
+        ("gpu_ns,power_w\n1,a lot\n", "power_w must be a number, got 'a lot'"),
+        ("gpu_ns,power_w\n1,2,3\n", r"power.log:2: 3 cells under a header of 2"),
+        ("device,x power (W)\ncard0,1\n", "no power is recorded"),
+        ("timestamp, power.draw [W]\n24.08.2023, 1\n", "timestamp must be as 2025/08/24"),
+        ("timestamp, gpu, socket_power\n1, 0, 5\nnow, 0, 5\n", "timestamp must be seconds since 1970"),
+        ("time_ns, gpu, power_w\n1, here, 5\n", "a reading of GPU 'here'"),
+    ],
+)
+def test_what_cannot_be_read_gets_one_clear_line(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(DataError, match=said) as refused:
+        log(tmp_path, content)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "power", "gpus"),
+    [
+        ("amdsmi_metric_power_json_CHANGELOG_L1636-1660.json", [10], [0]),
+        (
+            "amdsmi_monitor_text_MI300X_CHANGELOG_L1390-1398.txt",
+            [171, 175, 177, 172, 178, 176, 176, 175],
+            list(range(8)),
+        ),
+        ("EXCERPT_rocm-smi_csv_llama-swap_pr775.csv", [19, 18], [0, 1]),
+        ("EXCERPT_rocm-smi_json_beszel_issue414.json", [19], [0]),
+    ],
+)
+def test_real_logs(shared_data: Path, name: str, power: list[float], gpus: list[int]) -> None:
+    path = shared_data / "profiles" / "telemetry" / name
+    if not path.is_file():
+        pytest.skip(f"{path} is not on this machine")
+    found = read_power_log(path)
+    assert (found["power_w"].tolist(), found["gpu"].tolist()) == (power, gpus)

@@ -1,0 +1,289 @@
+"""The method as a whole, on simulated loggers with known truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.power.ablation import rms_percent
+from flopcast.power.deconvolution import find_pauses
+from flopcast.power.energy import PHASES
+from flopcast.power.profile import KernelPower, profile_kernel
+from flopcast.power.simulate import Scenario, Simulation, Truth, simulate
+from flopcast.power.sources import Measured, synchronise
+
+
+def profiled(scenario: Scenario, **options: object) -> tuple[KernelPower, Truth]:
+    """Return the profile of the total power of a simulated measurement, and the truth."""
+    found = simulate(scenario)
+    measured = synchronise(found.log, found.executions, found.pairs)
+    options = {"window_us": scenario.window_us, "components": ["total"], "replicates": 100, **options}
+    return profile_kernel(measured, **options), found.truth  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kernel_us", "runs"), [(40, 400), (120, 200), (600, 200), (2500, 200)])
+def test_steady_power_and_energy_are_recovered(kernel_us: float, runs: int) -> None:
+    result, truth = profiled(Scenario(kernel_us=kernel_us, runs=runs))
+    total = result.components["total"]
+    expected = truth.averaged_w(PHASES)
+    assert rms_percent(total.ssp.polynomial_w, expected) < 3
+    assert rms_percent(total.ssp.spline_w, expected) < 3
+    assert total.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)
+    assert total.energy.lower_j < total.energy.energy_j < total.energy.upper_j
+
+
+@pytest.mark.parametrize("kernel_us", [120, 600, 2500])
+def test_the_polynomial_of_fifty_runs(kernel_us: float) -> None:
+    result, truth = profiled(Scenario(kernel_us=kernel_us, runs=50))
+    assert rms_percent(result.components["total"].ssp.polynomial_w, truth.averaged_w(PHASES)) < 5
+    assert "50 runs, 200 are recommended" in result.notes
+
+
+def test_the_window_is_removed_where_the_kernel_is_longer() -> None:
+    result, truth = profiled(Scenario(kernel_us=2500))
+    own = result.components["total"].deconvolved
+    assert own is not None
+    assert rms_percent(own.power_w, truth.power_w(own.phase)) < 3
+    assert rms_percent(result.components["total"].ssp.polynomial_w, truth.power_w(PHASES)) > 4
+
+
+def test_an_instantaneous_logger_shows_the_curve_itself() -> None:
+    result, truth = profiled(Scenario(kernel_us=600, window_us=0))
+    total = result.components["total"]
+    assert (result.ssp_execution, total.deconvolved) == (4, None)
+    assert rms_percent(total.ssp.spline_w, truth.power_w(PHASES)) < 3
+    assert abs(total.sse_error_percent) < 2
+
+
+@pytest.mark.parametrize("drift_ppm", [-50, 200])
+def test_offset_and_drift_do_not_matter(drift_ppm: float) -> None:
+    result, truth = profiled(Scenario(drift_ppm=drift_ppm, offset_us=-50_000))
+    assert rms_percent(result.components["total"].ssp.polynomial_w, truth.averaged_w(PHASES)) < 3
+
+
+def test_steady_execution_is_not_steady_power(profile: KernelPower) -> None:
+    assert (profile.sse_execution, profile.ssp_execution, profile.filled) == (4, 9, 1)
+    total = profile.components["total"]
+    assert total.sse is not None
+    assert total.sse.readings["execution"].unique().tolist() == [4]
+    assert total.ssp.readings["execution"].min() == 9
+    assert total.sse_error_percent == pytest.approx(-39, abs=3)
+    slower, _ = profiled(Scenario(kernel_us=30, runs=400))
+    assert slower.components["total"].sse_error_percent < -60
+
+
+def test_only_golden_runs_are_stitched(profile: KernelPower) -> None:
+    table = profile.runs.table
+    assert set(profile.components["total"].ssp.readings["run"]) <= set(profile.runs.kept)
+    assert sum(profile.runs.removed.values()) == len(table) - len(profile.runs.kept) > 20
+    assert profile.runs.high_us / profile.runs.low_us == pytest.approx(1.05 / 0.95)
+
+
+def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
+    result, _ = profiled(Scenario(kernel_us=600, outliers=1, slowdown=(1, 10), runs=120, executions=8), replicates=1)
+    told = f"the fullest bin of execution times holds {len(result.runs.kept)} of 120 runs: the kernel has no usual time"
+    assert len(result.runs.kept) < 30
+    assert any(note.startswith(told) for note in result.notes)
+    assert not any("no usual time" in note for note in profile.notes)
+
+
+def test_components_are_told_apart(profile: KernelPower, simulation: Simulation) -> None:
+    assert list(profile.components) == ["total", "xcd", "iod", "hbm"]
+    for name, part in profile.components.items():
+        assert rms_percent(part.ssp.polynomial_w, simulation.truth.averaged_w(PHASES, name)) < 3
+        assert part.energy.energy_j == pytest.approx(simulation.truth.energy_j(name), rel=0.02)
+        assert not part.throttling.found
+
+
+def test_throttling_is_seen() -> None:
+    result, _ = profiled(Scenario(kernel_us=600, executions=12, throttle=0.3))
+    found = result.components["total"].throttling
+    assert found.found
+    assert found.fall_percent > 10
+
+
+def test_a_fall_alone_is_no_rise_although_the_window_fills() -> None:
+    found = simulate(Scenario(executions=40, runs=60, jitter=0.02))
+    measured = synchronise(found.log, found.executions, found.pairs)
+    begun = np.unique(measured.executions["run_start_ns"])
+    since_us = (measured.times_ns - begun[np.searchsorted(begun, measured.times_ns).clip(1) - 1]) / 1e3
+    falling = measured.power_w.mul(1 - 0.2 * np.clip(since_us / 4800, 0, 1), axis=0)
+    result = profile_kernel(replace(measured, power_w=falling), window_us=1000, components=["total"], replicates=1)
+    throttling = result.components["total"].throttling
+    assert (throttling.found, throttling.fall_percent > 8) == (False, True)
+
+
+def test_the_window_may_be_left_out(measured: Measured) -> None:
+    result = profile_kernel(measured, components=["total"], replicates=1)
+    assert result.window_us == pytest.approx(1000, rel=0.01)
+    assert result.components["total"].deconvolved is None
+    assert result.notes[0].startswith("the logger's window is not stated: the time between readings, ")
+
+
+def test_the_published_number_of_executions_may_fall_short() -> None:
+    result, truth = profiled(Scenario(kernel_us=250, executions=4, warm=()))
+    assert (result.ssp_execution, result.filled) == (4, pytest.approx(0.75, abs=0.01))
+    assert "25 % of the window lie before the run: power is read too low; append executions up to 6" in result.notes[0]
+    total, mean_w = result.components["total"], truth.power_w(PHASES).mean()
+    assert total.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)  # freed of what lies before the run
+    assert total.deconvolved is not None
+    assert total.ssp.mean_w < 0.93 * mean_w < 0.96 * mean_w < total.deconvolved.power_w.mean() < 1.04 * mean_w
+
+
+def test_too_few_executions_are_an_error() -> None:
+    with pytest.raises(
+        DataError, match="steady power needs 9 executions per run, the runs have 6: the averaging window"
+    ):
+        profiled(Scenario(executions=6))
+    with pytest.raises(DataError, match=r"only [0-5] readings fall into executions of gemm with steady power"):
+        profiled(Scenario(kernel_us=30, runs=20))
+
+
+def test_pauses_are_noticed() -> None:
+    result, _ = profiled(Scenario(gap_us=20))
+    assert result.isolation == "isolated, with pauses"
+    assert "% of the windows are pauses: power is read too low; the energy is corrected" in result.notes[-1]
+
+
+@pytest.mark.parametrize(("gap_us", "window_us"), [(20, 1000), (80, 1000), (20, 300)])
+def test_energy_is_freed_of_pauses(gap_us: float, window_us: float) -> None:
+    result, truth = profiled(Scenario(gap_us=gap_us, window_us=window_us, jitter=0.02))
+    part = result.components["total"]
+    assert part.ssp.mean_w < 0.97 * truth.power_w(PHASES).mean()
+    assert part.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)
+
+
+def test_of_an_unknown_window_the_interval_holds_both_answers() -> None:
+    scenario = Scenario(kernel_us=600, gap_us=60, jitter=0.02, executions=8)
+    for window_us in (0, 1000):
+        result, truth = profiled(replace(scenario, window_us=window_us), window_us=None)
+        energy = result.components["total"].energy
+        assert energy.lower_j < truth.energy_j() < energy.upper_j
+        assert "since the window is a guess" in "".join(result.notes)
+
+
+def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simulation: Simulation) -> None:
+    rows = simulation.executions.copy()
+    rows["end_ns"] -= 12_000  # of each 120 us: pauses within the runs, none between them that the log shows
+    measured = synchronise(simulation.log, rows, simulation.pairs)
+    busy = np.ones(len(measured.times_ns), dtype=bool)
+    busy[find_pauses(measured.times_ns, np.array([0]), measured.executions, 1e6).idle] = False
+    busy_only = replace(
+        measured,
+        times_ns=measured.times_ns[busy],
+        gpu_ns=measured.gpu_ns[busy],
+        extrapolated=measured.extrapolated[busy],
+        power_w=measured.power_w[busy].reset_index(drop=True),
+    )
+    known, unknown = (
+        profile_kernel(one, components=["total"], window_us=1000, replicates=100) for one in (measured, busy_only)
+    )
+    low, high = unknown.components["total"].energy, known.components["total"].energy
+    assert low.energy_j < 0.95 * high.energy_j < high.upper_j < low.upper_j
+    assert "no readings between runs tell the idle power: power and energy are read too low" in unknown.notes[-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jitter", [0.01, 0.02])
+@pytest.mark.parametrize("gap_us", [0, 0.5, 3, 5])
+def test_energy_and_its_interval_hold_with_pauses(gap_us: float, jitter: float) -> None:
+    relative, covered = [], []
+    for seed in range(100, 125):
+        result, truth = profiled(Scenario(gap_us=gap_us, jitter=jitter, seed=seed), replicates=300)
+        energy, true = result.components["total"].energy, truth.energy_j()
+        relative.append(energy.energy_j / true - 1)
+        covered.append(energy.lower_j <= true <= energy.upper_j)
+    assert abs(np.mean(relative)) < 0.01
+    assert np.mean(covered) >= 0.8
+
+
+def interleaved(simulation: Simulation) -> Measured:
+    """Every second execution is of another kernel."""
+    rows = simulation.executions.drop(columns="execution")
+    names = np.where(np.arange(len(rows)) % 2, "copy", "gemm")
+    rows = rows.assign(kernel=names, **{"class": np.where(names == "copy", "memory-bound", "compute-bound")})
+    return synchronise(simulation.log, rows, simulation.pairs)
+
+
+def test_time_stamps_too_coarse_for_the_kernel_are_refused() -> None:
+    found = simulate(Scenario(kernel_us=2500, window_us=0, period_us=10_000, runs=50, executions=8))
+    log = found.log.assign(gpu_ns=found.log["gpu_ns"] // 1_000_000 * 1_000_000)
+    refused = r"multiples of 1000 µs, over 1/10 of the kernel's 2\d\d\d µs: .* or time 4 launches back to back"
+    with pytest.raises(DataError, match=refused):
+        profile_kernel(synchronise(log, found.executions, found.pairs), window_us=0)
+    fine = found.log.assign(gpu_ns=found.log["gpu_ns"] // 100_000 * 100_000)
+    assert profile_kernel(
+        synchronise(fine, found.executions, found.pairs), window_us=0, replicates=1, components=["total"]
+    ).kernel_us == pytest.approx(2500, rel=0.03)
+
+
+def test_a_kernel_too_short_for_a_published_margin_is_told(simulation: Simulation) -> None:
+    rows = simulation.executions.copy()
+    rows["end_ns"] = rows["start_ns"] + (rows["end_ns"] - rows["start_ns"]) // 6
+    result = profile_kernel(
+        synchronise(simulation.log, rows, simulation.pairs), components=["total"], window_us=0, replicates=1
+    )
+    assert 19 < result.kernel_us < 21
+    assert "no margin of the execution-time bin is published below 25 µs: 5 % taken" in result.notes
+
+
+def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
+    mixed = interleaved(simulation)
+    with pytest.raises(DataError, match="which kernel\\? the executions are of gemm, copy"):
+        profile_kernel(mixed)
+    result = profile_kernel(mixed, "copy", components=["total"], window_us=1000, replicates=1)
+    assert (result.kernel, result.label, result.isolation) == ("copy", "memory-bound", "interleaved")
+    assert result.others == pytest.approx(0.5, abs=0.05)
+    assert "other kernels fill" in result.notes[0]
+    energy = result.components["total"].energy
+    assert np.isnan([energy.energy_j, energy.lower_j, energy.upper_j]).all()
+    assert result.components["total"].deconvolved is None
+
+
+def test_unknown_names(measured: Measured) -> None:
+    with pytest.raises(DataError, match="no execution of kernel 'conv': the executions are of gemm"):
+        profile_kernel(measured, "conv")
+    with pytest.raises(DataError, match="the power log has no component 'soc': it has total, xcd, iod, hbm"):
+        profile_kernel(measured, components=["soc"])
+
+
+def test_a_kernel_is_of_one_class(simulation: Simulation) -> None:
+    rows = simulation.executions
+    half = np.where(rows["run"] < 100, "compute-bound", "communication")
+    measured = synchronise(simulation.log, rows.assign(**{"class": half}), simulation.pairs)
+    with pytest.raises(DataError, match="kernel gemm is both compute-bound and communication"):
+        profile_kernel(measured, components=["total"], replicates=1)
+
+
+def test_extrapolation_is_told(simulation: Simulation) -> None:
+    measured = synchronise(simulation.log, simulation.executions, simulation.pairs.head(150))
+    result = profile_kernel(measured, components=["total"], window_us=1000, replicates=1)
+    assert any("lie outside the clock pairs: their times are extrapolated" in note for note in result.notes)
+    few = synchronise(simulation.log, simulation.executions, simulation.pairs.head(3))
+    told = profile_kernel(few, components=["total"], window_us=1000, replicates=1)
+    assert any("tell the drift of the clocks to ±" in note for note in told.notes)
+    single = synchronise(simulation.log, simulation.executions, simulation.pairs.head(1))
+    assert "one clock pair" in profile_kernel(single, components=["total"], window_us=1000, replicates=1).notes[-1]
+
+
+def test_the_same_tables_give_the_same_profile(measured: Measured, profile: KernelPower) -> None:
+    again = profile_kernel(measured, window_us=1000, replicates=200)
+    for name, part in again.components.items():
+        assert part.energy == profile.components[name].energy
+        pd.testing.assert_frame_equal(part.ssp.readings, profile.components[name].ssp.readings)
+
+
+@pytest.mark.long
+def test_the_figures_hold_over_seeds() -> None:
+    errors, energies = [], []
+    for seed in range(20):
+        result, truth = profiled(replace(Scenario(), seed=seed), replicates=1)
+        total = result.components["total"]
+        errors.append(rms_percent(total.ssp.polynomial_w, truth.averaged_w(PHASES)))
+        energies.append(100 * abs(total.energy.energy_j / truth.energy_j() - 1))
+    assert max(errors) < 3
+    assert max(energies) < 2

@@ -1,0 +1,218 @@
+"""Reading any mix of files: detection, notes, errors, a reader of one's own; and the shared measured data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.readers import Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
+from flopcast.readers.base import _READERS
+from flopcast.table.measurements import REFUSED, Measurements, select
+from flopcast.table.problems import best_kernel, problem_columns
+
+TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n"
+AITER = "gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,1,2,3,6,k\n"
+MIOPEN = "4-8-8-1x1-4-8-8-2-0x0-1x1-1x1-0-NCHW-FP16-F=One:0.5,0,x\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    files = {"mine.txt": TIDY, "a8w8_tuned_gemm.dat": AITER, "sub/gfx942130.log": MIOPEN, "README.md": "# Hello\n"}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    return tmp_path
+
+
+def test_formats_are_told_by_content_and_mixed_in_one_table(folder: Path) -> None:
+    measured = read([folder])
+    assert sorted(measured.frame["source"]) == ["a8w8_tuned_gemm.dat:2", "mine.txt:2", "sub/gfx942130.log:1"]
+    assert sorted(measured.frame["duration_us"]) == [4.0, 6.0, 500.0]
+    assert measured.notes[-1] == "1 file of no supported format skipped: README.md"
+    assert measured.frame["layout"].isna().sum() == 0
+    pd.testing.assert_frame_equal(read([folder]).frame, measured.frame)
+
+
+def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
+    for i in range(5):
+        (folder / f"a8w8_tuned_gemm_{i}.csv").write_text(AITER.replace(",1,", f",{i + 2},"), encoding="utf-8")
+    notes = [note for note in read([folder]).notes if "MI325X" in note]
+    assert len(notes) == 1
+    assert notes[0].endswith("(7 rows in a8w8_tuned_gemm.dat, a8w8_tuned_gemm_0.csv, a8w8_tuned_gemm_1.csv and 4 more)")
+
+
+def test_a_named_file_of_no_known_format_is_an_error(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"README\.md: no supported format: known are AITER tuned CSV .*tidy Parquet"):
+        read([folder, folder / "README.md"])
+
+
+def test_a_damaged_file_in_a_folder_is_a_note(folder: Path) -> None:
+    (folder / "broken.gz").write_bytes(b"\x1f\x8b not gzip")
+    [error] = read([folder]).unreadable
+    assert "broken.gz" in error
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("no table", "nothing readable: supported are AITER"),
+        ("device,op,m,n,k,us\n", "no measurements: the files are empty"),
+        ("device,op,dtype,m,n,k,us\n,gemm,fp8,1,2,3,4\n", r"x\.csv:2: no row can be used \(no device: 1\)"),
+    ],
+)
+def test_nothing_to_read_is_an_error(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "x.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read([tmp_path])
+
+
+@pytest.fixture
+def _own_reader() -> Iterator[None]:
+    before = list(_READERS)
+
+    @register
+    class Lines(Reader):
+        name, describes = "lines", "a magic word, then one time in seconds per line"
+
+        def sniff(self, path: Path, head: bytes) -> bool:
+            return head.startswith(b"op,MAGIC")
+
+        def read(self, path: Path, options: Options) -> RawTable:
+            times = path.read_text(encoding="utf-8").splitlines()[1:]
+            rows = pd.DataFrame({"duration_us": [float(t) * 1e6 for t in times], "file_line": range(2, len(times) + 2)})
+            rows = rows.assign(op="softmax", rows=3, cols=4, dtype_a="fp32", device="mi300x")
+            return RawTable(rows, [Note("made of lines", len(rows))])
+
+    yield
+    _READERS[:] = before
+
+
+@pytest.mark.usefixtures("_own_reader")
+def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("op,MAGIC\n0.5\n0\n", encoding="utf-8")
+    measured = read([tmp_path])
+    assert measured.frame[["device", "duration_us", "source"]].to_numpy().tolist() == [["MI300X", 5e5, "x:2"]]
+    assert measured.rejected["source"].tolist() == ["x:3"]
+    assert measured.notes == ("made of lines (2 rows in x)",)
+    assert "lines (a magic word" in formats()
+    assert [reader.name for reader in readers()][-3:] == ["lines", "tidy CSV", "tidy Parquet"]
+
+
+def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:
+    repeated = TIDY + "MI300X,gemm,fp16,1,2,3,0\nMI300X,gemm,fp16,1,2,3,4,9\nMI300X,gemm,fp16,1,2,3,4\n"
+    (folder / "mine.txt").write_text(repeated, encoding="utf-8")
+    (folder / "sub" / "gfx942130.log").write_text(
+        MIOPEN + "not=a key\n" + MIOPEN.replace("-2-0x0", "-4-0x0"), encoding="utf-8"
+    )
+    rows, notes = read_rows([folder / "sub" / "gfx942130.log", folder])
+    assert list(zip(rows["source"], rows[REFUSED], strict=True)) == [
+        ("gfx942130.log:1", ""),
+        ("gfx942130.log:2", "not a convolution's key"),
+        ("gfx942130.log:3", ""),
+        ("a8w8_tuned_gemm.dat:2", ""),
+        ("mine.txt:2", ""),
+        ("mine.txt:3", "duration is zero"),
+        ("mine.txt:4", "more fields than the header names"),
+        ("mine.txt:5", ""),
+    ]
+    assert rows["duration_us"].tolist()[-1] == 4.0
+    assert notes[-1].startswith("1 file of no supported format skipped")
+    assert "_order" not in rows
+    assert "_order" not in read([folder]).frame
+
+
+def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("op,dtype_a,m,n,k,time\ngemm,fp8,1,2,3,\ngemm,fp8,0,2,3,7\n", encoding="utf-8")
+    with pytest.raises(DataError, match="column 'time' has no unit"):
+        read_rows([tmp_path])
+    rows, _ = read_rows([tmp_path], timed=False)
+    assert rows[REFUSED].tolist() == ["", "dimension is not positive"]
+    assert rows["duration_us"].isna().all()
+    (tmp_path / "x.csv").write_text("op,dtype_a,m\ngem,fp8,1\ngem,fp8,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"x\.csv:2: no row can be used \(unknown operator: 2\); first: gem"):
+        read_rows([tmp_path], timed=False)
+
+
+@pytest.fixture(scope="module")
+def aiter_data(shared_data: Path) -> Measurements:
+    return read([shared_data / "aiter"])
+
+
+def test_aiter_counts(aiter_data: Measurements) -> None:
+    counts = aiter_data.frame.groupby(["op", "device"]).size()
+    assert counts["gemm"].to_dict() == {
+        "MI300X": 12952,
+        "MI308X": 1847,
+        "MI355X": 21686,
+        "MI455X": 615,
+        "gfx1250 (96 CUs)": 143,
+    }
+    assert counts["batched_gemm"].to_dict() == {"MI300X": 26, "MI355X": 77}
+    assert counts["moe"].sum() == 2473
+    assert aiter_data.rejected_by_reason == {
+        "duration is zero": 217, "dimension is not positive": 26, "duration is infinite": 1,
+    }  # fmt: skip
+    assert set(aiter_data.rejected.query("reason == 'dimension is not positive'")["detail"]) == {"topk = -1"}
+    assert sum(1 for note in aiter_data.notes if "no gfx id" in note) == 3
+
+
+def test_aiter_block_scale_pairs(aiter_data: Measurements) -> None:
+    chosen = select(aiter_data.frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
+    assert chosen["device"].value_counts().to_dict() == {"MI355X": 15364, "MI300X": 12936}
+    assert not chosen["campaign"].str.contains("bpreshuffle").any()
+    assert (chosen[["dtype_a", "dtype_b", "dtype_out", "scale_block"]] == ["fp8", "fp8", "bf16", "1x128"]).all(
+        axis=None
+    )
+    names = problem_columns(chosen, "gemm")
+    pairs = chosen[chosen["device"] == "MI300X"].merge(chosen[chosen["device"] == "MI355X"], on=names)
+    assert len(pairs) == 429
+    assert len(pairs.drop_duplicates(["n", "k"])) == 16
+
+
+def test_miopen_counts(shared_data: Path) -> None:
+    measured = read([shared_data / "miopen"])
+    assert measured.frame["device"].value_counts().to_dict() == {
+        "MI250X (per GCD)": 73585, "MI210": 73574, "MI100": 73356, "MI300X": 30414,
+    }  # fmt: skip
+    assert measured.rejected_by_reason == {"duration is zero": 251}
+    best = best_kernel(measured.frame)
+    assert best["device"].value_counts().to_dict() == {
+        "MI100": 21037,
+        "MI210": 21037,
+        "MI250X (per GCD)": 21037,
+        "MI300X": 7734,
+    }
+    names = problem_columns(best, "conv")
+    shared = best.groupby(names)["device"].nunique()
+    assert int((shared == 4).sum()) == 5172
+
+
+def test_ops_counts(shared_data: Path) -> None:
+    measured = read([shared_data / "ops"])
+    assert measured.frame["device"].value_counts().to_dict() == {"MI210": 20610, "MI100": 20454}
+    assert measured.rejected.empty
+    assert set(measured.frame["dtype_a"]) == {"fp32"}
+    assert measured.frame["repeats"].value_counts().to_dict() == {1.0: 41058, 2.0: 6}
+    assert any("fp32 assumed" in note and "20736 rows" in note for note in measured.notes)
+
+
+def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
+    """A repeat of another campaign must not change, or hide, the rows of the campaign asked for."""
+    for campaign, time in (("first", 10.0), ("second", 20.0)):
+        rows = {"device": ["MI300X"], "op": ["gemm"], "dtype_a": ["bf16"], "m": [16], "n": [16], "k": [16]}
+        pd.DataFrame({**rows, "t_us": [time]}).to_csv(tmp_path / f"{campaign}.csv", index=False)
+    both = read([tmp_path]).frame
+    assert both["duration_us"].tolist() == [15.0]
+    assert read([tmp_path], where={"campaign": ["first"]}).frame["duration_us"].tolist() == [10.0]
+
+
+def test_a_value_that_changes_nothing_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("device,op,dtype,m,n,k,latency_us\nMI300X,gemm,fp16,1,2,3,4\n", encoding="utf-8")
+    assert not any("changes nothing" in note for note in read([file], defaults={"device": "mi300x"}).notes)
+    (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if "changes nothing" in note)
+    assert note.startswith("--set device=MI325X changes nothing here: the files say it themselves")

@@ -1,0 +1,194 @@
+"""Tidy tables: units, aliases, operators, number formats, Parquet."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.readers import read, read_rows
+from flopcast.table.measurements import Measurements
+
+
+def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **defaults: str) -> Measurements:
+    file = folder / "mine.csv"
+    file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return read([file], units=units, defaults=defaults)
+
+
+@pytest.mark.parametrize(
+    ("column", "micro"),
+    [
+        ("duration_us", 3.0), ("latency_ms", 3e3), ("time_ns", 3e-3), ("t_s", 3e6), ("us", 3.0), ("Latency (ms)", 3e3),
+        ("mean_ms", 3e3), ("my_kernel_us", 3.0), ("elapsed_seconds", 3e6),
+    ],
+)  # fmt: skip
+def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro: float) -> None:
+    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{column}", "MI300X,gemm,fp16,1,2,3,3").frame
+    assert frame["duration_us"].tolist() == [pytest.approx(micro)]
+    assert column == "duration_us" or column not in frame
+
+
+@pytest.mark.parametrize(
+    ("columns", "micro"),
+    [
+        ("duration_us,time_ms", 3.0),
+        ("latency_ms,latency_std_ms,p90_ms,time_min_ms", 3e3),
+        ("time_ms,mean_ms,copy_us", 3e3),
+    ],
+)
+def test_the_duration_is_told_from_statistics(tmp_path: Path, columns: str, micro: float) -> None:
+    values = ",".join("3456"[: columns.count(",") + 1])
+    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", f"MI300X,gemm,fp16,1,2,3,{values}").frame
+    assert frame["duration_us"].tolist() == [micro]
+
+
+def test_the_user_states_a_unit(tmp_path: Path) -> None:
+    lines = ["device,op,dtype,m,n,k,time,other_ms", "MI300X,gemm,fp16,1,2,3,0.5,9"]
+    frame = read_csv(tmp_path, *lines, units={"time": "ms"}).frame
+    assert frame["duration_us"].tolist() == [500.0]
+    assert frame["other_ms"].tolist() == [9]
+
+
+@pytest.mark.parametrize(
+    ("columns", "units", "message"),
+    [
+        ("time", {}, r"mine\.csv: column 'time' has no unit: state it with --unit time=ms"),
+        ("latency_ms,time_us", {}, "columns latency_ms, time_us could each be the duration.*--unit latency_ms=ms"),
+        ("cost,x", {}, r"no column is a duration with its unit \(columns: .*cost, x\): name it with --unit COLUMN=ms"),
+        ("time,x", {"time": "hours"}, "unit of column 'time' must be one of"),
+        ("time_us,x", {"tme": "us"}, "--unit tme=us: no tidy table has a column 'tme'"),
+    ],
+)
+def test_a_unit_is_never_guessed(tmp_path: Path, columns: str, units: dict[str, str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,4,5", units=units)
+
+
+@pytest.mark.parametrize(
+    ("columns", "micro"),
+    [("cost,x", None), ("time,x", None), ("latency_ms,time_us", None), ("latency_ms,x", 4e3)],
+)
+def test_a_duration_that_nobody_needs_may_be_missing_or_unclear(
+    tmp_path: Path, columns: str, micro: float | None
+) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"op,dtype,m,n,k,{columns}\ngemm,fp16,1,2,3,4,5\n", encoding="utf-8")
+    rows, _ = read_rows([file], timed=False)
+    assert rows["duration_us"].dropna().tolist() == ([] if micro is None else [micro])
+
+
+def test_spread_energy_and_power_have_units_too(tmp_path: Path) -> None:
+    lines = [
+        "device,op,dtype,m,n,k,latency_ms,spread_ns,energy_mj,power_mW,repeats",
+        "MI300X,gemm,fp16,1,2,3,4,500,20,5000,7",
+    ]
+    row = read_csv(tmp_path, *lines).frame.iloc[0]
+    assert (row["duration_us"], row["spread_us"], row["energy_j"], row["power_w"]) == (4000.0, 0.5, 0.02, 5.0)
+    assert row["repeats"] == 7.0
+
+
+def test_the_unit_of_a_power_can_be_stated(tmp_path: Path) -> None:
+    lines = ["device,op,dtype,m,n,k,latency_ms,power", "MI300X,gemm,fp16,1,2,3,4,0.5"]
+    assert read_csv(tmp_path, *lines, units={"power": "kW"}).frame["power_w"].tolist() == [500.0]
+
+
+def test_columns_and_devices_by_their_other_names(tmp_path: Path) -> None:
+    lines = [
+        "GPU;Operator;Precision;Batch_Size;M;N;K;us;Kernel_Name;grid",
+        "amd instinct mi300x;BMM;BF16;4;1;2;3;5;k;9",
+    ]
+    row = read_csv(tmp_path, *lines).frame.iloc[0]
+    expected = {"device": "MI300X", "op": "batched_gemm", "dtype_a": "bf16", "batch": 4, "kernel": "k", "grid": 9}
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_pytorch_operators(tmp_path: Path) -> None:
+    lines = [
+        "device,op,B,M,N,K,H,latency_ms,kernel",
+        "MI210,linear,1,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
+        "MI210,linear,4,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
+        "MI210,bmm,4,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
+        "MI210,ln,68,,,,1000,1,layer_norm<float>",
+        "MI210,addu,7,,,,9,1,vectorized",
+    ]
+    measured = read_csv(tmp_path, *lines)
+    columns = ["op", "batch", "m", "rows", "cols", "dtype_a"]
+    assert measured.frame[columns].fillna(-1).to_numpy().tolist() == [
+        ["gemm", 1, 8, -1, -1, "fp16"],
+        ["gemm", 1, 32, -1, -1, "fp16"],
+        ["batched_gemm", 4, 8, -1, -1, "fp16"],
+        ["layer_norm", -1, -1, 68, 1000, "fp32"],
+        ["addu", -1, -1, 7, 9, "fp32"],
+    ]
+    assert "H" not in measured.frame
+    assert len(measured.notes) == 1
+    assert "fp32 assumed" in measured.notes[0]
+    assert "(1 row in mine.csv)" in measured.notes[0]
+
+
+def test_the_users_number_format_stands_before_the_assumption(tmp_path: Path) -> None:
+    measured = read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtype_a="torch.bfloat16")
+    assert measured.frame["dtype_a"].tolist() == ["bf16"]
+    assert measured.notes == ()
+
+
+def test_what_a_file_gives_is_not_overridden(tmp_path: Path) -> None:
+    lines = ["device,op,dtype,m,n,k,us", "MI300X,gemm,fp16,1,2,3,4", ",gemm,,1,2,3,4"]
+    frame = read_csv(tmp_path, *lines, device="MI355X", dtype_a="fp8").frame
+    assert frame[["device", "dtype_a"]].to_numpy().tolist() == [["MI300X", "fp16"], ["MI355X", "fp8"]]
+
+
+def test_a_table_of_one_operator_may_be_named_by_the_user(tmp_path: Path) -> None:
+    lines = ["device,dtype,m,n,k,us", "MI300X,fp16,1,2,3,4"]
+    assert read_csv(tmp_path, *lines, op="gemm").frame["op"].tolist() == ["gemm"]
+    with pytest.raises(DataError, match=r"no column `op` .* --set op=gemm"):
+        read_csv(tmp_path, *lines)
+
+
+def test_a_misspelled_default_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"--set dtpye_a=fp8: no column 'dtpye_a'; did you mean dtype_a"):
+        read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtpye_a="fp8")
+
+
+def test_bad_fields_refuse_their_row_alone(tmp_path: Path) -> None:
+    lines = [
+        "device,op,dtype,m,n,k,us",
+        "MI300X,gemm,fp16,1,2,3,4",
+        "MI300X,gemm,fp16,1,x,3,4",
+        "MI300X,gemm,fp16,1,2,3,nan",
+    ]
+    measured = read_csv(tmp_path, *lines, "MI300X,gemm,fp16,1,2,3,4,5", "MI300X,gemm,fp16,2,2")
+    assert measured.frame["duration_us"].tolist() == [4.0]
+    assert measured.rejected.to_numpy().tolist() == [
+        ["mine.csv:3", "dimension is not a number", "n = x"],
+        ["mine.csv:4", "duration is not a number", "nan"],
+        ["mine.csv:6", "duration is not a number", "blank"],
+        ["mine.csv:5", "more fields than the header names", "MI300X,gemm,fp16,1,2,3,4,5"],
+    ]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_parquet_reads_like_csv_and_our_own_tables_come_back(tmp_path: Path, compress: bool) -> None:
+    lines = [
+        "device,op,dtype,m,n,k,us,tuned,outliers",
+        "MI300X,gemm,fp16,1,2,3,4,True,2",
+        "MI300X,gemm,fp16,2,2,3,5,False,0",
+    ]
+    frame = read_csv(tmp_path, *lines).frame
+    file = tmp_path / "own.parquet"
+    frame.to_parquet(file)
+    if compress:
+        file.write_bytes(gzip.compress(file.read_bytes()))
+    again = read([file]).frame
+    assert again["source"].tolist() == ["own.parquet:1", "own.parquet:2"]
+    pd.testing.assert_frame_equal(again[frame.columns].drop(columns="source"), frame.drop(columns="source"))
+
+
+def test_damaged_parquet_is_an_error_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "own.parquet").write_bytes(b"PAR1 and then nothing of the kind")
+    with pytest.raises(DataError, match=r"own\.parquet: is not readable Parquet"):
+        read([tmp_path / "own.parquet"])

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flopcast.scaling.calibration import published_curves
+from flopcast.scaling.cliffs import Cliff, CliffPath, cliffs
+from flopcast.scaling.scaling_laws import Curve
+
+
+def strong(mpki: list[float], f_mem: float | None = None, known: int = 2, sizes: list[float] | None = None) -> Curve:
+    at = sizes or [8 * 2**i for i in range(len(mpki))]
+    return Curve("b", "strong", "SM", at[:known], np.arange(1.0, known + 1), mpki, at, f_mem)
+
+
+def test_a_fall_by_more_than_the_threshold_is_a_cliff() -> None:
+    assert cliffs([8, 16, 32], [4.0, 2.0, 0.5]) == [Cliff(16, 32, 4.0)]
+    assert cliffs([8, 16, 32], [4.0, 2.0, 0.5], threshold=1.9) == [Cliff(8, 16, 2.0), Cliff(16, 32, 4.0)]
+    assert cliffs([8, 16, 32], [4.0, 2.0, 0.5], threshold=4) == []
+
+
+def test_several_cliffs_in_order() -> None:
+    found = cliffs([8, 16, 32, 64, 128], [9.0, 3.0, 3.0, 2.9, 0.5])
+    assert found == [Cliff(8, 16, 3.0), Cliff(64, 128, pytest.approx(5.8))]
+
+
+def test_misses_that_vanish_altogether_and_none_at_all() -> None:
+    assert cliffs([8, 16], [1.0, 0.0]) == [Cliff(8, 16, np.inf)]
+    assert cliffs([8, 16], [0.0, 0.0]) == []
+    assert cliffs([8], [1.0]) == []
+
+
+def test_fine_steps_that_cut_a_fall_in_pieces() -> None:
+    # from 64 to 128 misses fall four times, by no step more than 1.6
+    found = cliffs([40, 64, 80, 96, 128, 160], [8.0, 8.0, 5.2, 3.3, 2.0, 2.0])
+    assert found == [Cliff(64, 128, 4.0)]
+
+
+def test_a_fall_that_goes_on_beyond_the_window_is_taken_in() -> None:
+    assert cliffs([48, 64, 80, 96, 128, 160], [8.0, 8.0, 5.2, 3.3, 2.0, 2.0]) == [Cliff(64, 128, 4.0)]
+
+
+def test_steps_that_nearly_double_count_as_doublings() -> None:
+    assert cliffs([38, 80, 152, 304], [5.0, 4.9, 2.3, 2.2]) == [Cliff(80, 152, pytest.approx(4.9 / 2.3))]
+
+
+def test_a_step_of_two_doublings_must_fall_as_much_as_two() -> None:
+    assert cliffs([8, 32], [4.0, 1.1]) == []
+    assert cliffs([8, 32], [4.0, 0.9]) == [Cliff(8, 32, pytest.approx(4 / 0.9))]
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(1.1, 3.0))
+def test_cliffs_do_not_overlap_and_each_falls_enough(mpki: list[float], step: float) -> None:
+    sizes = step ** np.arange(len(mpki))
+    found = cliffs(sizes, mpki)
+    assert all(one.after <= two.before for one, two in pairwise(found))
+    assert all(cliff.before < cliff.after and cliff.ratio > 2 for cliff in found)
+
+
+def test_the_published_cliffs() -> None:
+    found = {
+        (curve.scenario, curve.benchmark): [(c.before, c.after) for c in cliffs(curve.miss_sizes, curve.mpki)]
+        for curve in published_curves()
+    }
+    assert {key: value for key, value in found.items() if value} == {
+        ("strong", "dct"): [(64, 128)],
+        ("strong", "fwt"): [(64, 128)],
+    }
+
+
+def test_one_cliff_multiplies_by_the_published_factor() -> None:
+    path = CliffPath(strong([6, 6, 6, 1, 1], f_mem=0.6))
+    assert path.at(np.array([16.0, 32, 64, 128])).factor == pytest.approx([1, 1, 2.5, 2.5])
+    assert path.ends(np.array([32.0, 64, 128])).tolist() == [False, True, False]
+    assert path.notes == ["cliff between 32 and 64: MPKI falls 6 times"]
+
+
+def test_several_cliffs_share_f_mem_by_the_misses_they_take() -> None:
+    path = CliffPath(strong([8, 8, 2, 2, 0.0], f_mem=0.8))
+    # three quarters of the misses go at 32: 1 / (1 - 0.8 * 0.75); all of them at 128
+    assert path.at(np.array([32.0, 64, 128])).factor == pytest.approx([2.5, 2.5, 5.0])
+
+
+def test_without_f_mem_the_jump_is_bounded_and_said_to_be() -> None:
+    path = CliffPath(strong([6, 6, 6, 1.5]))
+    jump = path.at(np.array([32.0, 48, 64]))
+    assert jump.low == pytest.approx([1, 1, 1])
+    assert jump.factor == pytest.approx([1, 1, 1 / (1 - 0.375)])
+    assert jump.high == pytest.approx([1, 4, 4])
+    assert "f_mem not measured: taken as 0.38, bounded by 0 and 0.75" in path.notes[-1]
+    assert "by 4 times" in path.notes[-1]
+
+
+def test_misses_that_vanish_leave_the_jump_without_bound() -> None:
+    path = CliffPath(strong([6, 6, 6, 0.0]))
+    assert path.at(np.array([64.0])).high.tolist() == [np.inf]
+    assert "any factor" in path.notes[-1]
+
+
+def test_a_cliff_among_the_fitted_sizes_is_told_and_not_counted() -> None:
+    path = CliffPath(strong([6, 1, 1, 1], f_mem=0.5))
+    assert path.at(np.array([64.0])).factor.tolist() == [1]
+    (note,) = path.notes
+    assert note == (
+        "cliff between 8 and 16: MPKI falls 6 times, among the sizes fitted: the growth seen there holds a jump"
+    )
+
+
+def test_misses_that_are_not_known_beyond_are_told() -> None:
+    assert CliffPath(strong([6, 6])).notes == ["miss rates end at 16: a cliff beyond would not be seen"]
+
+
+def test_weak_scaling_has_no_cliffs() -> None:
+    curve = Curve("b", "weak", "SM", [8, 16], [1, 2], [6, 6, 1], [8, 16, 32])
+    assert CliffPath(curve).cliffs == CliffPath(curve).notes == []
+
+
+def test_a_cliff_from_below_the_largest_size_leaves_that_as_measured() -> None:
+    path = CliffPath(strong([6, 6, 6, 1], f_mem=0.5, known=2, sizes=[8, 20, 24, 48]))
+    assert path.at(np.array([20.0])).high.tolist() == [1]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.scaling import LAWS
+from flopcast.scaling.scaling_laws import Curve
+from flopcast.scaling.trials import TOLERANCE, published, read_facts, reproduction, summary, trial
+
+LEARNED = "scale model (learned)"
+CELLS = [("strong", 32), ("strong", 64), ("strong", 128), ("weak", 32), ("weak", 64), ("weak", 128), ("chiplets", 16)]
+
+
+@pytest.fixture(scope="module")
+def reproduced() -> pd.DataFrame:
+    return reproduction().set_index(["scenario", "target", "predictor"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "average", "largest"),
+    [
+        (("strong", 128, "scale model (program)"), 4.06, 17.0),
+        (("strong", 64, "scale model (program)"), 3.50, 13.9),
+        (("chiplets", 16, "scale model (program)"), 2.46, 4.29),
+        (("weak", 128, "scale model (program)"), 1.32, 3.42),
+        (("strong", 128, "scale model (equations)"), 11.9, 67.8),
+        (("strong", 128, "linear"), 16.9, 68.0),
+        (("strong", 128, "power law"), 11.9, 55.1),
+        (("weak", 128, "linear"), 4.9, 12.4),
+        (("weak", 128, "power law"), 2.87, 6.9),
+        (("chiplets", 16, "proportional"), 16.1, 36.7),
+    ],
+)
+def test_the_published_errors_follow_from_the_published_data(
+    reproduced: pd.DataFrame, cell: tuple, average: float, largest: float
+) -> None:
+    digits = {"average": average, "max": largest}
+    for column, value in digits.items():
+        assert reproduced.loc[cell, column] == pytest.approx(value, abs=0.05 if value > 4.3 else 0.005)
+
+
+def test_every_difference_is_explained_and_nothing_else(reproduced: pd.DataFrame) -> None:
+    apart = np.maximum(
+        (reproduced["average"] - reproduced["published_average"]).abs(),
+        (reproduced["max"] - reproduced["published_max"]).abs(),
+    )
+    assert ((apart > TOLERANCE) == (reproduced["explanation"] != "")).all()
+    assert (reproduced["explanation"] != "").sum() == 7
+
+
+def test_the_chiplet_cell_that_does_not_follow_divides_by_the_prediction() -> None:
+    errors = {
+        curve.benchmark: 100 * abs(curve.performance[2] / (4 * curve.performance[0]) - 1)
+        for curve in read_facts()
+        if curve.scenario == "chiplets"
+    }
+    assert (max(errors, key=errors.__getitem__), round(max(errors.values()))) == ("bs", 58)
+    assert np.mean(list(errors.values())) == pytest.approx(19.2, abs=0.05)
+
+
+def test_every_published_cell_has_its_row_and_its_source(reproduced: pd.DataFrame) -> None:
+    cells = published()
+    assert len(cells) == 20
+    assert cells["source"].str.contains("HPCA 2024").all()
+    assert len(reproduced) == len(cells) + 4
+    assert set(cells["predictor"]) == {"scale model", "proportional", "linear", "power law", "logarithmic"}
+
+
+@pytest.mark.parametrize(("scenario", "average", "largest"), [("strong", 3.5, 9.0), ("weak", 1.3, 4.0)])
+def test_the_learned_scale_model_on_benchmarks_it_has_not_seen(scenario: str, average: float, largest: float) -> None:
+    (row,) = summary(trial(read_facts(), scenario, 128, [LEARNED])).to_dict("records")
+    assert row["average"] <= average
+    assert row["max"] <= largest
+    published_only = summary(trial(read_facts(), scenario, 128, [LEARNED], leave_one_out=False))
+    assert published_only["average"].tolist() == pytest.approx([row["average"]])
+
+
+def test_its_errors_are_those_of_its_docstring() -> None:
+    found = {s: summary(trial(read_facts(), s, 128, [LEARNED])).iloc[0] for s in ("strong", "weak")}
+    assert [(round(f["average"], 1), round(f["max"], 1)) for f in found.values()] == [(3.1, 8.1), (1.0, 3.2)]
+
+
+def test_it_learns_enough_from_benchmarks_of_the_same_scenario() -> None:
+    weak = [curve for curve in read_facts() if curve.scenario == "weak"]
+    (row,) = summary(trial(weak, "weak", 128, [LEARNED])).to_dict("records")
+    assert (row["average"] <= 1.3, row["max"] <= 4) == (True, True)
+
+
+@pytest.mark.long
+def test_intervals_cover_what_they_have_not_seen() -> None:
+    results = pd.concat([trial(read_facts(), scenario, target) for scenario, target in CELLS])
+    found = results[results["predicted"].notna()]
+    inside = (found["lower"] <= found["observed"]) & (found["observed"] <= found["upper"])
+    coverage = inside.groupby(found["law"]).mean()
+    assert coverage[LEARNED] >= 0.85
+    assert set(coverage.index) == set(LAWS) - {"USL"}
+    assert (coverage >= 0.85).all(), coverage
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64)])
+def test_intervals_from_more_sizes_cover_as_well(sizes: tuple[float, ...]) -> None:
+    found = summary(trial(read_facts(), "strong", 128, sizes=sizes))
+    assert found["benchmarks"].tolist() == [21] * len(LAWS)
+    assert (found["coverage"] >= 0.85).all(), found
+
+
+def test_a_law_without_a_prediction_stays_visible() -> None:
+    results = trial(read_facts(), "weak", 128, ["USL", "linear"])
+    usl = results[results["law"] == "USL"]
+    assert usl["predicted"].isna().all()
+    assert usl["failed"].str.contains("USL needs 3 sizes, got 8, 16").all()
+    row = summary(results).iloc[0]
+    assert (row["law"], row["benchmarks"], row["failed"], row["worst"]) == ("USL", 0, 6, "")
+    assert np.isnan(row["coverage"])
+
+
+def test_hand_solved_trial() -> None:
+    curves = [Curve(f"b{i}", "strong", "SM", [1, 2, 4], [1.0, 2.0, 4.0 / (1 + 0.01 * i)]) for i in range(1, 11)]
+    results = trial(curves, "strong", 4, ["proportional"])
+    assert results["ape"].tolist() == pytest.approx(list(range(1, 11)))
+    # of the other nine the largest is the 90 % radius: only the tenth lies outside
+    assert summary(results)["coverage"].tolist() == [0.9]
+    assert summary(results)[["average", "max", "worst"]].to_numpy().tolist() == [
+        [pytest.approx(5.5), pytest.approx(10), "b10"]
+    ]
+
+
+def test_what_cannot_be_tried_is_refused() -> None:
+    with pytest.raises(DataError, match="no benchmark with weak scaling was measured at size 100"):
+        trial(read_facts(), "weak", 100)
+    with pytest.raises(DataError, match=r"must lie beyond those fitted \(16\), got 16"):
+        trial(read_facts(), "weak", 16)

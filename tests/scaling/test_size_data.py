@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.scaling.size_data import DEFAULT_UNIT, curve_targets, read_sizes, sizes_of, stated
+
+FULL = """benchmark,size,performance,mpki,f_mem,scenario,unit,simulation_time_s
+dct,8,112.7,6.2,0.52,strong,SM,10
+dct,16,226.4,6.2,,strong,SM,21
+dct,128,,0.1,,strong,SM,300
+bfs,8,68.2,8.7,,weak,SM,
+bfs,16,120.9,6.7,,weak,SM,
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "sizes.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_table_is_read_benchmark_by_benchmark(tmp_path: Path) -> None:
+    dct, bfs = read_sizes(written(tmp_path, FULL)).series
+    assert (dct.benchmark, dct.scenario, dct.unit, dct.f_mem) == ("dct", "strong", "SM", 0.52)
+    assert dct.sizes.tolist() == [8, 16]
+    assert dct.performance.tolist() == [112.7, 226.4]
+    assert dct.simulation_time_s == {8: 10, 16: 21, 128: 300}
+    assert (bfs.name, bfs.f_mem, dict(bfs.simulation_time_s)) == ("bfs (weak)", None, {})
+
+
+def test_a_miss_rate_may_be_known_where_performance_is_not(tmp_path: Path) -> None:
+    dct, _ = read_sizes(written(tmp_path, FULL)).series
+    assert dct.mpki_sizes is not None
+    assert dct.mpki is not None
+    assert dct.mpki_sizes.tolist() == [8, 16, 128]
+    assert dct.mpki.tolist() == [6.2, 6.2, 0.1]
+    assert (dct.measured_at(16), dct.measured_at(128)) == (226.4, None)
+
+
+def test_other_names_and_percents_are_known(tmp_path: Path) -> None:
+    text = "Benchmark;SMs;IPC;LLC_MPKI;f_mem_percent;scenario\nx;8;1;2;52;weak-multi-chiplet\nx;16;2;2;;\n"
+    path = written(tmp_path, text.replace("16;2;2;;\n", "16;2;2;;chiplets\n"))
+    (one,) = read_sizes(path).series
+    assert (one.f_mem, one.scenario, one.unit) == (0.52, "chiplets", DEFAULT_UNIT)
+
+
+def test_parquet_and_compressed_csv_say_the_same(tmp_path: Path) -> None:
+    path = written(tmp_path, FULL)
+    pd.read_csv(path).to_parquet(tmp_path / "sizes.parquet")
+    (tmp_path / "sizes.csv.gz").write_bytes(gzip.compress(FULL.encode()))
+    expected = read_sizes(path).series
+    for name in ("sizes.parquet", "sizes.csv.gz"):
+        for one, other in zip(read_sizes(tmp_path / name).series, expected, strict=True):
+            assert (one.name, one.f_mem, one.simulation_time_s) == (other.name, other.f_mem, other.simulation_time_s)
+            np.testing.assert_array_equal(one.performance, other.performance)
+            np.testing.assert_array_equal(one.mpki_sizes, other.mpki_sizes)
+
+
+def test_rows_are_chosen_and_other_columns_named(tmp_path: Path) -> None:
+    table = read_sizes(written(tmp_path, "benchmark,size,ipc,colour\na,8,1,red\na,16,2,red\nb,8,1,blue\n"),
+                       {"benchmark": ["a"]}, "weak")  # fmt: skip
+    assert [one.name for one in table.series] == ["a (weak)"]
+    assert table.notes == ("columns not used: colour",)
+
+
+def test_a_name_in_two_scenarios_is_two_benchmarks(tmp_path: Path) -> None:
+    text = "benchmark,scenario,size,ipc\nbfs,strong,8,1\nbfs,strong,16,2\nbfs,weak,8,1\nbfs,weak,16,2\n"
+    assert [one.name for one in read_sizes(written(tmp_path, text)).series] == ["bfs (strong)", "bfs (weak)"]
+
+
+def test_values_can_be_stated() -> None:
+    (one,) = stated([8, 16], [100, 190], [128], mpki=[6.0, 6.0, 0.1], f_mem=0.5).series
+    assert one.sizes.tolist() == [8, 16]
+    assert one.mpki_sizes is not None
+    assert one.mpki_sizes.tolist() == [8, 16, 128]
+    assert one.f_mem == 0.5
+    (short,) = stated([8, 16], [100, 190], [128], mpki=[6.0, 6.0]).series
+    assert short.mpki_sizes is not None
+    assert short.mpki_sizes.tolist() == [8, 16]
+    assert stated([8, 16], [100, 190], [128]).series[0].mpki is None
+
+
+def test_targets_are_what_was_measured_beyond(tmp_path: Path) -> None:
+    text = "benchmark,size,ipc\na,8,1\na,16,2\na,64,3\nb,8,1\nb,16,2\nb,32,3\n"
+    assert list(curve_targets(read_sizes(written(tmp_path, text)).series, [8, 16])) == [32, 64]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("benchmark,ipc\na,1\n", r"sizes.csv: no column size: the table has benchmark, ipc"),
+        ("size\n8\n", "no column benchmark and no column performance"),
+        ("benchmark,size,ipc\n", "the table has no rows"),
+        ("benchmark,size,ipc\na,8,fast\n", r"sizes.csv:2: performance must be a number, got 'fast'"),
+        ("benchmark,size,ipc\na,8,-1\n", r"sizes.csv:2: performance of a must be above 0, got -1"),
+        ("benchmark,size,ipc\na,8,inf\n", "performance must be a number, got 'inf'"),
+        ("benchmark,size,ipc\na,0,1\n", "size of a must be above 0, got 0"),
+        ("benchmark,size,ipc\na,,1\n", "size of a must be above 0, got nan"),
+        ("benchmark,size,ipc\na,16,1\na,8,2\n", r"csv:3: size of a must increase from row to row .* 16\), got 8"),
+        ("benchmark,size,ipc\na,8,1\na,8,2\n", r"csv:3: size of a must increase"),
+        ("benchmark,size,ipc\na,8,\n", "performance of a is not given at any size"),
+        ("benchmark,size,ipc\n,8,1\n", "benchmark must have a name, got ''"),
+        ("benchmark,size,ipc,mpki\na,8,1,2\na,16,2,\n", "MPKI of a must be given at every measured size .* at 16"),
+        ("benchmark,size,ipc,mpki\na,8,1,-2\n", "mpki of a must not be negative, got -2"),
+        ("benchmark,size,ipc,f_mem\na,8,1,52\n", "f_mem of a must lie between 0 and 1, got 52"),
+        ("benchmark,size,ipc,f_mem_percent\na,8,1,100\n", "f_mem_percent of a must lie between 0 and 100, got 100"),
+        ("benchmark,size,ipc,scenario\na,8,1,medium\n", "scenario must be one of strong, weak, chiplets, got 'medium'"),
+        ("benchmark,size,ipc,simulation_time_s\na,8,1,0\n", "simulation_time_s of a must be above 0, got 0"),
+        ("benchmark,size,ipc\na,8,1,9\n", r"sizes.csv:2: has more fields than the header names"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_sizes(written(tmp_path, text))
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
+    for name, message in (("missing.csv", "no such file"), ("broken.parquet", "is not readable Parquet")):
+        with pytest.raises(DataError, match=message):
+            read_sizes(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([8, 16], [1.0]), "performance must have a value for each of the 2 sizes, got 1"),
+        (([8, 16], [1.0, 2.0], [64]), "MPKI must have a value for each of the 2 sizes, or 3 with the targets, got 4"),
+        (([8, 16], [1.0, 2.0]), "MPKI must have a value for each of the 2 sizes, got 4"),
+        (([16, 8], [1.0, 2.0]), "size of stated must increase"),
+    ],
+)
+def test_stated_values_must_agree(arguments: tuple, message: str) -> None:
+    mpki = [1.0] * 4 if "MPKI" in message else None
+    with pytest.raises(DataError, match=message):
+        stated(*arguments, mpki=mpki)
+
+
+def test_conditions_on_what_is_not_there_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, FULL)
+    with pytest.raises(DataError, match="no row has benchmark=dkt: benchmark is"):
+        read_sizes(path, {"benchmark": ["dkt"]})
+    with pytest.raises(DataError, match="the table has no column 'colour'"):
+        read_sizes(path, {"colour": ["red"]})
+
+
+def test_a_frame_in_memory_is_left_as_it_is() -> None:
+    frame = pd.DataFrame({"benchmark": ["a", "a"], "size": [1, 2], "ipc": [1.0, 2.0]})
+    before = frame.copy()
+    sizes_of(frame)
+    pd.testing.assert_frame_equal(frame, before)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from flopcast.table.measurements import DEFECT, clean
+from flopcast.traces.dispatches import Trace, dispatch_table
+from flopcast.traces.summary import annotate, measurements, overview
+
+MM = json.dumps(
+    {"dims": [[64, 32], [32, 16]], "types": ["float", "float"], "strides": [[32, 1], [16, 1]], "values": []}
+)
+
+
+def trace(*rows: dict[str, Any]) -> Trace:
+    """Return kernels a microsecond apart; what a row leaves out is missing."""
+    common = {"kind": "kernel", "device": "MI300X", "process": 1, "gpu": 0, "stream": 0, "linked": True}
+    table = pd.DataFrame([{**common, "start_ns": 10_000 * i, "source": f"t:{i}", **row} for i, row in enumerate(rows)])
+    return Trace(dispatch_table({str(name): table[name] for name in table}))
+
+
+def mm(call: int, duration: int, name: str = "Cijk_A", **more: Any) -> dict[str, Any]:
+    return {"name": name, "duration_ns": duration, "op_name": "aten::mm", "op_id": call, "op_inputs": MM, **more}
+
+
+def rows(*activities: dict[str, Any]) -> pd.DataFrame:
+    return measurements(annotate(trace(*activities)), "run")
+
+
+def test_calls_of_one_shape_are_repeats_with_median_and_deviation() -> None:
+    [row] = rows(mm(1, 1000), mm(2, 3000), mm(3, 1400)).to_dict("records")
+    assert (row["op"], row["m"], row["n"], row["k"], row["dtype_a"]) == ("gemm", 64, 16, 32, "fp32")
+    assert (row["duration_us"], row["repeats"], row["share"]) == (1.4, 3, 1.0)
+    assert row["spread_us"] == pytest.approx(0.4)
+    assert (row["kernel"], row["source"], row["campaign"]) == ("Cijk_A", "t:0", "run")
+
+
+def test_the_kernels_of_a_call_add_up_and_the_longest_gives_the_name() -> None:
+    [row] = rows(mm(7, 300, "memset"), mm(7, 2000), mm(7, 700, "reduce")).to_dict("records")
+    assert (row["duration_us"], row["kernel"], row["kernels"], row["repeats"]) == (3.0, "Cijk_A", 3, 1)
+    assert row["flops"] == 2 * 64 * 16 * 32
+
+
+def test_equal_numbers_of_calls_in_two_processes_are_two_calls() -> None:
+    [row] = rows(mm(7, 1000), mm(7, 2000, process=2)).to_dict("records")
+    assert (row["duration_us"], row["repeats"]) == (1.5, 2)
+
+
+def test_another_kernel_for_the_same_shape_is_another_row() -> None:
+    assert rows(mm(1, 1000), mm(2, 1000, "Cijk_B"))["kernel"].tolist() == ["Cijk_A", "Cijk_B"]
+
+
+def test_kernels_without_an_operator_are_measured_by_name_and_launch() -> None:
+    launch = {"name": "stencil", "grid_x": 8, "grid_y": 2, "grid_z": 1, "block_x": 64, "block_y": 1, "block_z": 1}
+    found = rows(
+        {**launch, "duration_ns": 500}, {**launch, "duration_ns": 700}, {**launch, "grid_x": 9, "duration_ns": 1}
+    )
+    assert found[["op", "variant", "workgroups", "threads"]].to_numpy().tolist() == [
+        ["kernel", "stencil", 16, 64],
+        ["kernel", "stencil", 18, 64],
+    ]
+    assert found["duration_us"].tolist() == [0.6, 0.001]
+    assert len(clean(found).frame) == 2
+
+
+def test_a_kernel_without_a_launch_and_impossible_times_are_refused_with_their_reason() -> None:
+    found = rows({"name": "orphan", "duration_ns": 10, "linked": False}, mm(1, 1000), mm(2, 0), mm(3, 1000))
+    assert dict(zip(found[DEFECT], found["repeats"], strict=True)) == {
+        "launch not recorded": 1,
+        "": 2,
+        "impossible time in the trace": 1,
+    }
+    assert clean(found).rejected_by_reason == {"launch not recorded": 1, "impossible time in the trace": 1}
+
+
+def test_counters_are_medians_over_the_repeats() -> None:
+    counted = [mm(call, 1000, **{"counter.waves": value}) for call, value in ((1, 4.0), (2, 8.0), (3, 5.0))]
+    assert rows(*counted)["counter.waves"].tolist() == [5.0]
+
+
+def test_an_empty_trace_gives_no_rows() -> None:
+    empty = Trace(dispatch_table({"kind": [], "name": [], "start_ns": [], "duration_ns": []}))
+    assert len(measurements(annotate(empty), "run")) == 0
+    assert overview(annotate(empty), "t").activities == {}
+
+
+def test_the_overview_counts_times_and_classes() -> None:
+    found = overview(
+        annotate(trace(mm(1, 1000), {"kind": "memcpy", "name": "HtoD", "duration_ns": 500, "bytes": 64})), "t"
+    )
+    assert found.activities == {"kernel": 1, "memcpy": 1}
+    assert (found.kernel_us, found.busy_us, found.span_us, found.linked) == (1.0, 1.5, 10.5, 2)
+    assert found.classes["op_class"].tolist() == ["gemm", "memcpy"]
+    assert found.classes["share"].tolist() == pytest.approx([2 / 3, 1 / 3])
+    assert json.loads(json.dumps(found.to_dict()))["devices"] == ["MI300X"]

@@ -1,0 +1,303 @@
+"""Operator, dimensions, FLOPs and bytes of each GPU activity, from the framework's call, its message or its launch."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..operators.dtypes import DTYPES, dtypes_in_kernel_names
+from ..operators.operators import OPS, each_op
+from ..table.measurements import FLAGS, MAY_BE_ZERO, TEXT_DIMENSIONS
+from .aten_call import NotToldError, parse_call
+from .aten_elements import ELEMENTS
+from .aten_matrix import ATTENTION, MATRIX, Described
+from .aten_rows import ROWS
+from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
+
+# From calls of a framework's operators to operators with dimensions: what the call had to do, whatever kernels ran.
+#
+# Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn called from it. What
+# has no line in the tables of the ``aten_*`` modules, or arguments that do not tell its size, has no operator: custom
+# Triton kernels, graphs replayed as a whole, attention on sequences of unequal or unrecorded lengths, indexing by a
+# mask, sorting, pooling, composite operators that a mode has intercepted.
+
+DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")
+WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)
+"""Text columns of a description."""
+_READ = {**ELEMENTS, **ROWS, **ATTENTION, **MATRIX}
+#: Arguments of another operator of that name, or spoiled ones: too few dimensions, sizes of 0, shapes that differ.
+_NO_FIT = (NotToldError, IndexError, ZeroDivisionError, ValueError)
+#: The same word as a reduction of one tensor and element-wise of two.
+_EITHER = {f"aten::{name}": (ROWS[f"aten::{name}"], ELEMENTS[f"aten::{name}"]) for name in ("max", "min")}
+
+
+def describe(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the operator of each call with its dimensions.
+
+    Parameters
+    ----------
+    calls : DataFrame
+        Columns `op_name`, the framework's operator ("aten::addmm"), and `op_inputs`, its arguments as JSON (see
+        `table`), "" where they were not recorded.
+
+    Returns
+    -------
+    DataFrame
+        With the index of `calls`: `op`, a name in `ops.OPS`, "" where the call has no such operator; `variant`;
+        `layout`, `direction`, `scale_block`; the dimensions of the operators that occur, float64, missing where an
+        operator has none of that name; `dtype_a`, `dtype_b`, `dtype_out`. Members of a list of tensors have no
+        recorded format: their operator is given with `dtype_a` "".
+
+    Notes
+    -----
+    Only the innermost operator of a kernel is recorded with it. Where that has no arguments in the file, those of the
+    operator that called it are lost, and so is its operator: no shape is guessed.
+    """
+    codes, unique = unique_calls(calls["op_name"], calls["op_inputs"])
+    return unique.iloc[codes].set_axis(calls.index)
+
+
+def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return the number of each row's call among the different ones, and what `describe` says of those.
+
+    Parameters
+    ----------
+    names, inputs : Series of str
+        Columns `op_name` and `op_inputs`.
+
+    Returns
+    -------
+    codes : ndarray of int of shape (n_rows,)
+    unique : DataFrame
+        One row per different call.
+    """
+    name_codes, levels = pd.factorize(names, use_na_sentinel=False)
+    input_codes, told = pd.factorize(inputs, use_na_sentinel=False)
+    codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(told) + input_codes)
+    spelled, recorded = levels.tolist(), told.tolist()
+    calls = [(str(spelled[pair // len(told)]), str(recorded[pair % len(told)])) for pair in pairs.tolist()]
+    rows = [describe_call(name, text) for name, text in calls]
+    sizes = list(dict.fromkeys(key for row in rows for key in row if key not in WORDS))
+    columns: dict[str, Any] = {name: pd.Series([row.get(name, "") for row in rows], dtype="str") for name in WORDS}
+    columns |= {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes}
+    return codes, pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
+
+
+def describe_call(name: str, inputs: str) -> Described:
+    """Return operator, dimensions and formats of one call; an empty mapping where it has no operator."""
+    readers = _readers(name)
+    call = parse_call(name, inputs) if readers else None
+    if call is None:
+        return {}
+    for read in readers:
+        try:
+            found = read(call)
+        except _NO_FIT:
+            continue
+        if _usable(found):
+            return found
+    return {}
+
+
+def _readers(name: str) -> tuple[Any, ...]:
+    """Return what may read a call of that name, which may be of the in-place form."""
+    for known in (name, name.rstrip("_")):
+        if known in _EITHER:
+            return _EITHER[known]
+        if known in _READ:
+            return (_READ[known],)
+    return ()
+
+
+def _usable(found: Described) -> bool:
+    """Return whether every dimension the operator needs is there and positive, and every format known or not recorded.
+
+    A tensor without elements has no work, and a format such as complex64 no size here.
+    """
+    op = OPS[found["op"]]
+    for name in op.dims:
+        if name in TEXT_DIMENSIONS:
+            continue
+        value = found.get(name)
+        if value is None:
+            if name not in op.defaults:
+                return False
+        elif not (0 if name in MAY_BE_ZERO | FLAGS else 1) <= value <= 2**62:
+            return False
+    formats = [found[name] for name in DTYPES_OF]
+    return all(word in DTYPES for word in formats) or formats == ["", "", ""]
+
+
+UNKNOWN = "kernel"
+"""Operator of a kernel of which only name and launch are known."""
+#: PyTorch 2 copies lists of tensors as opaque elements of so many bytes (``CatArrayBatchedCopy<OpaqueType<2u>, ...``).
+_OPAQUE = re.compile(r"OpaqueType<(\d)")
+_OF_SIZE = {"1": "uint8", "2": "int16", "4": "int32", "8": "int64"}
+SAME_CALL = ("device", "rank", "process", "gpu", "op_id")
+"""Columns that agree in all activities of one call of an operator."""
+
+
+def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each activity of a dispatch table had to do.
+
+    - Kernels of a framework's operator: that operator (see `operators.describe`). The work of the call is put on its
+      longest kernel (calls are told apart by `op_id` within a device and process). Its other kernels, which copy,
+      transpose, reduce or fill for it, have the same operator and dimensions with 0 FLOPs and 0 bytes: sums over
+      kernels are sums over calls. Tensor lists have no recorded format: it is read off the longest kernel's name.
+    - Kernels of collectives: ``collective`` with the message and the ranks.
+    - All other kernels: ``kernel`` with the grid and block they were launched with, of unknown work (NaN).
+    - Copies and fills: ``copy`` and ``fill`` of one row of bytes, variant the direction.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A dispatch table (see `table`).
+
+    Returns
+    -------
+    DataFrame
+        With the index of `table`: `op`, `variant`, `layout`, `direction`, `scale_block`, `dtype_a`, `dtype_b`,
+        `dtype_out` ("" where there is none); the dimensions of the operators that occur, float64 (but for `lds_bytes`,
+        which the table has); `flops` and `bytes_moved`, missing where they are unknown: for kernels without an
+        operator, copies and fills whose size, and collectives whose message or group is not recorded.
+    """
+    count = len(table)
+    kind = table["kind"].astype(object).to_numpy()
+    collective = table["collective"].astype(object).to_numpy() != ""
+    message, ranks = _floats(table, "collective_bytes"), _floats(table, "group_size")
+    sent = (kind == KERNEL) & collective & (message > 0) & (ranks > 0)
+    result = _Result(count)
+    called = _calls(table, (kind == KERNEL) & ~collective, result)
+    result.put(sent, "collective", _words(table, "collective"), "", message_bytes=message, ranks=ranks)
+    result.put(
+        (kind == KERNEL) & ~called & ~sent,
+        UNKNOWN,
+        _words(table, "name"),
+        "",
+        workgroups=launch_product(table, "grid"),
+        threads=launch_product(table, "block"),
+    )
+    for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
+        variant = _words(table, "name") if what == MEMCPY else np.full(count, "", dtype=object)
+        result.put(kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes"))
+    return result.frame(table.index)
+
+
+class _Result:
+    """The columns of the result, filled operator by operator."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.words = {name: np.full(count, "", dtype=object) for name in WORDS}
+        self.sizes: dict[str, np.ndarray] = {}
+        self.flops = np.full(count, np.nan)
+        self.bytes = np.full(count, np.nan)
+
+    def set_sizes(self, rows: np.ndarray, name: str, values: np.ndarray) -> None:
+        """Set a dimension of some rows."""
+        self.sizes.setdefault(name, np.full(self.count, np.nan))[rows] = values
+
+    def put(self, mask: np.ndarray, op: str, variant: np.ndarray, dtype: str, /, **sizes: np.ndarray) -> None:
+        """Give the rows of a mask one operator, and its work to those whose dimensions are all there."""
+        if not mask.any():
+            return
+        self.words["op"][mask], self.words["variant"][mask] = op, variant[mask]
+        for name in DTYPES_OF:
+            self.words[name][mask] = dtype
+        for name, values in sizes.items():
+            self.set_sizes(mask, name, values[mask])
+        whole = mask & np.logical_and.reduce([values >= 1 for values in sizes.values()])
+        part = pd.DataFrame({name: values[whole] for name, values in sizes.items()})
+        part = part.assign(op=op, variant=variant[whole], dtype_a=dtype)
+        self.flops[whole], self.bytes[whole] = OPS[op].flops(part), OPS[op].bytes(part)
+
+    def frame(self, index: pd.Index) -> pd.DataFrame:
+        """Return the table: words, dimensions, FLOPs and bytes."""
+        words = {name: pd.Series(values, index=index, dtype="str") for name, values in self.words.items()}
+        sizes = {name: values for name, values in self.sizes.items() if name not in COLUMNS}
+        return pd.DataFrame({**words, **sizes, "flops": self.flops, "bytes_moved": self.bytes}, index=index)
+
+
+def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndarray:
+    """Describe the kernels that a framework's operator launched; return the mask of those that have one of ours."""
+    codes, unique = unique_calls(table["op_name"], table["op_inputs"])
+    named = kernels & (unique["op"].to_numpy() != "")[codes]
+    rows = np.flatnonzero(named)
+    if not len(rows):
+        return named
+    longest = _longest(table.iloc[rows], codes[rows])
+    formats = _formats(unique, codes[rows], _words(table, "name")[rows][longest])
+    known = formats["dtype_a"] != ""
+    described = unique.assign(_call=np.arange(len(unique))).iloc[codes[rows]].assign(**formats)[known]
+    first = ~described.duplicated(["_call", "dtype_a"])
+    work = _work(described[first])
+    position = pd.MultiIndex.from_frame(described.loc[first, ["_call", "dtype_a"]]).get_indexer(
+        pd.MultiIndex.from_frame(described[["_call", "dtype_a"]])
+    )
+    kept = rows[known]
+    for name in WORDS:
+        result.words[name][kept] = described[name].to_numpy(dtype=object)
+    for name in described.columns.difference([*WORDS, "_call"], sort=False):
+        result.set_sizes(kept, str(name), described[name].to_numpy(dtype=float))
+    main = (longest == np.arange(len(rows)))[known]
+    result.flops[kept] = np.where(main, work[0][position], 0.0)
+    result.bytes[kept] = np.where(main, work[1][position], 0.0)
+    named[rows] = known
+    return named
+
+
+def _longest(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
+    """Return for each kernel the position of the longest one of its call, the first of equals."""
+    keys = kernels[list(SAME_CALL)].reset_index(drop=True).assign(code=codes)
+    alone = keys["op_id"].isna().to_numpy()
+    keys["row"] = np.where(alone, np.arange(len(keys)), -1)
+    call = keys.groupby(list(keys.columns), sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    order = np.lexsort((-kernels["duration_ns"].to_numpy(), call))
+    starts = np.r_[True, call[order][1:] != call[order][:-1]]
+    return order[starts][call]
+
+
+def _formats(unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the formats of each call, those not recorded as the name of its longest kernel states them."""
+    formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPES_OF}
+    blank = formats["dtype_a"] == ""
+    if blank.any():
+        stated = _stated(pd.Series(kernels[blank]))
+        for values in formats.values():
+            values[blank] = stated
+    return formats
+
+
+def _stated(kernels: pd.Series) -> np.ndarray:
+    """Return the format that kernels' names state: that of their numbers, or integers of the size of what they copy."""
+    codes, names = pd.factorize(kernels)
+    opaque = [_OPAQUE.search(str(name)) for name in names]
+    sizes = [_OF_SIZE.get(found[1], "") if found else "" for found in opaque]
+    numbers = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
+    return np.array([size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object)[codes]
+
+
+def _work(described: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return FLOPs and bytes of descriptions, which are whole (see `operators.describe_call`)."""
+    flops, moved = np.empty(len(described)), np.empty(len(described))
+    for op, rows in each_op(described):
+        part = described.iloc[rows]
+        flops[rows], moved[rows] = op.flops(part), op.bytes(part)
+    return flops, moved
+
+
+def _words(table: pd.DataFrame, name: str) -> np.ndarray:
+    return table[name].astype(object).to_numpy()
+
+
+def _floats(table: pd.DataFrame, name: str) -> np.ndarray:
+    return table[name].to_numpy(dtype=float, na_value=np.nan)
+
+
+def launch_product(table: pd.DataFrame, name: str) -> np.ndarray:
+    """Return the size of a grid or block; producers that write only the product have it in x, y and z missing."""
+    x, y, z = (_floats(table, f"{name}_{axis}") for axis in "xyz")
+    return x * np.where(np.isnan(y), 1.0, y) * np.where(np.isnan(z), 1.0, z)

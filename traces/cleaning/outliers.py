@@ -1,0 +1,287 @@
+"""How well a median is known: of independent repeats, of series and runs; and whether two halves of a series differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom, t
+
+from ...errors import DataError
+
+# Outliers by the median absolute deviation: what lies further than so many MAD from the median of its repeats.
+
+FloatArray = NDArray[np.float64]
+
+THRESHOLD = 7.0
+"""MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from."""
+LEAST = 5
+"""Repeats from which an outlier can be told: of four values, two may be outliers and the median between the camps."""
+MAD_TO_SIGMA = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+@dataclass(frozen=True)
+class MadFilter:
+    """What the filter found.
+
+    Attributes
+    ----------
+    kept : ndarray of bool of shape (n,)
+    removed : ndarray of int of shape (n_removed,)
+        Positions of the outliers.
+    median, mad, limit : ndarray of float of shape (n,)
+        Of each value's group: median, median absolute deviation, and the distance from the median that is accepted
+        (inf where nothing can be told).
+    """
+
+    kept: NDArray[np.bool_]
+    removed: NDArray[np.int64]
+    median: FloatArray
+    mad: FloatArray
+    limit: FloatArray
+
+
+def mad_filter(
+    values: ArrayLike,
+    threshold: float = THRESHOLD,
+    *,
+    floor: ArrayLike = 0.0,
+    groups: ArrayLike | None = None,
+    least: int = LEAST,
+) -> MadFilter:
+    """Return which values lie within `threshold` MAD of the median of their group.
+
+    The MAD is the plain median of ``|x - median|``, not scaled to a normal deviation: 7 MAD are 4.7 standard
+    deviations of a normal sample, one value in 400 000.
+
+    A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an outlier. The MAD
+    is therefore taken to be at least `floor`, the clock's resolution (`dispatches.timeline.resolution_ns`). Where both
+    are zero, nothing says how far apart honest repeats lie, and all are kept; so are groups of fewer than `least`.
+
+    Parameters
+    ----------
+    values : array-like of float of shape (n,)
+        Repeats, in any unit; finite.
+    threshold : float, default=7
+        MAD that are accepted on either side of the median.
+    floor : float or array-like of shape (n,), default=0
+        Least MAD, in the unit of the values; one for all or one for each value.
+    groups : array-like of int of shape (n,), optional
+        Number of each value's group, from 0 on; all are one group by default.
+    least : int, default=5
+        Values that a group must have.
+
+    Raises
+    ------
+    DataError
+        The threshold is not positive.
+
+    Examples
+    --------
+    >>> mad_filter([10.0, 11.0, 10.5, 10.2, 30.0]).removed.tolist()
+    [4]
+    """
+    if not threshold > 0:
+        raise DataError(f"the threshold of the MAD filter must be positive, got {threshold:g}: 7 is usual")
+    data = pd.Series(np.asarray(values, dtype=np.float64))
+    codes = np.zeros(len(data), dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
+    median = data.groupby(codes).transform("median")
+    distance = (data - median).abs()
+    mad = distance.groupby(codes).transform("median").to_numpy()
+    size = data.groupby(codes).transform("size").to_numpy()
+    scale = np.maximum(mad, np.asarray(floor, dtype=np.float64))
+    limit = np.where((size >= least) & (scale > 0), threshold * scale, np.inf)
+    kept = distance.to_numpy() <= limit
+    return MadFilter(kept, np.flatnonzero(~kept), median.to_numpy(), mad, limit)
+
+
+LEAST_VALUES = 6
+"""Repeats from which the smallest and the largest enclose the median with 95 % (1 - 2 / 2^6 = 96.9 %)."""
+LEAST_BLOCKS, BLOCKS = 4, 10
+"""Stretches that a series is cut into: fewer make Student's t wide, more are too short to differ independently."""
+
+
+def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
+    """Return the median of each group with a distribution-free interval.
+
+    The interval goes from the l-th smallest to the l-th largest value, l the largest rank whose coverage
+    ``1 - 2 P(B <= l - 1)``, B binomial of n trials and probability 1/2, is at least `level` (Hahn & Meeker,
+    *Statistical Intervals*, 1991, section 5.2). A bootstrap would be no help to smaller samples: resampling five
+    values cannot leave their range, which holds the median with 93.8 % only.
+
+    Parameters
+    ----------
+    values : array-like of float of shape (n,)
+    groups : array-like of int of shape (n,)
+        Number of each value's group, from 0 on.
+    level : float, default=0.95
+
+    Returns
+    -------
+    DataFrame, one row per group number that occurs (the index)
+        `n`, `median`, `mad` (median absolute deviation), `lower`, `upper` and `level`, the coverage the interval
+        really has; the last three are NaN for groups that are too small for `level`.
+
+    Examples
+    --------
+    >>> median_intervals([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0] * 6).round(3).to_numpy().tolist()
+    [[6.0, 3.5, 1.5, 1.0, 6.0, 0.969]]
+    """
+    data, codes = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=np.int64)
+    order = np.lexsort((data, codes))
+    found, start, count = np.unique(codes[order], return_index=True, return_counts=True)
+    series = pd.Series(data)
+    median = series.groupby(codes).median()
+    mad = (series - series.groupby(codes).transform("median")).abs().groupby(codes).median()
+    sizes, back = np.unique(count, return_inverse=True)
+    rank = _ranks(sizes, level)[back]
+    coverage = 1.0 - 2.0 * binom.cdf(rank - 1, count, 0.5)
+    known = rank > 0
+    at = np.where(known, rank, 1)
+    return pd.DataFrame(
+        {
+            "n": count,
+            "median": median.to_numpy(),
+            "mad": mad.to_numpy(),
+            "lower": np.where(known, data[order][start + at - 1], np.nan),
+            "upper": np.where(known, data[order][start + count - at], np.nan),
+            "level": np.where(known, coverage, np.nan),
+        },
+        index=pd.Index(found),
+    )
+
+
+def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
+    """Return the interval of each group's median from the medians of its parts alone: runs, visits, stretches of time.
+
+    It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    medians : array-like of float of shape (n_parts,)
+    groups : array-like of int of shape (n_parts,)
+        Number of each part's group.
+    level : float, default=0.95
+
+    Returns
+    -------
+    DataFrame, one row per group number that occurs (the index)
+        `n`, the parts; `lower` and `upper`, NaN where there is one part only, or one whose median is not positive.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = pd.Series(np.log(np.asarray(medians))).groupby(np.asarray(groups)).agg(["size", "mean", "std"])
+        count = found["size"].to_numpy()
+        quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
+        half = quantile * found["std"] / np.sqrt(count)
+        lower, upper = np.exp(found["mean"] - half), np.exp(found["mean"] + half)
+    return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=found.index)
+
+
+def repeat_intervals(
+    values: ArrayLike, groups: ArrayLike, series: ArrayLike, runs: ArrayLike, level: float = 0.95
+) -> pd.DataFrame:
+    """Return the median of each group with an interval that counts how alike repeats are that lie close together.
+
+    Repeats of one run share clock, placement and neighbours, and those that follow each other more so: taken for
+    independent draws, they know the median less well than they claim. The interval is therefore the widest of three:
+
+    - that of independent repeats (`median_intervals`), in logarithms ``sqrt((1 + r) / (1 - r))`` times as wide, r the
+      autocorrelation at lag one within the series, its bias of ``-(1 + 4 r) / n`` undone (Marriott & Pope, Biometrika
+      41, 1954), 0 where it is negative and at most what leaves one independent repeat;
+    - that of the medians of `LEAST_BLOCKS` to `BLOCKS` stretches of each series, sqrt(n) of n repeats (batch means:
+      Law & Carson, Oper. Res. 27, 1979), for likeness that lasts longer than a lag tells;
+    - that of the medians of the runs, where there are several.
+
+    Parameters
+    ----------
+    values : array-like of float of shape (n,)
+        Positive, those of a series in the order they were measured.
+    groups : array-like of int of shape (n,)
+        Number of each value's group.
+    series : array-like of int of shape (n,)
+        Number of each value's series, which belongs to one group.
+    runs : array-like of int of shape (n,)
+        Number of each value's run.
+    level : float, default=0.95
+
+    Returns
+    -------
+    DataFrame, one row per group number that occurs (the index)
+        As from `median_intervals`, whose `level` is that of independent repeats.
+    """
+    data, codes, own = (pd.Series(np.asarray(each)) for each in (values, groups, series))
+    found = median_intervals(data, codes, level)
+    stretch = _stretch(pd.Series(np.log(data.to_numpy())), codes, own)
+    middle = found["median"]
+    lower, upper = (middle * (found[side] / middle) ** stretch for side in ("lower", "upper"))
+    place, size = own.groupby(own).cumcount(), own.groupby(own).transform("size")
+    count = np.minimum(np.floor(np.sqrt(size)), BLOCKS).astype(np.int64)
+    for rows, part in (
+        (count >= LEAST_BLOCKS, [own, place * count // size]),
+        (count > 0, [pd.Series(np.asarray(runs))]),
+    ):
+        medians = data[rows].groupby([codes[rows], *(each[rows] for each in part)]).median()
+        between = part_intervals(medians, medians.index.get_level_values(0), level).reindex(found.index)
+        lower = lower.where(~(between["lower"] < lower), between["lower"])  # NaN of a single part changes nothing
+        upper = upper.where(~(between["upper"] > upper), between["upper"])
+    return found.assign(lower=lower, upper=upper)
+
+
+def _stretch(logs: pd.Series, codes: pd.Series, series: pd.Series) -> pd.Series:
+    """Return by how much the autocorrelation of a group's series widens the interval of its median."""
+    own = logs - logs.groupby(series).transform("mean")
+    squares = (own * own).groupby(codes).sum()
+    products = (own * own.groupby(series).shift()).groupby(codes).sum()
+    size = codes.groupby(codes).size()
+    lag = (products / squares.where(squares > 0)).fillna(0.0)
+    lag = lag + (1.0 + 4.0 * lag) * series.groupby(codes).nunique() / size
+    lag = lag.clip(0.0, (size - 1) / (size + 1))
+    return ((1.0 + lag) / (1.0 - lag)) ** 0.5
+
+
+def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
+    """Return by how much the second half of each group lies above the first, and whether that is more than chance.
+
+    If each of two independent intervals holds its median with a probability of sqrt(`level`), both do with `level`, and
+    the difference then lies between ``lower2 - upper1`` and ``upper2 - lower1``. This is wider than it need be for one
+    smooth peak, but holds for every distribution. Kernel times often have two peaks (a cache warm or cold, one clock or
+    another), between which the median jumps from sample to sample; intervals that read the variance of the median off
+    the values next to it (Price & Bonett, J. Stat. Comput. Simul. 72, 2002) are then far too narrow.
+
+    Parameters
+    ----------
+    values : array-like of float of shape (n,)
+        In the order they were measured.
+    groups : array-like of int of shape (n,)
+    level : float, default=0.95
+        Of the interval of the difference.
+
+    Returns
+    -------
+    DataFrame, one row per group number that occurs (the index)
+        `drift`, and `drifts`: 1.0 where the interval does not hold zero, 0.0 where it does; both NaN for groups of
+        which a half is too small for the level (fewer than 7 values at 95 %).
+    """
+    codes = np.asarray(groups, dtype=np.int64)
+    place = pd.Series(codes).groupby(codes)
+    later = (2 * place.cumcount() >= place.transform("size")).to_numpy()
+    found = median_intervals(values, 2 * codes + later, float(np.sqrt(level)))
+    numbers = np.unique(codes)
+    first, second = found.reindex(2 * numbers), found.reindex(2 * numbers + 1)
+    drift = second["median"].to_numpy() - first["median"].to_numpy()
+    apart = (second["lower"].to_numpy() > first["upper"].to_numpy()) | (
+        second["upper"].to_numpy() < first["lower"].to_numpy()
+    )
+    known = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
+    drifts = np.where(known, apart.astype(np.float64), np.nan)
+    return pd.DataFrame({"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers))
+
+
+def _ranks(sizes: NDArray[np.int64], level: float) -> NDArray[np.int64]:
+    """Return the largest rank whose interval covers the median with `level`, for each size; 0 where there is none."""
+    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
+    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
+    return np.where(exceeds, rank, rank + 1)

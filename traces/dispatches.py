@@ -1,0 +1,280 @@
+"""The dispatch table: one row is one activity of a GPU (kernel, copy, fill) as a profiler recorded it.
+
+Every trace reader returns a :class:`Trace` whose table has exactly these columns, whatever the producer; what a
+producer does not record is missing (<NA>, or "" for words), never zero.
+
+=================  ===================================================================================================
+column             meaning
+=================  ===================================================================================================
+kind               "kernel", "memcpy" or "memset"
+device             canonical GPU name ("MI300X"); the file's own word where the catalogue has none
+rank, process      rank in the distributed job; process id
+gpu                the producer's number of the device (HSA node on ROCm, ordinal on CUDA)
+stream             stream or queue
+name               kernel name, demangled where possible; of a copy its direction ("HtoD", "DtoH", "DtoD")
+start_ns           start on the producer's clock, integer nanoseconds
+duration_ns        end - start, integer nanoseconds
+grid_x/y/z         size of the grid in WORKGROUPS (blocks), whatever unit the producer writes
+block_x/y/z        size of a workgroup in work-items (threads)
+lds_bytes          local (shared) memory per workgroup
+scratch_bytes      private memory per work-item
+vgpr, accum_vgpr   vector registers per work-item (CUDA: registers per thread), accumulation registers
+sgpr               scalar registers per wavefront
+bytes              bytes copied or filled
+dispatch_id        number of the dispatch in its process, where the producer counts them
+correlation        number that links the activity to its launch
+linked             the file has the launch of this activity
+op_name            innermost framework operator that launched it ("aten::addmm"), "" where there is none
+op_id              number of that call, equal for all activities of one call
+op_stack           enclosing operators, outermost first, the innermost included, joined by ";"
+op_inputs          the call's arguments as JSON: {"dims": [...], "types": [...], "strides": [...], "values": [...]}
+collective         name of the collective ("allreduce"), "" for everything else
+collective_bytes   bytes of the message of one rank (the larger of input and output)
+group_size         ranks that take part
+step               number of the profiler's step in which it was launched
+source             file and place in it, "trace.json.gz:1234" (1-based event, row or line)
+=================  ===================================================================================================
+
+Hardware counters follow as float columns ``counter.NAME``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..table.measurements import COUNTER
+
+# The range table: the user's annotations of a run (`record_function`, markers) as the GPU went through them.
+#
+# ===========  =========================================================================================================
+# column       meaning
+# ===========  =========================================================================================================
+# name         what the user called it
+# start_ns     start of the first activity inside, on the clock of the dispatch table, integer nanoseconds
+# duration_ns  from there to the end of the last activity inside
+# ===========  =========================================================================================================
+
+
+def range_table(name: Sequence[str], start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> pd.DataFrame:
+    """Return a range table in the order of `start_ns`, of equal starts the longer first; RangeIndex.
+
+    Parameters
+    ----------
+    name : sequence of str
+    start_ns, end_ns : ndarray of int64 of the same length
+    """
+    words = pd.Categorical(np.array(name, dtype=object))
+    table = pd.DataFrame({"name": words, "start_ns": start_ns, "duration_ns": end_ns - start_ns})
+    return table.sort_values(["start_ns", "duration_ns", "name"], ascending=[True, False, True], ignore_index=True)
+
+
+def empty_ranges() -> pd.DataFrame:
+    """Return a table of no ranges."""
+    return range_table([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+# The call table: what the CPU asked of the runtime and driver, as a profiler recorded it.
+#
+# ===========  =========================================================================================================
+# column       meaning
+# ===========  =========================================================================================================
+# name         function ("hipLaunchKernel", "cudaStreamSynchronize")
+# start_ns     start on the clock of the dispatch table, integer nanoseconds
+# duration_ns  end - start: how long the CPU was in the call, waiting included
+# process      process id, missing where the file has a word
+# thread       number of the thread within the trace
+# correlation  number that links the call to the activities it launched, missing where there is none
+# ===========  =========================================================================================================
+
+CALL_COLUMNS = ("name", "start_ns", "duration_ns", "process", "thread", "correlation")
+
+
+def call_table(columns: dict[str, Any]) -> pd.DataFrame:
+    """Return a call table in the order of `start_ns` (ties as given) from its columns.
+
+    Parameters
+    ----------
+    columns : dict of str to array-like
+        Every one of `COLUMNS`, of equal length.
+
+    Returns
+    -------
+    DataFrame
+        `name` is categorical, the times are int64, other numbers Int64; RangeIndex.
+    """
+    table = pd.DataFrame(
+        {
+            "name": pd.Categorical(columns["name"]),
+            "start_ns": pd.array(columns["start_ns"], dtype="int64"),
+            "duration_ns": pd.array(columns["duration_ns"], dtype="int64"),
+            **{name: pd.array(columns[name], dtype="Int64") for name in CALL_COLUMNS[3:]},
+        }
+    )
+    return table.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def empty_calls() -> pd.DataFrame:
+    """Return a table of no calls."""
+    return call_table({name: [] for name in CALL_COLUMNS})
+
+
+Severity = Literal["info", "warning", "error"]
+
+KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
+TEXT = (
+    "kind", "device", "name", "op_name", "op_stack", "op_inputs", "collective", "source",
+)  # fmt: skip
+NANOSECONDS = ("start_ns", "duration_ns")
+COLUMNS = (
+    "kind", "device", "rank", "process", "gpu", "stream", "name", "start_ns", "duration_ns",
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
+    "lds_bytes", "scratch_bytes", "vgpr", "accum_vgpr", "sgpr", "bytes", "dispatch_id", "correlation", "linked",
+    "op_name", "op_id", "op_stack", "op_inputs", "collective", "collective_bytes", "group_size", "step", "source",
+)  # fmt: skip
+"""Every column, in order."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a careful engineer would want to know of a trace before training on it.
+
+    Attributes
+    ----------
+    code : str
+        Stable name, e.g. "zero-duration".
+    severity : {"info", "warning", "error"}
+        ``error``: the times concerned must not be trusted; ``--strict`` refuses the file.
+    message : str
+        What, and what to do about it, in one line without the count.
+    count : int
+        Activities (or files, counters: the message says) concerned.
+    share : float or None
+        Their share of the GPU time of the trace, 0 to 1; None where time says nothing about it.
+    source : str
+        File, or file and place of the first case.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    count: int
+    share: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a profiler recorded.
+
+    Attributes
+    ----------
+    dispatches : DataFrame
+        The dispatch table, in the order of `start_ns` within the file.
+    steps : DataFrame
+        The profiler's steps as the CPU saw them: `step` (number), `start_ns`, `duration_ns`; empty if none.
+    findings : sequence of Finding
+        What the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what the table shows.
+    notes : sequence of str
+        Assumptions made.
+    calls : DataFrame
+        What the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for.
+    ranges : DataFrame
+        The user's annotations (`ranges`); empty where there are none or they were not asked for.
+    """
+
+    dispatches: pd.DataFrame
+    steps: pd.DataFrame = field(default_factory=lambda: empty_steps())
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+    calls: pd.DataFrame = field(default_factory=empty_calls)
+    ranges: pd.DataFrame = field(default_factory=empty_ranges)
+
+
+def empty_steps() -> pd.DataFrame:
+    """Return a table of no steps."""
+    return pd.DataFrame({name: np.array([], dtype=np.int64) for name in ("step", *NANOSECONDS)})
+
+
+def dispatch_table(columns: Mapping[str, Any], rows: int | None = None) -> pd.DataFrame:
+    """Return a dispatch table with every column, typed, from those a producer has.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like or scalar
+        Columns of the table under their names, `kind`, `name`, `start_ns` and `duration_ns` at least, and
+        ``counter.*``. Scalars stand for every row. Words may be categoricals, which they stay; missing integers may be
+        None, NaN or <NA>.
+    rows : int, optional
+        Number of rows, where every column given is a scalar.
+
+    Returns
+    -------
+    DataFrame
+        `COLUMNS`, then counters in the order given; RangeIndex. `start_ns` and `duration_ns` are int64, `linked` is
+        bool (False where absent), other numbers Int64, counters float64, words str or categories of str.
+
+    Raises
+    ------
+    ValueError
+        A column is not of the table.
+    """
+    unknown = [name for name in columns if name not in COLUMNS and not name.startswith(COUNTER)]
+    if unknown:
+        raise ValueError(f"the dispatch table has no column {unknown[0]!r}")
+    count = len(columns["start_ns"]) if rows is None else rows
+    index = pd.RangeIndex(count)
+    counters = [name for name in columns if name.startswith(COUNTER)]
+    table = {name: _typed(name, columns.get(name), index) for name in (*COLUMNS, *counters)}
+    return pd.DataFrame(table, index=index)
+
+
+def in_order(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the order of their start, ties in the order given, renumbered."""
+    order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def counters_of(table: pd.DataFrame) -> list[str]:
+    """Return the names of the counter columns."""
+    return [str(name) for name in table.columns if str(name).startswith(COUNTER)]
+
+
+def _typed(name: str, values: Any, index: pd.RangeIndex) -> pd.Series:
+    """Return one column in its type; None stands for a column the producer does not have.
+
+    Rows go by position: the index of a Series given (filtered, sorted) means nothing here.
+    """
+    if isinstance(values, pd.Series):
+        values = values.array
+    if name in TEXT:
+        return _words(values, index)
+    if name in NANOSECONDS:
+        return pd.Series(values, index=index, dtype=np.int64)
+    if name == "linked":
+        return pd.Series(False if values is None else values, index=index, dtype=bool)
+    if name.startswith(COUNTER):
+        return pd.Series(values, index=index, dtype=np.float64)
+    return _integers(values, index)
+
+
+def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
+    if isinstance(values, pd.Categorical):
+        words = pd.Series(values, index=index)
+        if values.isna().any():
+            filled = words if "" in words.cat.categories else words.cat.add_categories([""])
+            words = filled.fillna("")
+        return words
+    words = pd.Series("" if values is None else values, index=index, dtype=object)
+    return words.where(words.notna(), "").astype("str")
+
+
+def _integers(values: Any, index: pd.RangeIndex) -> pd.Series:
+    if values is None:
+        return pd.Series(pd.NA, index=index, dtype="Int64")
+    return pd.Series(values, index=index).astype("Int64")

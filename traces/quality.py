@@ -1,0 +1,286 @@
+"""What a careful engineer checks in a trace before training on it.
+
+Row by row in :func:`flags`, for the whole trace in :func:`check`. Nothing is repaired here: a row keeps the time the
+profiler gave it, and carries what is wrong with it.
+
+=====================  ==========  ====================================================================================
+code                   severity    meaning
+=====================  ==========  ====================================================================================
+zero-duration          error       the activity took no time: lost or rounded timestamps
+negative-duration      error       it ends before it starts
+impossible-duration    error       it lasts over an hour, or its end overflows 63 bits: damaged timestamps
+overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
+orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
+before-first-step      info        it was running before the profiler's first step: warm-up
+coarse-timer           warning     fewer than ten steps of the clock: the duration is uncertain by more than 5 %
+repeated-dispatch      warning     its number occurs again in the same process: replay passes of counters
+dropped-dispatches     warning     holes in the numbers of the dispatches of a process: activities are missing
+zero-counter           info        the counter is zero in every activity
+back-to-back           info        most activities start as the one before ends: durations contain the dispatch gap
+=====================  ==========  ====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import few
+from ..table.problems import codes_of
+from .dispatches import Finding, Severity, counters_of
+
+# When a GPU was busy: unions of intervals, gaps, the grid of the clock. All times are integer nanoseconds.
+
+IntArray = NDArray[np.int64]
+
+QUEUE = ("device", "process", "gpu", "stream")
+"""Columns that make a queue: activities of one queue run one after the other."""
+_OFTEN = 6
+"""Values from which only two different ones among them are no accident."""
+
+
+def busy_ns(table: pd.DataFrame) -> int:
+    """Return how long at least one activity was running: the length of the union of all intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Dispatch table, or any rows with `start_ns` and `duration_ns`. Negative durations count as none.
+    """
+    starts, ends = _sorted(table)
+    if not len(starts):
+        return 0
+    before = np.r_[starts[0], np.maximum.accumulate(ends)[:-1]]
+    return int(np.maximum(ends - np.maximum(starts, before), 0).sum())
+
+
+def span_ns(table: pd.DataFrame) -> int:
+    """Return the time from the first start to the last end."""
+    starts, ends = _sorted(table)
+    return int(ends.max() - starts.min()) if len(starts) else 0
+
+
+def queue_codes(table: pd.DataFrame) -> IntArray:
+    """Return a number per queue (`QUEUE`) for every row, missing values equal to each other."""
+    return codes_of(table[name] for name in QUEUE)
+
+
+def gaps_ns(table: pd.DataFrame) -> pd.Series:
+    """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Dispatch table.
+
+    Returns
+    -------
+    Series of Int64, index as in the table
+    """
+    order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
+    codes = queue_codes(table)[order]
+    starts = table["start_ns"].to_numpy()[order]
+    ends = pd.Series(starts + np.maximum(table["duration_ns"].to_numpy()[order], 0))
+    running = ends.groupby(codes).cummax().astype("Int64")  # as float64, absolute nanoseconds lose 256 ns
+    before = running.groupby(codes).shift()
+    gaps = pd.Series(starts, dtype="Int64") - before
+    return pd.Series(gaps.array, index=table.index[order]).reindex(table.index)
+
+
+def resolution_ns(values: IntArray) -> int:
+    """Return the step of a clock: the greatest common divisor of the differences between the values it has given.
+
+    Differences, not values: some producers subtract a nanosecond from every duration (MI300X under Kineto: 40 k - 1).
+    Two different values have one difference, which may be many steps; seen often enough (`_OFTEN`) they are told by a
+    coarse clock, and the step is what divides both, with or without that nanosecond. Returns 0 where the
+    values say nothing about the clock: there is one, or there are two that were not seen that often.
+    """
+    every = np.asarray(values, dtype=np.int64)
+    distinct = np.unique(every)
+    if len(distinct) == 2 and len(every) >= _OFTEN:
+        return int(max(np.gcd.reduce(distinct), np.gcd.reduce(distinct + 1)))
+    return int(np.gcd.reduce(np.diff(distinct))) if len(distinct) >= 3 else 0
+
+
+def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    starts = table["start_ns"].to_numpy(dtype=np.int64)
+    order = np.argsort(starts, kind="stable")
+    return starts[order], starts[order] + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
+
+
+BoolArray = NDArray[np.bool_]
+
+LONGEST_NS = 3600 * 10**9
+"""No single activity takes an hour."""
+LEAST_TICKS = 10
+"""Steps of the clock that a duration must have to be known within 5 % (half a step at either end)."""
+TOUCHING_NS = 1
+"""A gap this small is none: Kineto stores ends one nanosecond short."""
+_MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of single rows."""
+
+    code: str
+    severity: Severity
+    message: str
+    rows: Callable[[pd.DataFrame, pd.DataFrame], BoolArray]
+
+
+def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Return which rows every check of single rows concerns.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Dispatch table.
+    steps : DataFrame
+        The profiler's steps (`Trace.steps`).
+
+    Returns
+    -------
+    DataFrame of bool, index as in the table, one column per code
+    """
+    return pd.DataFrame({check.code: check.rows(table, steps) for check in CHECKS}, index=table.index)
+
+
+def words(found: pd.DataFrame) -> pd.Series:
+    """Return the codes of each row joined by ";" as a category, "" for rows without any."""
+    text = np.full(len(found), "", dtype=object)
+    for code in found.columns:
+        rows = found[code].to_numpy()
+        text[rows] = [f"{before};{code}" if before else code for before in text[rows]]
+    return pd.Series(pd.Categorical(text), index=found.index)
+
+
+def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None) -> list[Finding]:
+    """Return what is odd about a trace, the gravest first.
+
+    Parameters
+    ----------
+    table, steps
+        As for `flags`.
+    found : DataFrame, optional
+        What `flags` returned, if it is at hand.
+    """
+    found = flags(table, steps) if found is None else found
+    findings = [_of_rows(item, table, found[item.code].to_numpy()) for item in CHECKS if found[item.code].any()]
+    findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]
+    return by_severity(findings)
+
+
+def by_severity(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, errors first, in the order given within a severity."""
+    return sorted(findings, key=lambda finding: ("error", "warning", "info").index(finding.severity))
+
+
+def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
+    """Return the share of the GPU time that some rows have; None where the trace has no time."""
+    time = np.clip(table["duration_ns"].to_numpy(dtype=np.float64), 0, LONGEST_NS)
+    return float(time[rows].sum() / time.sum()) if time.sum() > 0 else None
+
+
+def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
+    first = str(table["source"].iloc[int(np.argmax(rows))])
+    return Finding(item.code, item.severity, item.message, int(rows.sum()), share_of_time(table, rows), first)
+
+
+def _zero(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    return table["duration_ns"].to_numpy() == 0
+
+
+def _negative(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    return table["duration_ns"].to_numpy() < 0
+
+
+def _impossible(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
+    overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))
+    return (duration > LONGEST_NS) | overflows
+
+
+def _overlap(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    gaps = gaps_ns(table)
+    return (gaps < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool)
+
+
+def _orphan(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    """Rows without a launch, in a trace that records launches at all."""
+    linked = table["linked"].to_numpy()
+    return ~linked if linked.any() else np.zeros(len(table), dtype=bool)
+
+
+def _before_first_step(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    if steps.empty:
+        return np.zeros(len(table), dtype=bool)
+    return table["start_ns"].to_numpy() < steps["start_ns"].min()
+
+
+def _coarse(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    """Rows short against the step of their device's clock."""
+    duration = table["duration_ns"].to_numpy()
+    rows = np.zeros(len(table), dtype=bool)
+    codes = pd.factorize(table["device"], use_na_sentinel=False)[0]
+    for code in np.unique(codes):
+        own = (codes == code) & (duration > 0)
+        rows |= own & (duration < LEAST_TICKS * resolution_ns(duration[own]))
+    return rows
+
+
+def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+    known = table["dispatch_id"].notna()
+    twice = table.duplicated(["process", "gpu", "dispatch_id"], keep="first") & known
+    return twice.to_numpy()
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("zero-duration", "error", "activities that took no time: rows refused", _zero),
+    Check("negative-duration", "error", "activities that end before they start: rows refused", _negative),
+    Check("impossible-duration", "error", "activities of over an hour: damaged timestamps", _impossible),
+    Check(
+        "overlap", "warning", "activities that overlap on one queue: their times add up to more than the time", _overlap
+    ),
+    Check("orphan", "warning", "activities without a launch in the file: no shapes, no step", _orphan),
+    Check("before-first-step", "info", "activities before the first step: warm-up", _before_first_step),
+    Check("coarse-timer", "warning", "durations of under ten steps of the clock: uncertain by more than 5 %", _coarse),
+    Check("repeated-dispatch", "warning", "dispatch numbers that occur again in a process: replay passes", _repeated),
+)
+
+
+def _dropped(table: pd.DataFrame) -> list[Finding]:
+    """Count the holes in the numbers of the kernels of each process."""
+    known = table[table["dispatch_id"].notna()]
+    if known.empty:
+        return []
+    numbers = known["dispatch_id"].astype("int64").groupby(known["process"].fillna(-1))
+    missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
+    if not missing:
+        return []
+    message = "dispatches missing between the first and the last number: dropped records, or a filter"
+    return [Finding("dropped-dispatches", "warning", message, missing, source=str(known["source"].iloc[0]))]
+
+
+def _zero_counters(table: pd.DataFrame) -> list[Finding]:
+    names = counters_of(table)
+    zero = [name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()]
+    if not zero:
+        return []
+    return [Finding("zero-counter", "info", f"counters that are zero in every activity ({few(zero)})", len(zero))]
+
+
+def _back_to_back(table: pd.DataFrame) -> list[Finding]:
+    """Say where durations contain what elsewhere is a gap."""
+    gaps = gaps_ns(table)
+    known = gaps.notna()
+    touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & known
+    if known.sum() < 10 or touching.sum() < _MOST * known.sum():
+        return []
+    message = "activities that start as the one before ends: durations contain the dispatch gap of a busy queue"
+    where = str(table["source"].iloc[0])
+    return [Finding("back-to-back", "info", message, int(touching.sum()), source=where)]

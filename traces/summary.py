@@ -1,0 +1,283 @@
+"""From dispatches to measurements: the calls of one operator on one shape become a row, whatever kernels they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..operators.operators import OPS
+from ..table.measurements import DEFECT, DEFECT_DETAIL
+from . import quality
+from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
+from .classes import classify, unclassified
+from .dispatches import KERNEL, Finding, Trace, counters_of, empty_calls, empty_ranges
+from .quality import busy_ns, span_ns
+
+# The dispatch table with everything that follows from it: kernel classes, operators, work, quality.
+
+FLAGS = "flags"
+"""Column of the quality codes that concern a row, joined by ";"."""
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A trace that has been looked at.
+
+    Attributes
+    ----------
+    dispatches : DataFrame
+        The dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions, precisions,
+        `flops`, `bytes_moved` (`work`), and `flags` (`quality`).
+    steps : DataFrame
+        The profiler's steps.
+    findings : tuple of Finding
+        The reader's and those of the quality gate, the gravest first.
+    notes : tuple of str
+        Assumptions made by the reader.
+    calls : DataFrame
+        The CPU's calls of the runtime, where they were asked for.
+    ranges : DataFrame
+        The user's annotations, where they were asked for.
+    """
+
+    dispatches: pd.DataFrame
+    steps: pd.DataFrame
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    calls: pd.DataFrame = field(default_factory=empty_calls)
+    ranges: pd.DataFrame = field(default_factory=empty_ranges)
+
+
+def annotate(trace: Trace) -> Annotated:
+    """Return the trace with kernel classes, operators, work and quality findings.
+
+    A reader that has found something itself is believed: the gate does not report the same code again.
+
+    Parameters
+    ----------
+    trace : Trace
+        What a reader returned.
+    """
+    table = trace.dispatches
+    flagged = quality.flags(table, trace.steps)
+    told = {finding.code for finding in trace.findings}
+    own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
+    parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
+    findings = quality.by_severity([*trace.findings, *own])
+    dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
+    return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
+
+
+# What a trace holds in a few numbers: activities, busy time, gaps, classes, what has no class, findings.
+
+UNCLASSIFIED = "unclassified"
+"""How activities without an operator class are called in tables."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A trace in numbers.
+
+    Attributes
+    ----------
+    label : str
+        The file (or the first of several) as messages call it.
+    devices : tuple of str
+        Devices of the activities, "" where the file does not say.
+    activities : dict of str to int
+        Number of kernels, copies and fills.
+    linked : int
+        Activities whose launch is in the file.
+    kernel_us, busy_us, span_us : float
+        Sum of the kernels' durations; time with at least one activity; first start to last end. Microseconds.
+    classes : DataFrame
+        `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations), the largest first.
+    unclassified : DataFrame
+        `name`, `op_name`, `count`, `duration_us`, `share` of kernels without an operator class, the largest first.
+    findings : tuple of Finding
+        The gravest first.
+    notes : tuple of str
+        Assumptions made.
+    """
+
+    label: str
+    devices: tuple[str, ...]
+    activities: dict[str, int]
+    linked: int
+    kernel_us: float
+    busy_us: float
+    span_us: float
+    classes: pd.DataFrame
+    unclassified: pd.DataFrame
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Findings for which ``--strict`` refuses the file."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the overview as JSON types."""
+        return {
+            "source": self.label,
+            "devices": list(self.devices),
+            "activities": self.activities,
+            "linked": self.linked,
+            "kernel_us": self.kernel_us,
+            "busy_us": self.busy_us,
+            "span_us": self.span_us,
+            "classes": self.classes.to_dict("records"),
+            "unclassified": self.unclassified.to_dict("records"),
+            "findings": [vars(finding) for finding in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+def overview(annotated: Annotated, label: str) -> Overview:
+    """Return the numbers of a trace."""
+    table = annotated.dispatches
+    kernels = table[table["kind"] == KERNEL]
+    return Overview(
+        label=label,
+        devices=tuple(sorted(map(str, table["device"].unique()))),
+        activities={str(kind): int(count) for kind, count in table["kind"].astype(str).value_counts().items()},
+        linked=int(table["linked"].sum()),
+        kernel_us=float(kernels["duration_ns"].sum()) / 1e3,
+        busy_us=busy_ns(table) / 1e3,
+        span_us=span_ns(table) / 1e3,
+        classes=_by_class(table),
+        unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
+        findings=annotated.findings,
+        notes=annotated.notes,
+    )
+
+
+def _by_class(table: pd.DataFrame) -> pd.DataFrame:
+    keys = {
+        "kernel_class": table["kernel_class"].astype(str),
+        "op_class": table["op_class"].astype(str).replace("", UNCLASSIFIED),
+    }
+    times = pd.DataFrame({**keys, "time_us": table["duration_ns"] / 1e3})
+    found = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
+    found.columns = pd.Index([*keys, "count", "time_us"])
+    total = max(float(found["time_us"].sum()), 1e-9)
+    return found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True)
+
+
+_SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for name in op.dims) if name not in WORDS)
+_IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
+
+
+def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
+    """Return the raw rows of the measurement table that a trace gives.
+
+    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the longest of
+    them. Activities without a call (collectives, copies, kernels of unknown operators) count as a call each. Calls
+    that agree in device, operator, variant, dimensions, precisions and kernel are repeats.
+
+    Parameters
+    ----------
+    annotated : Annotated
+        A trace with operators and classes.
+    campaign : str
+        What to call the trace in the column of that name.
+    each : bool, default=False
+        Whether every call is a row; else repeats are one.
+
+    Returns
+    -------
+    DataFrame
+        `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of the
+        repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
+        the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
+        Calls with an impossible time, and kernels whose launch is unknown, are rows of their own with a `_defect`.
+    """
+    table = annotated.dispatches
+    if table.empty:
+        return pd.DataFrame()
+    calls = _calls(table)
+    keys = _keys(calls)
+    grouped = calls.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    codes = np.arange(len(calls)) if each else grouped
+    repeats = calls.groupby(codes, sort=True)
+    first = calls.loc[~pd.Series(codes).duplicated().to_numpy()].reset_index(drop=True)
+    duration = calls["duration_us"]
+    median = repeats["duration_us"].median()
+    deviation = (duration - median.to_numpy()[codes]).abs().groupby(codes, sort=True).median()
+    count = repeats.size()
+    rows = first.drop(columns=["duration_us"]).assign(
+        duration_us=median.to_numpy(),
+        spread_us=np.where(count > 1, deviation, np.nan),
+        repeats=count.to_numpy(dtype=float),
+        share=(repeats["duration_us"].sum() / max(float(duration.clip(lower=0).sum()), 1e-9)).to_numpy(),
+        campaign=campaign,
+    )
+    counters = counters_of(calls)
+    if not counters:
+        return rows
+    medians = repeats[counters].median().reset_index(drop=True)
+    return pd.concat([rows.drop(columns=counters), medians], axis=1)
+
+
+def _keys(calls: pd.DataFrame) -> list[str]:
+    """Return the columns that make two calls repeats of each other; calls with a defect stay apart by it."""
+    return ["device", *WORDS, "kernel", *_present(calls, _SIZES), DEFECT]
+
+
+def _calls(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per call, in the order of the first activity of each."""
+    code = call_codes(table)
+    order = np.lexsort((-table["duration_ns"].to_numpy(), code))  # within a call the longest activity first
+    main = order[np.r_[True, code[order][1:] != code[order][:-1]]]
+    grouped = table.groupby(code, sort=True)
+    calls = table.iloc[main].reset_index(drop=True)
+    found = {
+        **{name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")},
+        **{name: calls[name].astype("Float64").astype(float) for name in _present(calls, _SIZES)},
+        "kernel": calls["name"].astype(str),
+        "duration_us": grouped["duration_ns"].sum().to_numpy() / 1e3,
+        "kernels": grouped.size().to_numpy(),
+        "flops": grouped["flops"].sum(min_count=1).to_numpy(),
+        "bytes": grouped["bytes_moved"].sum(min_count=1).to_numpy(),
+        "flags": _flags(table, code),
+        "source": grouped["source"].first().astype(str).to_numpy(),
+    }
+    counters = counters_of(table)
+    counted = grouped[counters].sum(min_count=1).reset_index(drop=True) if counters else pd.DataFrame(index=calls.index)
+    return _with_defects(pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls)
+
+
+def call_codes(table: pd.DataFrame) -> np.ndarray:
+    """Return the number of each row's call, in order of appearance; rows without an operator's call have one each."""
+    named = (table["op_id"].notna() & ~table["op"].isin(["", UNKNOWN, "collective"])).to_numpy()
+    alone = np.where(named, 0, np.arange(1, len(table) + 1))
+    own = [pd.factorize(table[name], use_na_sentinel=False)[0] * named for name in (*SAME_CALL, "op")]
+    return pd.MultiIndex.from_arrays([alone, *own]).factorize()[0].astype(np.int64)
+
+
+def _flags(table: pd.DataFrame, code: np.ndarray) -> np.ndarray:
+    """Return the quality codes of each call: those of any of its activities."""
+    found = np.full(int(code.max()) + 1, "", dtype=object)
+    pairs = pd.DataFrame({"call": code, "flags": table[FLAGS].astype("str")}).drop_duplicates()
+    for call, text in pairs[pairs["flags"] != ""].itertuples(index=False):
+        found[call] = ";".join(dict.fromkeys([*filter(None, found[call].split(";")), *text.split(";")]))
+    return found
+
+
+def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
+    """Say which calls cannot be measurements."""
+    defect, detail = np.full(len(calls), "", dtype=object), np.full(len(calls), "", dtype=object)
+    impossible = calls["flags"].astype(str).str.contains("|".join(_IMPOSSIBLE)).to_numpy() & (calls["flags"] != "")
+    unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
+    defect[unknown], detail[unknown] = "launch not recorded", calls["kernel"][unknown]
+    defect[impossible], detail[impossible] = "impossible time in the trace", calls["flags"][impossible].astype(str)
+    return calls.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
+
+
+def _present(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in frame.columns and frame[name].notna().any()]
