@@ -123,7 +123,8 @@ def test_what_the_wheel_installs_works_away_from_the_checkout(installed: Path, t
     code = (
         "import flopcast.commands.app; from flopcast.datasets import DEFAULT_HOST, default_paths; "
         "from flopcast.readers import read; from flopcast.hardware import find; "
-        "print(flopcast.commands.app.__file__); print(len(read(default_paths()).frame), find(DEFAULT_HOST).name, find('MI300X').cus)"
+        "print(flopcast.commands.app.__file__, len(read(default_paths()).frame)); "
+        "print(find(DEFAULT_HOST).name, find('MI300X').cus)"
     )
     place, rows, host, cus = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
     assert Path(place).is_relative_to(installed)
