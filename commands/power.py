@@ -1,7 +1,6 @@
 """Power of kernels, stitched from a logger's readings: ``python power.py profile LOG --executions FILE --clocks FILE``.
 
-Three commands: ``plan`` (how to measure a kernel), ``profile`` (power and energy from a log) and ``ablation`` (what
-each step of the method is worth, on a simulated logger with known truth).
+Two commands: ``plan`` (how to measure a kernel) and ``profile`` (power and energy from a log).
 """
 
 from __future__ import annotations
@@ -16,22 +15,18 @@ import typer
 from ..errors import DataError
 from ..evaluation.intervals import check_level
 from ..output import check_output, dumps, write_texts
-from ..power.ablation import ablation
 from ..power.clocks import Clocks
 from ..power.profile import KernelPower, profile_kernel
 from ..power.readings import check_clock_pairs, check_executions
 from ..power.recording import LEAST_EXECUTIONS, plan
-from ..power.simulate import Scenario
 from ..power.sources import CPU_CLOCK, read_log, synchronise
 from ..readers.files import read_plain_table
 from ..report.console import output, say_written
-from ..report.power import ablation_json, ablation_table, plan_json, plan_table, power_json, show_power
+from ..report.power import plan_json, plan_table, power_json, show_power
 from ..report.power_page import power_html
 from .options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 
 FILES = ("power.json", "power.html")
-MOST_SIMULATED = 10_000
-"""Executions, and readings, of a run that `ablation` simulates: its 200 runs take gigabytes from there on."""
 
 
 def power(
@@ -190,37 +185,5 @@ def profile_command(
         say_written(console, *(out / name for name in FILES))
 
 
-def ablation_command(
-    kernel_time: Annotated[str, typer.Option(metavar="TIME", help="Of the simulated kernel.")] = "120us",
-    window: Annotated[str, typer.Option(metavar="TIME", help="Averaging window of the simulated logger.")] = "1ms",
-    repetitions: Annotated[int, typer.Option(min=1, help="Measurements to simulate.")] = 5,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what each step of the method is worth, on simulated loggers with known truth."""
-    times = parse_time(kernel_time, "--kernel-time"), parse_window(window)
-    plan(*times)  # says what is wrong with them
-    scenario = Scenario(kernel_us=times[0], window_us=times[1], seed=seed)
-    _check_size(scenario)
-    found = ablation(scenario, repetitions=repetitions)
-    if as_json:
-        print(dumps(ablation_json(found), missing=True), end="")
-    else:
-        output().print(ablation_table(found))
-
-
 app.command("plan")(run_command(plan_command))
 app.command("profile")(run_command(profile_command))
-app.command("ablation")(run_command(ablation_command))
-
-
-def _check_size(scenario: Scenario) -> None:
-    """Refuse to simulate runs that do not fit into memory."""
-    executions = scenario.executions_per_run
-    readings = executions * scenario.kernel_us / scenario.period_us
-    if max(executions, readings) > MOST_SIMULATED:
-        raise DataError(
-            f"--window {scenario.window_us:g} us and --kernel-time {scenario.kernel_us:g} us make {executions:,} "
-            f"executions and {readings:,.0f} readings per run, of which at most {MOST_SIMULATED:,} are simulated: "
-            "shorten the longer of the two"
-        )

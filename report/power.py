@@ -1,4 +1,4 @@
-"""What `flopcast power` says: the protocol, the power and energy of kernels, what each step is worth."""
+"""What is said of measured power: the protocol, the power and energy of kernels."""
 
 from __future__ import annotations
 
@@ -240,39 +240,9 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
     }
 
 
-def ablation_table(found: pd.DataFrame) -> Table:
-    """Return the errors of each case; see `power.ablation.ablation`."""
-    title = "Simulated logger, errors in % of the true mean: what each step is worth"
-    numbers = ["repetitions", "golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
-    caption = (
-        "polynomial, spline: the profile against what a perfect logger would show; own curve: window removed, against "
-        "the kernel's own power. RMS over the kernel's time and the simulated measurements; repetitions: those with "
-        "enough readings for a profile."
-    )
-    table = plain_table(title, ["case"], numbers, caption=caption)
-    for row in found.to_dict("records"):
-        counts = (f"{row['repetitions']}", _count(row["golden_runs"]), _count(row["readings"]))
-        errors = (row[f"{name}_percent"] for name in ("polynomial", "spline", "own", "energy"))
-        table.add_row(str(row["case"]), *counts, *(_percent(error) for error in errors))
-    return table
-
-
-def ablation_json(found: pd.DataFrame) -> dict[str, Any]:
-    """Return the errors for machines."""
-    return {"schema": SCHEMA, "method": METHOD, "cases": found.to_dict("records")}
-
-
 def _figure(value: float) -> str:
     return f"{value:,.4g}" if np.isfinite(value) else "–"
 
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}" if np.isfinite(value) else "–"
-
-
-def _count(value: float) -> str:
-    return f"{value:.0f}" if np.isfinite(value) else "–"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f}" if np.isfinite(value) else "–"

@@ -1,4 +1,4 @@
-"""`flopcast power` from the command line: the protocol, profiles from tables and logs, the ablation, and bad input."""
+"""`flopcast power` from the command line: the protocol, profiles from tables and logs, and bad input."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from flopcast.benchmarks.power_simulator import Scenario, Simulation, simulate
 from flopcast.commands.power import FILES, app, parse_window, power
 from flopcast.errors import DataError
-from flopcast.power.simulate import Scenario, Simulation, simulate
 
 ROOT = Path(__file__).parents[2]
 
@@ -206,29 +206,6 @@ def test_tables_that_cannot_be_used_are_one_line(
     assert code == 2
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_the_ablation() -> None:
-    code, text, _ = run("ablation", "--repetitions", "1")
-    assert code == 0
-    assert "without synchronisation" in text
-    found = json.loads(run("ablation", "--repetitions", "1", "--kernel-time", "300us", "--json")[1])["cases"]
-    assert found[0]["case"] == "everything"
-    assert found[0]["polynomial_percent"] < 3
-    assert run("ablation", "--kernel-time", "0")[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--window", "1h"], "--window 3.6e+09 us and --kernel-time 120 us make 30,000,002 executions"),
-        (["--kernel-time", "1h"], "make 5 executions and 18,000,000 readings per run, of which at most 10,000 are"),
-    ],
-)
-def test_an_ablation_that_no_memory_holds_is_refused(arguments: list[str], message: str) -> None:
-    code, text, error = run("ablation", *arguments)
-    assert (code, text, error.count("\n")) == (2, "", 1)
-    assert message in error
 
 
 @pytest.mark.parametrize(("text", "expected"), [("120us", 120), ("1 ms", 1000), ("0", 0), ("2s", 2e6), ("500ns", 0.5)])

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.errors import DataError
 from flopcast.power.clocks import constant_offset, fit_clocks, one_clock
-from flopcast.power.simulate import Scenario, simulate
 
 EPOCH = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

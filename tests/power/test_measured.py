@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from flopcast.benchmarks.power_simulator import Simulation
 from flopcast.errors import DataError
-from flopcast.power.simulate import Simulation
 from flopcast.power.sources import Measured, synchronise
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.benchmarks.power_ablation import rms_percent
+from flopcast.benchmarks.power_simulator import Scenario, Simulation, Truth, simulate
 from flopcast.errors import DataError
-from flopcast.power.ablation import rms_percent
 from flopcast.power.deconvolution import find_pauses
 from flopcast.power.energy import PHASES
 from flopcast.power.profile import KernelPower, profile_kernel
-from flopcast.power.simulate import Scenario, Simulation, Truth, simulate
 from flopcast.power.sources import Measured, synchronise
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flopcast.benchmarks.power_simulator import Simulation
 from flopcast.errors import DataError
-from flopcast.power.simulate import Simulation
 from flopcast.power.sources import read_log
 
 NVIDIA = "timestamp, index, power.draw.instant [W]\n"

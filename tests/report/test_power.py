@@ -4,20 +4,17 @@ import io
 import json
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
+from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.output import dumps
 from flopcast.power.clocks import Clocks, fit_clocks, one_clock
 from flopcast.power.profile import KernelPower, profile_kernel
 from flopcast.power.recording import plan
-from flopcast.power.simulate import Scenario, simulate
 from flopcast.power.sources import synchronise
 from flopcast.report.power import (
-    ablation_json,
-    ablation_table,
     clock_words,
     description,
     plan_json,
@@ -110,13 +107,3 @@ def test_the_profile_for_machines(kernel: tuple[KernelPower, Clocks]) -> None:
     assert len(profile["runs"]["list_removed"]) == sum(profile["runs"]["removed"].values())
     assert profile["runs"]["golden"] + len(profile["runs"]["list_removed"]) == 120
     assert [row["class"] for row in found["classes"]] == ["compute-bound"] * 2
-
-
-def test_the_ablation_is_printed() -> None:
-    errors = {f"{name}_percent": [1.234, np.nan] for name in ("polynomial", "spline", "own", "energy")}
-    counts = {"repetitions": [5, 4], "golden_runs": 120.2, "readings": [44.0, np.nan]}
-    found = pd.DataFrame({"case": ["everything", "50 runs"], **counts, **errors})
-    text = shown(ablation_table(found))
-    for words in ("everything", "50 runs", "120", "44", "1.23", "–", "5", "4"):
-        assert words in text
-    assert json.loads(dumps(ablation_json(found), missing=True))["cases"][1]["own_percent"] is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flopcast.power.simulate import COMPONENTS, IDLE_W, Scenario, Truth, simulate
+from flopcast.benchmarks.power_simulator import COMPONENTS, IDLE_W, Scenario, Truth, simulate
 
 QUIET = Scenario(
     kernel_us=300, runs=3, executions=8, jitter=0, outliers=0, noise=0, warm=(), bad_pairs=0, read_us=1e-6, gap_us=0

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from .readings import TOTAL
-from .recording import plan
+from ..power.readings import TOTAL
+from ..power.recording import plan
 
 Shape = Callable[[np.ndarray], np.ndarray]
 """From positions in the kernel's time (0 to 1) to power above idle in watts."""

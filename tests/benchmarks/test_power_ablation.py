@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.benchmarks.power_ablation import CASES, EVERYTHING, LEVEL, ablation, main, rms_percent
+from flopcast.benchmarks.power_simulator import Scenario
 from flopcast.errors import DataError
-from flopcast.power.ablation import CASES, EVERYTHING, LEVEL, ablation, rms_percent
-from flopcast.power.simulate import Scenario
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +63,10 @@ def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
 
 def test_root_mean_square() -> None:
     assert rms_percent(np.array([1.0, 3.0]), np.array([2.0, 2.0])) == 50
+
+
+def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--kernel-us", "300", "--repetitions", "1"])
+    printed = capsys.readouterr().out
+    assert all(case in printed for case in CASES)
+    assert "–" in printed  # no curve of its own from fifty runs
