@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from ..commands.train import train, write
+from ..api.training import train, write
 from ..evaluation.folds import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find

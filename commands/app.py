@@ -8,12 +8,8 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..hardware import all_gpus, find
-from ..output import dumps
-from ..report.console import output
-from ..report.gpus import compare_table, gpu_table, gpus_json, show_sources
-from . import clean, fidelity, ingest, measure, power, predict, project, scale, train, validate
-from .options import JsonOption, run_command
+from . import clean, fidelity, gpus, ingest, measure, power, predict, project, scale, train, validate
+from .options import run_command
 
 app = typer.Typer(
     name="flopcast",
@@ -34,38 +30,7 @@ app.command("project")(run_command(project.command))
 app.command("fidelity")(run_command(fidelity.command))
 
 
-def gpus(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="GPUs to compare.")] = None,
-    with_sources: Annotated[
-        bool, typer.Option("--sources", help="Say where the figures come from, and what others have measured.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """List the known GPUs, or compare some figure by figure.
-
-    A name is a GPU's name or alias, or a TOML file with a GPU of your own, such as:
-
-        name = "MI375X"
-
-        based_on = "MI355X"
-
-        memory_bw_gbs = 10000
-
-    Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
-    same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
-    """
-    chosen = [find(name) for name in names] if names else all_gpus()
-    if as_json:
-        print(dumps(gpus_json(chosen), missing=True), end="")
-    elif with_sources:
-        show_sources(output(), chosen)
-    elif names:
-        output().print(compare_table(*chosen))
-    else:
-        output().print(gpu_table(chosen))
-
-
-app.command("gpus")(run_command(gpus))
+app.command("gpus")(run_command(gpus.command))
 
 
 def _version(wanted: bool) -> None:

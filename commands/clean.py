@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import typer
 
+from ..api.tables import check_jobs
 from ..errors import DataError
 from ..output import check_table, dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
@@ -31,7 +32,7 @@ from ..traces.cleaning.steps import STABLE
 from ..traces.cleaning.steps import parse_rule as parse_steps
 from ..traces.epochs import epochs, matching, parse_rule
 from ..traces.summary import measurements
-from .options import JobsOption, JsonOption, SetOption, check_jobs, parse_defaults
+from .options import JobsOption, JsonOption, SetOption, parse_defaults
 
 
 @dataclass(frozen=True)

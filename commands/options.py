@@ -8,21 +8,32 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from ..datasets import default_paths
-from ..errors import DataError, FlopcastError
-from ..readers import Options, read
-from ..table.measurements import Measurements
+from ..errors import DataError, FlopcastError, ParameterError
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
 
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
+
+OPTIONS = {
+    "data": "DATA",
+    "paths": "PATHS",
+    "run": "RUN",
+    "level": "--interval",
+    "units": "--unit",
+    "defaults": "--set",
+    "max_bytes": "--max-size",
+    "targets": "--target",
+    "laws": "--law",
+    "sweeps": "--sweep",
+}
+"""Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
@@ -176,18 +187,6 @@ def parse_budget(budget: str | None) -> float | None:
     return None if budget is None else parse_time(budget, "--budget", "90s, 10m or 1.5h") / 1e6
 
 
-def check_jobs(jobs: int) -> None:
-    """Refuse a number of processes that starts none.
-
-    Raises
-    ------
-    DataError
-        If it is 0.
-    """
-    if jobs == 0:
-        raise DataError("--jobs must be a number of processes, or -1 for one per core, got 0")
-
-
 def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> float:
     """Return a time such as ``120us``, ``1.5ms`` or ``2s`` in microseconds.
 
@@ -235,75 +234,61 @@ def _quantity(text: str, units: Mapping[str, float]) -> float | None:
     return value if 0 < value < float("inf") else None
 
 
-def load_measurements(
-    paths: Sequence[Path | str] | None,
-    where: Mapping[str, Sequence[str]] | None = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-    devices: Sequence[str] = (),
-    each: bool = False,
-) -> Measurements:
-    """Read measured files and keep the rows asked for.
-
-    Parameters
-    ----------
-    paths : sequence of path, or None
-        Files and folders; none of them: the embedded measurements.
-    where : mapping of str to sequence of str, optional
-        Column -> accepted values.
-    units : mapping of str to str, optional
-        Column -> unit, where its name does not carry one.
-    defaults : mapping of str to str, optional
-        Column -> value, where the files lack the column.
-    devices : sequence of str
-        Names of devices that the user described, so that no remark calls them unknown.
-    each : bool
-        Whether every repeat is a row of its own.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or no row is left.
-    """
-    options = Options(dict(units or {}), dict(defaults or {}), each=each)
-    found = read(list(paths) if paths else default_paths(), options=options, where=where)
-    described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
-    notes = tuple(note for note in found.notes if not note.startswith(described))
-    findings = tuple(
-        f"{trace.label}: {finding.code}: {finding.message} ({finding.count})"
-        for trace in found.traces
-        for finding in trace.findings
-        if finding.severity != "info"
-    )
-    missing = tuple(f"left out, unreadable: {error}" for error in found.unreadable)
-    return Measurements(found.frame, found.rejected, (*notes, *findings, *missing), found.traces, found.unreadable)
-
-
-def run_command(command: Callable[P, Any]) -> Callable[P, None]:
+def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
     """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
 
     The signature stays that of ``command``, so that typer reads its options.
+
+    Parameters
+    ----------
+    command : callable
+        Parses its options, calls the library and shows the result.
+    **options : str
+        Options of this command whose parameter of the library has another name: ``host="--from"``.
     """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
+        except ParameterError as error:
+            _refuse(f"{option_of(error.parameter, options)} {error.problem}")
         except FlopcastError as error:
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-            raise typer.Exit(USER_ERROR) from None
+            _refuse(str(error))
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            print(f"error: {where}{error.strerror or error}", file=sys.stderr)
-            raise typer.Exit(USER_ERROR) from None
+            _refuse(f"{where}{error.strerror or error}")
         except TerminatedWorkerError:
-            print("error: a process was killed, most likely for memory: try --jobs 1 or fewer models", file=sys.stderr)
-            raise typer.Exit(USER_ERROR) from None
+            _refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped
+
+
+def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
+    """Return the option that sets a parameter of the library.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter in the Python API.
+    options : mapping of str to str, optional
+        Parameter -> option, where a command has a word of its own.
+
+    Examples
+    --------
+    >>> option_of("cpu_speed"), option_of("level"), option_of("host", {"host": "--from"})
+    ('--cpu-speed', '--interval', '--from')
+    """
+    known = {**OPTIONS, **(options or {})}
+    return known.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+def _refuse(line: str) -> NoReturn:
+    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+    raise typer.Exit(USER_ERROR) from None
 
 
 def _listed(kind: Callable[[str], N], what: str, text: str, option: str, example: str) -> list[N]:

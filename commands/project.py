@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from ..api.tables import load_measurements
 from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, find
@@ -35,7 +36,7 @@ from ..report.projection import show_result
 from ..report.projection_page import projection_html
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated as Trace
-from .options import JsonOption, LevelOption, SeedOption, SetOption, load_measurements, parse_defaults
+from .options import JsonOption, LevelOption, SeedOption, SetOption, parse_defaults
 
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 

@@ -15,6 +15,7 @@ import pandas as pd
 import typer
 from typer.core import TyperGroup
 
+from ..api.tables import load_measurements
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import DataError
 from ..hardware import find
@@ -37,7 +38,6 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
-    load_measurements,
     parse_counts,
     parse_defaults,
     parse_group,

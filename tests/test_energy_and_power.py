@@ -12,10 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from flopcast.commands import predict as predicting
-from flopcast.commands import train as training
-from flopcast.commands import validate as validating
+from flopcast.api import predicting, training, validating
 from flopcast.commands.options import run_command
+from flopcast.commands.train import command as train_command
+from flopcast.commands.validate import command as validate_command
 from flopcast.errors import DataError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
@@ -143,7 +143,7 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tm
     assert found.frame["TDP scaling"].isna().all()
     assert found.frame["predicted"].notna().all()
     assert f"no TDP scaling where {why}" in found.report["notes"]
-    result = run(validating.command, tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
+    result = run(validate_command, tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
     assert result.stderr == f"error: no law can be computed: {'; '.join([why] * 3)}\n"
 
@@ -165,7 +165,7 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     frame = predicting.predict(tmp_path / "run", [tmp_path / "mixed.csv"]).frame
     assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2
     assert frame["predicted"].isna().tolist() == [True, True] + [False] * 46
-    result = run(validating.command, tmp_path / "mixed.csv", *flags(DEVICES), "--metric", "energy_j")
+    result = run(validate_command, tmp_path / "mixed.csv", *flags(DEVICES), "--metric", "energy_j")
     assert result.exit_code == 0, result.output
     assert "2 rows rejected: no energy_j" in result.output
     assert "3 rows rejected: energy_j is not positive" in result.output
@@ -173,7 +173,7 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
 
 def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
     pd.read_csv(data).drop(columns="power_w").to_csv(tmp_path / "t.csv", index=False)
-    for command in (training.command, validating.command):
+    for command in (train_command, validate_command):
         result = run(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
         assert result.exit_code == 2
         assert result.stderr == ("error: no row of MI300X has power_w: choose another metric, or add it to the data\n")

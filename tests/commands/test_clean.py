@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from flopcast.api.ingesting import ingest_measurements
 from flopcast.commands.clean import clean_traces, command
-from flopcast.commands.ingest import ingest_measurements
 from flopcast.commands.options import run_command
 from flopcast.output import METADATA
 from flopcast.readers import read

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from flopcast.api.ingesting import ingest_dispatches, ingest_measurements
 from flopcast.commands.app import app
-from flopcast.commands.ingest import ingest_dispatches, ingest_measurements
 from flopcast.errors import DataError
 from flopcast.output import METADATA
 from flopcast.readers import Options, read
@@ -107,7 +107,7 @@ def test_strict_refuses_impossible_times_and_writes_nothing(tmp_path: Path) -> N
     for more in ([], ["--dispatches"]):
         result = run(tmp_path, "--strict", "-o", tmp_path / "out.parquet", *more)
         assert result.exit_code == 2
-        assert result.stderr.startswith("error: --strict: a.json:")
+        assert result.stderr.startswith("error: --strict refuses: a.json:")
         assert "zero-duration" in result.stderr
         assert not (tmp_path / "out.parquet").exists()
 

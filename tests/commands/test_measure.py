@@ -14,10 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from flopcast.api.training import train
 from flopcast.commands import measure as module
 from flopcast.commands.measure import command, measure
 from flopcast.commands.options import run_command
-from flopcast.commands.train import train
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError, FlopcastError
 from flopcast.measuring.bench import Bench

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from flopcast.api.tables import load_measurements
 from flopcast.commands.options import (
-    load_measurements,
     parse_budget,
     parse_counts,
     parse_defaults,

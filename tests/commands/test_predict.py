@@ -17,8 +17,9 @@ import typer
 from sklearn.dummy import DummyRegressor
 from typer.testing import CliRunner
 
+from flopcast.api.predicting import Prediction, predict, write
 from flopcast.commands.options import run_command
-from flopcast.commands.predict import Prediction, command, predict, write
+from flopcast.commands.predict import command
 from flopcast.errors import ArtifactError, DataError
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.intervals import ConformalIntervals

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from flopcast.api.tables import load_measurements
+from flopcast.api.training import train, write
 from flopcast.commands.app import app
-from flopcast.commands.options import load_measurements
 from flopcast.commands.project import FILES, parse_network, project, projected_times
-from flopcast.commands.train import train, write
 from flopcast.errors import DataError
 from flopcast.table.measurements import Measurements
 

@@ -11,9 +11,10 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from flopcast.commands import train as job
+from flopcast.api import training as job
+from flopcast.api.predicting import predict as predict_rows
 from flopcast.commands.options import run_command
-from flopcast.commands.predict import predict as predict_rows
+from flopcast.commands.train import command
 from flopcast.errors import DataError
 from flopcast.evaluation.competition import columnar
 from flopcast.evaluation.deployment import fit_all
@@ -194,8 +195,8 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path
     ("arguments", "message"),
     [
         (["--host", "MI300X", "--target", "MI355Z"], "unknown GPU 'MI355Z': did you mean MI355X"),
-        (["--host", "MI300X"], "which device? give --target"),
-        (["--host", "MI355X", "--target", "MI355X"], "both MI355X: leave out --host"),
+        (["--host", "MI300X"], "--target is missing: which device?"),
+        (["--host", "MI355X", "--target", "MI355X"], "--host and the target are both MI355X: leave out the host"),
         (["--target", "MI355X", "--models", "Lass"], "no model 'Lass' in the default suite"),
         (["--target", "MI355X", "--without", "OLS,"], "--without must be NAME[,NAME], got 'OLS,'"),
         (["--target", "MI355X", "--suite", "all"], "--suite must be default or literature"),
@@ -208,7 +209,7 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path
 )
 def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(data: Path, arguments: list[str], message: str) -> None:
     app = Typer()
-    app.command()(run_command(job.command))
+    app.command()(run_command(command))
     result = CliRunner().invoke(app, [str(data), *arguments])
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
@@ -222,7 +223,7 @@ def test_a_budget_leaves_models_out_by_name(data: Path) -> None:
 
 
 def test_same_devices_are_refused(data: Path) -> None:
-    with pytest.raises(DataError, match="leave out --host"):
+    with pytest.raises(DataError, match="leave out the host"):
         job.train([data], host="MI300X", target="AMD Instinct MI300X VF", models=QUICK)
 
 
@@ -274,7 +275,7 @@ def test_held_out_groups_are_held_out_of_the_unpaired_rows_too(tmp_path: Path) -
 @pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--seed", "-1"], ["--out", "{data}/run"]])
 def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, arguments: list[str]) -> None:
     app = Typer()
-    app.command()(run_command(job.command))
+    app.command()(run_command(command))
     given = [word.format(data=data) for word in arguments]
     result = CliRunner().invoke(app, [str(data), "--target", "MI355X", *given])
     assert result.exit_code == 2

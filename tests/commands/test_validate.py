@@ -11,8 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from flopcast.api.validating import FILES, validate, write_validation
 from flopcast.commands.options import run_command
-from flopcast.commands.validate import FILES, command, validate, write_validation
+from flopcast.commands.validate import command
 from flopcast.errors import DataError, UnknownGPUError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
@@ -108,11 +109,11 @@ def test_the_command_prints_json(measured: Path) -> None:
     ("arguments", "message"),
     [
         (["--host", "MI300X", "--target", "MI355Y"], "unknown GPU 'MI355Y': did you mean MI355X"),
-        (["--host", "MI300X"], "which devices? give --host and --target"),
+        (["--host", "MI300X"], "--target is missing: which devices?"),
         (["--host", "MI300X", "--target", "MI355X", "--margin", "1.5"], "--margin must lie between 0 and 1, got 1.5"),
         (["--host", "MI300X", "--target", "MI355X", "--where", "dtype_a"], "--where must be COLUMN=VALUE"),
         (["--host", "MI300X", "--target", "MI355X", "--group", "colour"], "colour"),
-        (["--host", "MI300X", "--target", "MI300X"], "--host and --target are both MI300X"),
+        (["--host", "MI300X", "--target", "MI300X"], "--host and the target are both MI300X"),
         (["--host", "MI300X", "--target", "H100"], "H100"),
     ],
 )

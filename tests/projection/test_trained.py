@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.commands.train import train, write
+from flopcast.api.training import train, write
 from flopcast.errors import DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe

@@ -1,0 +1,190 @@
+"""Ingesting: profilers' and tuners' files to one table, measured or dispatched, its quality checked."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import DataError, ParameterError
+from ..output import dumps, whole_table, write_table
+from ..readers import Options, TraceFailure, read, read_traces
+from ..traces.summary import Overview, overview
+from .tables import check_jobs
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What was read.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the table.
+    traces : list of Overview
+        One per trace.
+    rejected : dict of str to int
+        Rows kept out, by reason.
+    notes, unreadable : sequence of str
+        Remarks; files that could not be read and why.
+    """
+
+    rows: int
+    traces: Sequence[Overview]
+    rejected: Mapping[str, int]
+    notes: Sequence[str]
+    unreadable: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return {
+            "schema": 1,
+            "rows": self.rows,
+            "traces": [trace.to_dict() for trace in self.traces],
+            "rejected": dict(self.rejected),
+            "notes": list(self.notes),
+            "unreadable": list(self.unreadable),
+        }
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        return dumps(self.to_dict(), missing=True)
+
+    def refuse_errors(self) -> None:
+        """Raise for the first file that is unreadable or has a finding of severity error.
+
+        Raises
+        ------
+        DataError
+            It names the file, the finding, and how many more there are.
+        """
+        reasons = list(self.unreadable)
+        reasons += [
+            f"{finding.source or trace.label}: {finding.code}: {finding.message} ({finding.count})"
+            for trace in self.traces
+            for finding in trace.errors
+        ]
+        if reasons:
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
+
+
+def ingest_measurements(
+    paths: Sequence[Path],
+    out: Path | None = None,
+    *,
+    where: Mapping[str, Sequence[str]] | None = None,
+    options: Options | None = None,
+    strict: bool = False,
+    jobs: int = -1,
+) -> Ingested:
+    """Read files into the measurement table: a row for each operator, shape and kernel on each device.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files and folders of any supported formats.
+    out : Path, optional
+        Parquet or CSV file to write.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values.
+    options : Options, optional
+        Units, values, limits.
+    strict : bool
+        Write nothing where a file is unreadable or has a finding of severity error.
+    jobs : int
+        Processes; -1: one per core.
+
+    Raises
+    ------
+    DataError
+        Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
+    """
+    check_jobs(jobs)
+    found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
+    result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable)
+    if strict:
+        result.refuse_errors()
+    if out is not None:
+        write_table(pa.Table.from_pandas(found.frame, preserve_index=False), out, result.to_json())
+    return result
+
+
+def ingest_dispatches(
+    paths: Sequence[Path],
+    out: Path | None = None,
+    *,
+    options: Options | None = None,
+    strict: bool = False,
+    jobs: int = -1,
+) -> Ingested:
+    """Read traces into the dispatch table: a row for every activity of a GPU, trace by trace in bounded memory.
+
+    Parameters
+    ----------
+    paths, out, options, strict, jobs
+        As for `ingest_measurements`.
+
+    Raises
+    ------
+    DataError
+        As for `ingest_measurements`; also where there is no trace among the files.
+    """
+    check_jobs(jobs)
+    traces: list[Overview] = []
+    unreadable: list[str] = []
+    rows = 0
+    with tempfile.TemporaryDirectory() as folder:
+        parts: list[Path] = []
+        for label, found in read_traces(paths, options=options or Options(), jobs=jobs):
+            if isinstance(found, TraceFailure):
+                unreadable.append(str(found.error))
+                continue
+            traces.append(overview(found, label))
+            rows += len(found.dispatches)
+            if out is not None and len(found.dispatches):
+                parts.append(Path(folder) / f"{len(parts)}.parquet")
+                pq.write_table(_arrow(found.dispatches), parts[-1])
+        result = Ingested(rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable)
+        if not traces:
+            raise DataError(f"no trace can be read: {'; '.join(unreadable) or 'the files are tables'}")
+        if strict:
+            result.refuse_errors()
+        if out is not None:
+            _join(parts, out, result)
+    return result
+
+
+def _arrow(table: pd.DataFrame) -> pa.Table:
+    """Return a dispatch table with words as plain strings, as parts of one file must agree in their types."""
+    words = {
+        str(name): table[name].astype("str") for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)
+    }
+    return pa.Table.from_pandas(table.assign(**words), preserve_index=False)
+
+
+def _join(parts: Sequence[Path], out: Path, result: Ingested) -> None:
+    """Write the parts as one file, one part in memory at a time; columns that a part lacks are empty there."""
+    schemas = [pq.read_schema(part).remove_metadata() for part in parts]
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    with whole_table(out, schema, result.to_json()) as writer:
+        for table in _tables(parts, schema):
+            writer.write_table(table)
+
+
+def _tables(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    for part in parts:
+        table = pq.read_table(part)
+        columns = [
+            table[name].cast(schema.field(name).type)
+            if name in table.column_names
+            else pa.nulls(len(table), schema.field(name).type)
+            for name in schema.names
+        ]
+        yield pa.Table.from_arrays(columns, schema=schema)
