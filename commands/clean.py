@@ -17,19 +17,20 @@ from ..errors import DataError
 from ..output import check_table, dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
+from ..remarks import remark
 from ..report.cleaning import cleaned_json, counter_table, counters_json, coverage_json, show_cleaned, show_coverage
 from ..report.console import counted, output, say_written, show_losses
+from ..report.words import say
 from ..table.measurements import Measurements, fill_text
 from ..table.measurements import clean as usable
 from ..table.problems import merge_duplicates
 from ..traces import summary as annotate
-from ..traces.cleaning.coverage import Coverage, merge_coverage
-from ..traces.cleaning.outliers import THRESHOLD
-from ..traces.cleaning.passes import Joined, join_passes
-from ..traces.cleaning.pipeline import OF_RUN, Cleaned, CleanOptions, pool
+from ..traces.cleaning.joining import Coverage, Joined, join_passes, merge_coverage
+from ..traces.cleaning.pipeline import Cleaned, CleanOptions
 from ..traces.cleaning.pipeline import clean as clean_dispatches
-from ..traces.cleaning.steps import STABLE
-from ..traces.cleaning.steps import parse_rule as parse_steps
+from ..traces.cleaning.repeats import OF_RUN, pool
+from ..traces.cleaning.robust import THRESHOLD
+from ..traces.cleaning.steady_state import STABLE, step_range
 from ..traces.epochs import epochs, matching, parse_rule
 from ..traces.summary import measurements
 from .options import JobsOption, JsonOption, SetOption, parse_defaults
@@ -72,7 +73,7 @@ class CleanedRuns:
             "rejected": self.table.rejected_by_reason,
             "coverage": None if self.coverage is None else coverage_json(self.coverage),
             "counters": None if self.joined is None else counters_json(self.joined),
-            "notes": [*self.cleaned.notes, *self.notes],
+            "notes": [*map(say, self.cleaned.notes), *self.notes],
             "unreadable": list(self.unreadable),
         }
 
@@ -101,7 +102,7 @@ def clean_traces(
         A trace that has every kernel of the program, or a text file with a kernel name per line: the runs must have
         them all between them.
     by : str, optional
-        A row for each epoch instead of each operator and shape (`dispatches.epochs.parse_rule`); markers are the user's
+        A row for each epoch instead of each operator and shape (`traces.epochs.parse_rule`); markers are the user's
         annotations where one matches. Of the options only the steps count then: an epoch without some of its kernels is
         none, so outliers and warm-up stay in.
     reading : Options, optional
@@ -139,11 +140,11 @@ def clean_traces(
             continue
         parts.append(epochs(own, rule, campaign, ranges=ranges))
         if count := len(matching(ranges, rule)):
-            cuts.append(f"{label}: cut by the user's ranges that {rule.words} matches, {count} of {len(ranges)}")
+            cuts.append(say(remark("cut-by-ranges", label=label, rule=str(rule), matched=count, ranges=len(ranges))))
     found = usable(pd.concat(parts, ignore_index=True))
     frame = fill_text(found.frame) if rule is not None else _merged(found.frame)
     notes = [*cuts, *(note for label in tables for note in traces[label].notes)]
-    notes += [] if joined is None else joined.notes
+    notes += [] if joined is None else map(say, joined.notes)
     table = Measurements(frame, found.rejected)
     once = tuple(dict.fromkeys(notes))
     return CleanedRuns(tuple(traces), cleaned, table, coverage, joined, once, tuple(unreadable))
@@ -189,7 +190,7 @@ def command(
     mad = THRESHOLD if mad is None else mad
     if mad < 0 or not np.isfinite(mad):
         raise DataError(f"--mad must be 0 or more, got {mad:g}: {THRESHOLD:g} is usual")
-    parse_steps(steps)
+    step_range(steps)
     options = CleanOptions(mad or None, steps, warm_up is not False, golden)
     reading = Options({}, parse_defaults(set_))
     result = clean_traces(data, options, join=join, cover=cover, by=by, reading=reading, jobs=jobs)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import DataError
-from ..traces.cleaning.outliers import THRESHOLD, mad_filter, median_intervals, part_intervals
+from ..traces.cleaning.robust import THRESHOLD, mad_filter, median_intervals, part_intervals
 from .timing import Call, Timer, calls_per_sample
 
 INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
@@ -223,8 +223,8 @@ def _next_block(taken: int, sampled: float, left: float, rule: Rule) -> int:
 # samples each has. Outliers are therefore those of a visit, the time is the median of the visits' medians (each counts
 # once, though a noisy visit takes more samples), and its interval is the wider of two:
 #
-# - of the median of all samples, from order statistics (`traces.cleaning.outliers.median_intervals`);
-# - of the medians of the visits, by Student's t (`traces.cleaning.outliers.part_intervals`).
+# - of the median of all samples, from order statistics (`traces.cleaning.robust.median_intervals`);
+# - of the medians of the visits, by Student's t (`traces.cleaning.robust.part_intervals`).
 #
 # With a budget a row is visited until that interval is narrow enough: stopping by what is measured makes it a little
 # too narrow. In simulation with normal visits 95 % intervals then hold 91 to 95 %, the less the further visits lie

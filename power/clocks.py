@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from ..errors import DataError
-from ..traces.cleaning.outliers import MAD_TO_SIGMA
+from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .readings import check_clock_pairs
 
 MOST_SLOPE_ERROR: Final = 0.01

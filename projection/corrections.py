@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..hardware import GPU
 from ..table.pairing import pair as pair_rows
-from ..traces.cleaning.outliers import MAD_TO_SIGMA
+from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .kernel_work import Overhead, Rows, of_pairs
 from .scalings import HOST_LINK, LAWS, Pair, bandwidth, check_law
 

@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..traces.cleaning.coverage import Coverage
-from ..traces.cleaning.passes import Joined
-from ..traces.cleaning.pipeline import REMOVED, Cleaned
+from ..traces.cleaning.joining import Coverage, Joined
+from ..traces.cleaning.pipeline import Cleaned
+from ..traces.cleaning.repeats import REMOVED
 from .console import note, plain_table, shortened
+from .words import say
+from .words.cleaning import REASONS
 
 SHOWN = 20
 """Kernels in the table on the terminal, those that take most time; ``--json`` has all."""
@@ -28,8 +30,8 @@ def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
         console.print(step_table(cleaned.steps))
     for line in verdicts(cleaned.report):
         console.print(Text(line, "dim"))
-    for words in cleaned.notes:
-        console.print(note(words))
+    for one in cleaned.notes:
+        console.print(note(say(one)))
 
 
 def spread_table(report: pd.DataFrame, level: float) -> Table:
@@ -70,7 +72,7 @@ def removed_table(cleaned: Cleaned) -> Table:
     for reason, count in cleaned.removed_by_reason.items():
         own_us = float(time[removed["reason"] == reason].sum())
         share, of_time = f"{100 * count / total:.2f} %", f"{100 * own_us / total_us:.2f} %"
-        table.add_row(reason, f"{count:,}", share, f"{own_us / 1e3:,.3f}", of_time)
+        table.add_row(REASONS[reason], f"{count:,}", share, f"{own_us / 1e3:,.3f}", of_time)
     kept = len(cleaned.dispatches)
     kept_shares = f"{100 * kept / total:.2f} %", f"{kept_us / 1e3:,.3f}", f"{100 * kept_us / total_us:.2f} %"
     table.add_row(Text("kept", "bold"), f"{kept:,}", *kept_shares)
@@ -82,7 +84,7 @@ def step_table(steps: pd.DataFrame) -> Table:
     table = plain_table("steps", ["", "steps"], ["number", "median span ms"])
     for reason, own in steps.groupby("reason", sort=False):
         named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
-        table.add_row(str(reason) or "kept", named, f"{len(own):,}", f"{own['span_us'].median() / 1e3:,.3f}")
+        table.add_row(REASONS.get(str(reason), "kept"), named, f"{len(own):,}", f"{own['span_us'].median() / 1e3:,.3f}")
     return table
 
 
@@ -99,7 +101,7 @@ def counter_table(joined: Joined) -> Table:
 
 def show_coverage(console: Console, coverage: Coverage) -> None:
     """Print whether every kernel is covered, and those that are not."""
-    console.print(Text(coverage.words, "green" if coverage.complete else "yellow"), highlight=False)
+    console.print(Text(say(coverage.verdict), "green" if coverage.complete else "yellow"), highlight=False)
     if coverage.missing.empty:
         return
     table = plain_table("not covered", ["kernel", "run"], ["measured", "wanted"])
@@ -137,7 +139,7 @@ def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
         "removed": cleaned.removed_by_reason,
         "kernels": _records(cleaned.report),
         "steps": _records(cleaned.steps),
-        "notes": list(cleaned.notes),
+        "notes": [say(one) for one in cleaned.notes],
     }
 
 
@@ -146,7 +148,7 @@ def coverage_json(coverage: Coverage) -> dict[str, Any]:
     return {
         "complete": coverage.complete,
         "proved": coverage.proved,
-        "words": coverage.words,
+        "words": say(coverage.verdict),
         "kernels": len(coverage.places),
         "missing": _records(coverage.missing),
     }

@@ -1,7 +1,7 @@
 """A long run cut into epochs, each a row of the measurement table: phases to train on.
 
 An epoch is a step of the profiler, a piece between two markers, or a fixed amount of work. As a row it has the operator
-``kernel`` (`work.UNKNOWN`), whose features are the counters: what an epoch did is in columns ``counter.epoch.*``.
+``kernel``, whose features are the counters: what an epoch did is in columns ``counter.epoch.*``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import ParameterError
 from ..table.measurements import COUNTER
 from ..table.problems import codes_of
 from .activity_work import UNKNOWN, launch_product
@@ -51,8 +51,7 @@ class EpochRule:
     amount: float = 0.0
     pattern: str = ""
 
-    @property
-    def words(self) -> str:
+    def __str__(self) -> str:
         """How the rule is written."""
         return {"step": "step", "marker": f"marker:{self.pattern}"}.get(self.by, f"{self.by}:{self.amount:g}")
 
@@ -62,8 +61,8 @@ def parse_rule(text: str) -> EpochRule:
 
     Raises
     ------
-    DataError
-        It is none of these.
+    ParameterError
+        It (``epochs``) is none of these.
 
     Examples
     --------
@@ -77,7 +76,7 @@ def parse_rule(text: str) -> EpochRule:
         try:
             re.compile(value)
         except re.error as error:
-            raise DataError(f"--epochs {text}: no regular expression ({error})") from None
+            raise ParameterError("epochs", f"{text}: no regular expression ({error})") from None
         return EpochRule("marker", pattern=value)
     try:
         amount = float(value)
@@ -87,7 +86,7 @@ def parse_rule(text: str) -> EpochRule:
         return EpochRule("kernels", amount)
     if by == "flops" and 0 < amount < np.inf:
         return EpochRule("flops", amount)
-    raise DataError(f"--epochs must be {_FORMS}, got {text!r}: write e.g. --epochs kernels:1000")
+    raise ParameterError("epochs", f"must be {_FORMS}, got {text!r}: write e.g. kernels:1000")
 
 
 def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | None = None) -> IntArray:
@@ -107,7 +106,7 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         Dispatch table of one run, with `flops` where the rule counts them.
     rule : EpochRule
     ranges : DataFrame, optional
-        `name`, `start_ns`, `duration_ns` of annotations on the clock of the GPU (see `ranges`).
+        `name`, `start_ns`, `duration_ns` of annotations on the clock of the GPU (`dispatches.Trace.ranges`).
 
     Returns
     -------
@@ -116,13 +115,13 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
 
     Raises
     ------
-    DataError
-        The run has no steps, no FLOPs are known, or nothing matches.
+    ParameterError
+        The run has no steps, no FLOPs are known, or nothing matches: ``epochs`` must be another rule.
     """
     if rule.by == "step":
         numbers = table["step"].fillna(OUTSIDE).to_numpy(dtype=np.int64)
         if len(numbers) and (numbers == OUTSIDE).all():
-            raise DataError("--epochs step: no activity has a step: cut by kernels:N, flops:X or marker:REGEX")
+            raise ParameterError("epochs", "step: no activity has a step: cut by kernels:N, flops:X or marker:REGEX")
         return numbers
     if rule.by == "marker" and len(chosen := matching(ranges, rule)):
         return _in_ranges(table, chosen)
@@ -133,7 +132,7 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         part = table.iloc[own]
         numbers[own] = _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
     if rule.by == "marker" and (numbers == OUTSIDE).all():
-        raise DataError(f"--epochs {rule.words}: no range, no kernel and no operator has a name that it matches")
+        raise ParameterError("epochs", f"{rule}: no range, no kernel and no operator has a name that it matches")
     return numbers
 
 
@@ -174,13 +173,13 @@ def epochs(
 
     Raises
     ------
-    DataError
+    ParameterError
         As for `epoch_numbers`; or no epoch is whole.
     """
     numbers = epoch_numbers(table, rule, ranges)
     inside = table[numbers != OUTSIDE]
     if inside.empty:
-        raise DataError(f"--epochs {rule.words}: the run has less than one epoch")
+        raise ParameterError("epochs", f"{rule}: the run has less than one epoch")
     epoch = numbers[numbers != OUTSIDE]
     code = codes_of([inside["rank"], inside["gpu"], pd.Series(epoch)])
     parts = [inside.iloc[np.flatnonzero(code == number)] for number in range(int(code.max()) + 1)]
@@ -191,7 +190,7 @@ def epochs(
     named = rows.assign(
         device=first["device"].astype(str).to_numpy(),
         op=UNKNOWN,
-        variant=f"epoch {rule.words}",
+        variant=f"epoch {rule}",
         run=epoch[np.unique(code, return_index=True)[1]].astype(float),
         campaign=campaign,
         source=first["source"].astype(str).to_numpy(),
@@ -227,7 +226,7 @@ def _by_work(part: pd.DataFrame, rule: EpochRule) -> IntArray:
     else:
         work = np.nan_to_num(part["flops"].to_numpy(dtype=np.float64))
         if not work.any():
-            raise DataError("--epochs flops: no kernel of known FLOPs: cut by kernels:N or marker:REGEX")
+            raise ParameterError("epochs", "flops: no kernel of known FLOPs: cut by kernels:N or marker:REGEX")
     done: NDArray[np.float64] = np.cumsum(work) - work
     piece = np.floor(done / rule.amount)
     number = codes_of([pd.Series(piece)])  # a kernel larger than an epoch leaves no number out

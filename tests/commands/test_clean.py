@@ -97,8 +97,8 @@ def test_steps_are_chosen_and_shown(tmp_path: Path) -> None:
     assert "first step" in result.output
     assert "4 steps kept: repeat the run for 50 or more" in result.output
     found = json.loads(run(path, "--steps", "2:3", "--json").stdout)
-    assert (found["kept"], found["removed"]) == (20, {"step not asked for": 40})
-    assert [step["reason"] for step in found["steps"]][1:4] == ["step not asked for", "", ""]
+    assert (found["kept"], found["removed"]) == (20, {"step-not-asked-for": 40})
+    assert [step["reason"] for step in found["steps"]][1:4] == ["step-not-asked-for", "", ""]
 
 
 def test_repeated_runs_are_cleaned_together(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
 def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json", [time * 10 for time in repeats(60, 12.0)])
     found = clean_traces([path], CleanOptions(mad=None, golden=True))
-    assert found.cleaned.removed_by_reason["not in the fullest bin"] >= 1
+    assert found.cleaned.removed_by_reason["not-in-fullest-bin"] >= 1
     assert json.loads(run(path, "--mad", 0, "--golden", "--json").stdout)["removed"] == found.cleaned.removed_by_reason
 
 
@@ -199,11 +199,11 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
         (["--removed", "t.txt"], "--removed must end in .parquet or .csv"),
         (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
         (["--mad", "-1"], "--mad must be 0 or more, got -1"),
-        (["--steps", "some"], "--steps must be stable, all or A:B"),
+        (["--steps", "some"], "steps must be stable, all or A:B"),
         (["--steps", "1:2"], "no steps are recorded"),
         (["--epochs", "step", "--mad", "3"], "--mad would take kernels out of the epochs"),
         (["--epochs", "step", "--golden", "--warm-up"], "--warm-up and --golden would take kernels out of the epochs"),
-        (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
+        (["--epochs", "hours:1"], "epochs must be step, kernels:N"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

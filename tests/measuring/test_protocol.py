@@ -22,7 +22,7 @@ from flopcast.measuring.protocol import (
     warm_up,
 )
 from flopcast.measuring.timing import FloatArray
-from flopcast.traces.cleaning.outliers import median_intervals
+from flopcast.traces.cleaning.robust import median_intervals
 
 RULE = Rule(rounds=1)
 

@@ -8,7 +8,7 @@ from flopcast.errors import DataError
 from flopcast.projection.corrections import corrections_of, learn_corrections
 from flopcast.table.measurements import clean
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
-from flopcast.traces.cleaning.outliers import MAD_TO_SIGMA
+from flopcast.traces.cleaning.robust import MAD_TO_SIGMA
 
 
 def measured(ratios: list[float], op: str = "gemm") -> pd.DataFrame:

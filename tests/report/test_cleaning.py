@@ -20,7 +20,7 @@ from flopcast.report.cleaning import (
     spread_table,
     verdicts,
 )
-from flopcast.traces.cleaning.coverage import merge_coverage
+from flopcast.traces.cleaning.joining import merge_coverage
 from flopcast.traces.cleaning.pipeline import Cleaned, clean
 from flopcast.traces.dispatches import dispatch_table, empty_steps
 

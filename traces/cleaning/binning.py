@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...errors import DataError
+from ...errors import DataError, ParameterError
 
 FloatArray = NDArray[np.float64]
 
@@ -66,8 +66,9 @@ def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenR
     Raises
     ------
     DataError
-        There are no runs, a time is not positive, the margin is negative, or none is given for a kernel of under 25
-        us.
+        There are no runs, a time is not positive, or no margin is given for a kernel of under 25 us.
+    ParameterError
+        The margin is negative.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenR
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
         raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05")
     if not margin >= 0:
-        raise DataError(f"the binning margin must not be negative, got {margin:g}: 0.05 is ±5 %")
+        raise ParameterError("margin", f"must not be negative, got {margin:g}: 0.05 is ±5 %")
     lower, upper = fullest_bin(times, margin)
     return GoldenRuns((times >= lower) & (times <= upper), lower, upper, margin)
 

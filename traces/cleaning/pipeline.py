@@ -1,4 +1,8 @@
-"""Cleaning from end to end: impossible times, steps, warm-up, outliers, and what hangs on them."""
+"""Cleaning from end to end: impossible times, steps, warm-up, outliers, and what hangs on them.
+
+Activities of one run or of several (`repeats.pool`) enter `clean`; those that can be trusted leave it, and the others
+with the reason why they were left out: a code of this module or of `steady_state`.
+"""
 
 from __future__ import annotations
 
@@ -8,177 +12,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...errors import DataError
-from ...operators.operators import OPS
-from ...table.problems import codes_of
-from ..activity_work import SAME_CALL, UNKNOWN, WORDS
-from ..quality import LONGEST_NS, resolution_ns
+from ...errors import DataError, ParameterError
+from ...remarks import Remark, remark
+from ..quality import LONGEST_NS
 from .binning import MARGINS, golden_runs, margin_of
-from .outliers import LEAST, MAD_TO_SIGMA, THRESHOLD, drift_of_medians, mad_filter, repeat_intervals
-from .steps import BATCH, LEAST_KEPT, STABLE, select_steps, warm_up
+from .repeats import OF_RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes, spread_report
+from .robust import LEAST, THRESHOLD, mad_filter
+from .steady_state import LEAST_KEPT, STABLE, select_steps, step_range, warm_up
 
-# Which activities repeat each other: the same kernel, launched the same way, for the same problem, on the same GPU.
-
-IntArray = NDArray[np.int64]
-
-OF_RUN = "run"
-"""Column that numbers the runs of a program where several are put together; one run where it is absent. It is not
-`ops.RUN`, which numbers the repeats of a problem."""
-LAUNCH = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-_WHAT = ("device", "kind", "name", *LAUNCH, "collective", "collective_bytes", "group_size", "bytes")
-_SIZES = tuple(dict.fromkeys(size for op in OPS.values() for size in op.dims if size not in WORDS))
-_ALONE = ("", UNKNOWN, "collective")
-
-
-def pool(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the tables of several runs as one, `run` their number from 0 on."""
-    return pd.concat([table.assign(**{OF_RUN: number}) for number, table in enumerate(tables)], ignore_index=True)
-
-
-def runs_of(table: pd.DataFrame) -> IntArray:
-    """Return the run of each row."""
-    return table[OF_RUN].to_numpy(dtype=np.int64) if OF_RUN in table else np.zeros(len(table), dtype=np.int64)
-
-
-def repeat_codes(table: pd.DataFrame) -> IntArray:
-    """Return a number for each row, equal for repeats.
-
-    Repeats agree in device, kind, name, grid, block, message or bytes, and in operator, variant, formats and
-    dimensions where these are known. Runs, processes and queues do not tell repeats apart.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table, with or without the operators that `dispatches.annotate` adds.
-    """
-    names = [name for name in dict.fromkeys((*_WHAT, *WORDS, *_SIZES)) if name in table]
-    return codes_of(table[name] for name in names)
-
-
-def series_codes(table: pd.DataFrame, repeats: IntArray) -> IntArray:
-    """Return a number for each row, equal for the repeats of one kernel on one GPU in one run: what has a warm-up."""
-    return codes_of([pd.Series(repeats), pd.Series(runs_of(table)), table["process"], table["gpu"]])
-
-
-def resolutions_ns(table: pd.DataFrame) -> IntArray:
-    """Return the step of the clock behind each row's duration (`timeline.resolution_ns` of its device and run)."""
-    duration = table["duration_ns"].to_numpy(dtype=np.int64)
-    codes = codes_of([table["device"], pd.Series(runs_of(table))]) if len(table) else np.zeros(0, dtype=np.int64)
-    steps = np.zeros(len(table), dtype=np.int64)
-    for code in np.unique(codes):
-        own = codes == code
-        steps[own] = resolution_ns(duration[own & (duration > 0)])
-    return steps
-
-
-def rest_of_calls(table: pd.DataFrame, removed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the rows not removed whose operator's call has lost a kernel: its time would no longer be the call's."""
-    if not removed.any():
-        return np.zeros(len(table), dtype=bool)
-    called = table["op_id"].notna().to_numpy()
-    if "op" in table:
-        called = called & ~table["op"].isin(_ALONE).to_numpy()
-    code = codes_of([*(table[name] for name in SAME_CALL), pd.Series(runs_of(table))])
-    hit = np.zeros(int(code.max()) + 1, dtype=bool)
-    hit[code[removed & called]] = True
-    return hit[code] & called & ~removed
-
-
-# How far the repeats of each kernel spread once cleaned, and what was left out of them.
-
-REMOVED = "removed."
-"""Prefix of the columns that count what was left out, by reason."""
-_ROUNDING_US = 1e-6  # a thousandth of a nanosecond: one tick must not be more than one tick
-_TEXT = ("device", "kind", "kernel_class", "op_class", "op", "variant", "dtype_a", "name")
-
-
-def spread_report(
-    table: pd.DataFrame,
-    repeats: IntArray,
-    reason: NDArray[np.object_],
-    *,
-    resolution_ns: IntArray,
-    unsettled: IntArray,
-    level: float = 0.95,
-) -> pd.DataFrame:
-    """Return one row per kernel, the one that takes most time first.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Every activity, dispatch table.
-    repeats : ndarray of int of shape (n,)
-        Number of each activity's kernel (`repeats.repeat_codes`).
-    reason : ndarray of str of shape (n,)
-        Why an activity was left out, "" where it is kept.
-    resolution_ns : ndarray of int of shape (n,)
-        Step of the clock behind each duration. Intervals reach at least half a step on either side of the median.
-    unsettled : ndarray of int
-        Kernels of which a series has not settled.
-    level : float, default=0.95
-        Of the intervals of the medians.
-
-    Returns
-    -------
-    DataFrame
-        Index: the kernel's number. `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name`
-        where the table has them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`, `mad_us`, `robust_cv`
-        (1.4826 MAD / median), `lower_us`, `upper_us`, `level` (see `median.repeat_intervals`; NaN for too few
-        repeats), `drift_us` and `drifts` (second half in time against the first: `median.drift_of_medians`, more than
-        a step of the clock), `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was
-        left out.
-    """
-    first = table.iloc[np.unique(repeats, return_index=True)[1]] if len(table) else table
-    words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
-    launch = {stem: _sides(first, stem) for stem in ("grid", "block")}
-    kept = reason == ""
-    duration_us = table["duration_ns"].to_numpy(dtype=np.float64) / 1e3
-    codes = pd.RangeIndex(len(first))
-    count = np.bincount(repeats[kept], minlength=len(first))
-    runs = runs_of(table)
-    in_time = np.lexsort((table["start_ns"].to_numpy(), runs))
-    in_time = in_time[kept[in_time]]
-    series = series_codes(table, repeats)
-    values, groups = duration_us[in_time], repeats[in_time]
-    found = repeat_intervals(values, groups, series[in_time], runs[in_time], level).reindex(codes)
-    drift = drift_of_medians(values, groups, level).reindex(codes)
-    half_us = np.zeros(len(first))
-    np.maximum.at(half_us, repeats, resolution_ns / 2e3)
-    numbers = {
-        "measured": np.bincount(repeats, minlength=len(first)),
-        "n": count,
-        "median_us": found["median"],
-        "mad_us": found["mad"].where(count > 1),
-        "robust_cv": (MAD_TO_SIGMA * found["mad"] / found["median"]).where(count > 1),
-        "lower_us": found["lower"].clip(upper=found["median"] - half_us),
-        "upper_us": found["upper"].clip(lower=found["median"] + half_us),
-        "level": found["level"],
-        "drift_us": drift["drift"],
-        "drifts": drift["drifts"] * (drift["drift"].abs() > 2 * half_us + _ROUNDING_US),  # missing stays missing
-        "resolution_us": 2 * half_us,
-        "total_us": np.bincount(repeats[kept], weights=duration_us[kept], minlength=len(first)),
-        "settled": ~np.isin(np.arange(len(first)), unsettled),
-    }
-    removed = {
-        f"{REMOVED}{why}": np.bincount(repeats[reason == why], minlength=len(first))
-        for why in dict.fromkeys(reason[~kept].tolist())
-    }
-    report = pd.DataFrame({**words, **launch, **numbers, **removed}, index=codes)
-    return report.sort_values("total_us", ascending=False, kind="stable")
-
-
-def _sides(first: pd.DataFrame, stem: str) -> NDArray[np.object_]:
-    """Return grids or blocks as words, "" where they are not recorded."""
-    columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.array(["x".join(str(side) for side in row if side is not pd.NA) for row in rows], dtype=object)
-
-
-IMPOSSIBLE = "impossible time"
+IMPOSSIBLE = "impossible-time"
 WARM_UP = "warm-up"
 OUTLIER = "outlier"
-NOT_GOLDEN = "not in the fullest bin"
-OF_CALL = "rest of its call"
+NOT_GOLDEN = "not-in-fullest-bin"
+OF_CALL = "rest-of-call"
 _MUCH = 0.05  # share of the time from which outliers are worth a word
 _MANY, _LEAST_MANY = 0.1, 3  # share of a kernel's repeats, and number, from which outliers are a second way of running
 
@@ -192,7 +38,7 @@ class CleanOptions:
     mad : float or None, default=7
         MAD that repeats may lie from their median; None: no outlier filter.
     steps : str, default="stable"
-        "stable", "all" or "A:B" (see `steps.select_steps`).
+        "stable", "all" or "A:B" (see `steady_state.select_steps`).
     warm_up : bool, default=True
         Whether the first repeats of a series that has not settled yet are left out.
     golden : bool, default=False
@@ -208,6 +54,18 @@ class CleanOptions:
     golden: bool = False
     level: float = 0.95
 
+    def check(self) -> None:
+        """Refuse what is impossible, before anything is read.
+
+        Raises
+        ------
+        ParameterError
+            ``mad`` is not above 0, or ``steps`` is none of its forms.
+        """
+        if self.mad is not None and not 0 < self.mad < np.inf:
+            raise ParameterError("mad", f"must be 0 or more, got {self.mad:g}: {THRESHOLD:g} is usual")
+        step_range(self.steps)
+
 
 @dataclass(frozen=True)
 class Cleaned:
@@ -218,20 +76,23 @@ class Cleaned:
     dispatches : DataFrame
         The activities kept, columns, index and order as given.
     removed : DataFrame
-        The others, in the order given, same index: `reason`, `detail`, `source`, `device`, `kind`, `name`, `run`,
-        `step`, `duration_us`.
+        The others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`, `name`, `run`,
+        `step`, `duration_us`; of outliers `median_us` of their kernel and `limit_us`, the distance from it that was
+        accepted.
     report : DataFrame
-        One row per kernel (see `report.spread_report`).
+        One row per kernel (see `repeats.spread_report`).
     steps : DataFrame
-        The steps of every run and why they are left out (see `steps.StepSelection`), `run` before them.
-    notes : tuple of str
+        The steps of every run and why they are left out (see `steady_state.StepSelection`), `run` before them.
+    notes : tuple of Remark
+        Those of `steady_state.StepSelection`, and ``kernels-not-settled``, ``kernels-run-two-ways``,
+        ``outliers-take-time``, ``kernels-below-binning``.
     """
 
     dispatches: pd.DataFrame
     removed: pd.DataFrame
     report: pd.DataFrame
     steps: pd.DataFrame
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def removed_by_reason(self) -> dict[str, int]:
@@ -244,17 +105,16 @@ class _Verdict:
     """Why each row is left out: the first reason counts."""
 
     reason: NDArray[np.object_]
-    detail: NDArray[np.object_]
-    notes: list[str] = field(default_factory=list)
+    median_us: NDArray[np.float64]
+    limit_us: NDArray[np.float64]
+    notes: list[Remark] = field(default_factory=list)
 
     @property
     def kept(self) -> NDArray[np.bool_]:
         return np.asarray(self.reason == "", dtype=bool)
 
-    def remove(self, rows: NDArray[np.bool_], reason: str, detail: NDArray[np.object_] | str = "") -> None:
-        new = rows & self.kept
-        self.reason[new] = reason
-        self.detail[new] = detail if isinstance(detail, str) else detail[new]
+    def remove(self, rows: NDArray[np.bool_], reason: str) -> None:
+        self.reason[rows & self.kept] = reason
 
 
 def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions | None = None) -> Cleaned:
@@ -267,7 +127,7 @@ def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions |
     Parameters
     ----------
     dispatches : DataFrame
-        Dispatch table, best with the operators of `dispatches.annotate`; of several runs if it has the column `run`
+        Dispatch table, best with the operators of `summary.annotate`; of several runs if it has the column `run`
         (`repeats.pool`).
     steps : DataFrame
         `Annotated.steps`; with the column `run` where the dispatches have it.
@@ -275,14 +135,17 @@ def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions |
 
     Raises
     ------
+    ParameterError
+        An option is impossible.
     DataError
-        An option is impossible, or nothing is left.
+        There is nothing to clean, or nothing is left.
     """
     options = options or CleanOptions()
+    options.check()
     count = len(dispatches)
     if not count:
         raise DataError("nothing to clean: no activity of a GPU is recorded")
-    verdict = _Verdict(np.full(count, "", dtype=object), np.full(count, "", dtype=object))
+    verdict = _Verdict(np.full(count, "", dtype=object), np.full(count, np.nan), np.full(count, np.nan))
     duration = dispatches["duration_ns"].to_numpy(dtype=np.int64)
     verdict.remove((duration <= 0) | (duration > LONGEST_NS), IMPOSSIBLE)
     chosen = _steps(dispatches, steps, options, verdict)
@@ -295,7 +158,7 @@ def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions |
     verdict.remove(rest_of_calls(dispatches, ~verdict.kept), OF_CALL)
     if not verdict.kept.any():
         why = ", ".join(f"{reason}: {n}" for reason, n in pd.Series(verdict.reason).value_counts().items())
-        raise DataError(f"cleaning leaves nothing ({why}): relax --steps or --mad")
+        raise DataError(f"cleaning leaves nothing ({why}): choose other steps or a larger MAD")
     report = spread_report(
         dispatches, repeats, verdict.reason, resolution_ns=resolution, unsettled=unsettled, level=options.level
     )
@@ -337,10 +200,9 @@ def _warm_up(
         cold[own[: found.count]] = True
         if not found.settled:
             unsettled.append(repeats[own[0]])
-    verdict.remove(cold, WARM_UP, f"MSER-{BATCH}")
+    verdict.remove(cold, WARM_UP)
     if unsettled:
-        who = _kernels(len(set(unsettled)), "has", "have")
-        verdict.notes.append(f"{who} not settled when the recording ends: record longer")
+        verdict.notes.append(remark("kernels-not-settled", kernels=len(set(unsettled))))
     return np.unique(np.array(unsettled, dtype=np.int64))
 
 
@@ -356,20 +218,16 @@ def _outliers(
     found = mad_filter(duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST)
     outlier = np.zeros(len(duration), dtype=bool)
     outlier[rows[found.removed]] = True
-    detail = np.full(len(duration), "", dtype=object)
-    median_us, limit_us = found.median[found.removed] / 1e3, found.limit[found.removed] / 1e3
-    detail[outlier] = [f"beyond {m:.3f} ± {d:.3f} µs" for m, d in zip(median_us, limit_us, strict=True)]
-    verdict.remove(outlier, OUTLIER, detail)
+    verdict.median_us[outlier] = found.median[found.removed] / 1e3
+    verdict.limit_us[outlier] = found.limit[found.removed] / 1e3
+    verdict.remove(outlier, OUTLIER)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
     if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
-        verdict.notes.append(
-            f"{_kernels(twofold, 'loses', 'lose')} over {100 * _MANY:.0f} % of the repeats as outliers: these are no "
-            "accidents but a second way of running, look at them before you believe the median"
-        )
+        verdict.notes.append(remark("kernels-run-two-ways", kernels=twofold, share=_MANY))
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
         worst = names[np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])]
-        verdict.notes.append(f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look at it")
+        verdict.notes.append(remark("outliers-take-time", share=float(share), kernel=str(worst)))
 
 
 def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _Verdict) -> None:
@@ -386,12 +244,7 @@ def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _V
             other[own[~golden_runs(times).kept]] = True
     verdict.remove(other, NOT_GOLDEN)
     if short:
-        who = _kernels(short, "keeps", "keep")
-        verdict.notes.append(f"{who} all runs: no binning margin is published below {MARGINS[0][0]:g} µs")
-
-
-def _kernels(count: int, one: str, several: str) -> str:
-    return f"1 kernel {one}" if count == 1 else f"{count:,} kernels {several}"
+        verdict.notes.append(remark("kernels-below-binning", kernels=short, least_us=MARGINS[0][0]))
 
 
 def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
@@ -400,7 +253,6 @@ def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "reason": verdict.reason[gone],
-            "detail": verdict.detail[gone],
             "source": own["source"].astype(str),
             "device": own["device"].astype(str),
             "kind": own["kind"].astype(str),
@@ -408,6 +260,8 @@ def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
             OF_RUN: runs_of(own),
             "step": own["step"],
             "duration_us": own["duration_ns"] / 1e3,
+            "median_us": verdict.median_us[gone],
+            "limit_us": verdict.limit_us[gone],
         },
         index=own.index,
     )

@@ -11,8 +11,10 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers import TraceFailure, read_traces
+from flopcast.remarks import remark
 from flopcast.tests.traces.cleaning.oracles.halves import LEAST_COMPARED, difference_of_medians
-from flopcast.traces.cleaning.pipeline import CleanOptions, clean, pool, repeat_codes, resolutions_ns
+from flopcast.traces.cleaning.pipeline import CleanOptions, clean
+from flopcast.traces.cleaning.repeats import pool, repeat_codes, resolutions_ns
 from flopcast.traces.dispatches import empty_steps
 
 Table = Callable[..., pd.DataFrame]
@@ -29,10 +31,11 @@ def run(kernels: Table, seed: int = 0, count: int = 200) -> pd.DataFrame:
 def test_every_defect_is_removed_for_its_reason_and_counted(kernels: Table) -> None:
     table = run(kernels)
     found = clean(table, empty_steps())
-    assert found.removed_by_reason == {"warm-up": 20, "outlier": 1, "impossible time": 1}
+    assert found.removed_by_reason == {"warm-up": 20, "outlier": 1, "impossible-time": 1}
     assert found.removed.loc[100, ["reason", "source"]].tolist() == ["outlier", "t.json:101"]
-    assert found.removed.loc[100, "detail"].startswith("beyond 10.0")
-    assert found.removed.loc[150, "reason"] == "impossible time"
+    assert found.removed.loc[100, "median_us"] == pytest.approx(10.0, abs=0.05)
+    assert 0 < found.removed.loc[100, "limit_us"] < 1
+    assert found.removed.loc[150, "reason"] == "impossible-time"
     assert sorted([*found.dispatches.index, *found.removed.index]) == list(range(200))
     [row] = found.report.to_dict("records")
     assert (row["measured"], row["n"], row["removed.outlier"], row["removed.warm-up"]) == (200, 178, 1, 20)
@@ -43,15 +46,15 @@ def test_every_defect_is_removed_for_its_reason_and_counted(kernels: Table) -> N
 def test_each_rule_can_be_left_out(kernels: Table) -> None:
     table = run(kernels)
     everything = clean(table, empty_steps(), CleanOptions(mad=None, warm_up=False))
-    assert everything.removed_by_reason == {"impossible time": 1}
+    assert everything.removed_by_reason == {"impossible-time": 1}
     assert clean(table, empty_steps(), CleanOptions(mad=1000.0)).removed_by_reason == {
-        "warm-up": 20, "impossible time": 1,
+        "warm-up": 20, "impossible-time": 1,
     }  # fmt: skip
 
 
 def test_repeats_of_several_runs_are_judged_together_but_warm_up_by_run(kernels: Table) -> None:
     found = clean(pool([run(kernels, 0), run(kernels, 1)]), empty_steps())
-    assert found.removed_by_reason == {"warm-up": 40, "outlier": 2, "impossible time": 2}
+    assert found.removed_by_reason == {"warm-up": 40, "outlier": 2, "impossible-time": 2}
     assert found.removed["run"].value_counts().to_dict() == {0: 22, 1: 22}
     assert len(found.report) == 1
 
@@ -63,18 +66,18 @@ def test_steps_go_first_and_calls_stay_whole(kernels: Table) -> None:
     table = kernels(times, step=step, op_id=np.arange(120) // 2).assign(op="gemm")
     steps = pd.DataFrame({"step": range(6), "start_ns": 0, "duration_ns": 1})
     found = clean(table, steps, CleanOptions(steps="1:4"))
-    assert found.removed_by_reason == {"step not asked for": 40, "outlier": 1, "rest of its call": 1}
-    assert found.removed.index[found.removed["reason"] == "rest of its call"].tolist() == [51]
-    assert found.steps["reason"].tolist() == ["step not asked for", "", "", "", "", "step not asked for"]
-    assert found.notes == ("4 steps kept: repeat the run for 50 or more",)
+    assert found.removed_by_reason == {"step-not-asked-for": 40, "outlier": 1, "rest-of-call": 1}
+    assert found.removed.index[found.removed["reason"] == "rest-of-call"].tolist() == [51]
+    assert found.steps["reason"].tolist() == ["step-not-asked-for", "", "", "", "", "step-not-asked-for"]
+    assert found.notes == (remark("few-steps-kept", steps=4, wanted=50),)
 
 
 def test_the_fullest_bin_is_kept_on_demand_and_short_kernels_are_told(kernels: Table) -> None:
     times = np.r_[np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 118.0), np.full(10, 5.0)]
     table = kernels(times, name=["long"] * 90 + ["short"] * 10)
     found = clean(table, empty_steps(), CleanOptions(mad=None, golden=True, warm_up=False))
-    assert found.removed_by_reason == {"not in the fullest bin": 30}
-    assert found.notes == ("1 kernel keeps all runs: no binning margin is published below 25 µs",)
+    assert found.removed_by_reason == {"not-in-fullest-bin": 30}
+    assert found.notes == (remark("kernels-below-binning", kernels=1, least_us=25.0),)
 
 
 def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
@@ -82,12 +85,15 @@ def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
     found = clean(kernels(times), empty_steps(), CleanOptions(mad=None))
     assert not found.removed_by_reason
     assert not found.report["settled"].any()
-    assert "1 kernel has not settled" in found.notes[0]
+    assert found.notes == (remark("kernels-not-settled", kernels=1),)
 
 
 def test_outliers_that_take_much_of_the_time_are_told(kernels: Table) -> None:
     found = clean(kernels(np.r_[np.linspace(9.9, 10.1, 50), 500.0], name="ncclDevKernel"), empty_steps())
-    assert found.notes == ("outliers take 50 % of the time, ncclDevKernel most of it: look at it",)
+    [note] = found.notes
+    told = dict(note.items)
+    assert (note.code, told["kernel"]) == ("outliers-take-time", "ncclDevKernel")
+    assert told["share"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_second_way_of_running_is_told_from_accidents(kernels: Table) -> None:
@@ -97,7 +103,7 @@ def test_a_second_way_of_running_is_told_from_accidents(kernels: Table) -> None:
     table = kernels(np.r_[two_ways, accident], name=["two"] * 100 + ["one"] * 100)
     found = clean(table, empty_steps(), CleanOptions(warm_up=False))
     assert found.removed["name"].value_counts().to_dict() == {"two": 20, "one": 1}
-    assert found.notes[0].startswith("1 kernel loses over 10 % of the repeats as outliers")
+    assert remark("kernels-run-two-ways", kernels=1, share=0.1) in found.notes
 
 
 @pytest.mark.parametrize(("slow", "told"), [(1, False), (2, False), (3, True)])
@@ -105,13 +111,13 @@ def test_a_second_way_of_running_takes_three_repeats(kernels: Table, slow: int, 
     times = [*np.linspace(9.9, 10.1, 9), *[30.0] * slow]
     found = clean(kernels(times * 2, name=np.repeat(["a", "b"], len(times))), empty_steps())
     assert found.removed_by_reason == {"outlier": 2 * slow}
-    assert any("2 kernels lose over 10 %" in note for note in found.notes) == told
+    assert (remark("kernels-run-two-ways", kernels=2, share=0.1) in found.notes) == told
 
 
 def test_nothing_to_clean_and_nothing_left_are_refused(kernels: Table) -> None:
     with pytest.raises(DataError, match="nothing to clean"):
         clean(kernels([]), empty_steps())
-    with pytest.raises(DataError, match=r"cleaning leaves nothing \(impossible time: 2\)"):
+    with pytest.raises(DataError, match=r"cleaning leaves nothing \(impossible-time: 2\)"):
         clean(kernels([0.0, -1.0]), empty_steps())
 
 

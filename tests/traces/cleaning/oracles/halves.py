@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flopcast.traces.cleaning.outliers import median_intervals
+from flopcast.traces.cleaning.robust import median_intervals
 
 LEAST_COMPARED = 7
 """Repeats of either sample from which the difference of two medians has an interval of 95 %."""

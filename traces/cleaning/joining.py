@@ -1,7 +1,12 @@
-"""Runs that each profile a part of the kernels, put together; and proof that together they have all of them.
+"""Runs of one program put together place by place: what they cover, and the counters of several passes.
 
-Small kernels are timed best a few at a time: a profiler that times everything slows everything. Every run then covers
-some kernels, and the whole is only trustworthy once each place of the program is covered by at least one of them.
+A place is a kernel in the program: its name and the number of its occurrence, the same in every run. Runs that each
+profile a part of the kernels, or collect other counters, have nothing else in common: times differ, and the numbers of
+dispatches count what a run leaves out.
+
+`merge_coverage` serves kernels that are timed a few at a time, since a profiler that times everything slows everything:
+the whole is only trustworthy once each place is covered by at least one run. `join_passes` puts the counters of several
+passes on the same dispatches, with how far passes that counted the same thing differ.
 """
 
 from __future__ import annotations
@@ -11,16 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...remarks import Remark, remark
+from ...table.counters import merge_passes
+from ...table.measurements import COUNTER
 from ...table.problems import codes_of
 from ..activity_work import launch_product
-from ..dispatches import KERNEL
+from ..dispatches import KERNEL, counters_of
 
-# The place of a kernel in a program: its name and the number of its occurrence, the same in every run.
-#
-# Runs that each profile a part of the kernels, or collect other counters, have nothing else in common: times differ,
-# and the numbers of dispatches count what a run leaves out.
+FloatArray = NDArray[np.float64]
 
 PLACE = ("rank", "device_number", "name", "occurrence")
 """Columns that make a place."""
@@ -132,18 +138,16 @@ class Coverage:
         return self.proved and self.missing.empty
 
     @property
-    def words(self) -> str:
-        """The verdict in a sentence."""
+    def verdict(self) -> Remark:
+        """What it comes to: ``coverage-complete``, ``-incomplete``, ``-uneven`` (runs differ) or ``-unproved``."""
         count = len(self.places)
-        if self.complete:
-            return f"coverage complete: all {count} kernels of the full list are measured"
         gaps = int((self.missing["wanted"] - self.missing["covered"]).sum())
-        first = ", ".join(dict.fromkeys(self.missing["name"].str.slice(0, 40)[:_NAMED]))
+        first = tuple(dict.fromkeys(self.missing["name"].tolist()[:_NAMED]))
+        if self.complete:
+            return remark("coverage-complete", kernels=count)
         if self.proved:
-            return f"coverage incomplete: {gaps} of {count + gaps} kernels of the full list are not measured ({first})"
-        if gaps:
-            return f"coverage not proved: no full list, and runs differ in how often they have {first}"
-        return f"coverage not proved: no full list; the runs have {count} kernels together and agree on them"
+            return remark("coverage-incomplete", missing=gaps, kernels=count + gaps, first=first)
+        return remark("coverage-uneven", first=first) if gaps else remark("coverage-unproved", kernels=count)
 
 
 def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
@@ -214,3 +218,108 @@ def _uneven(every: pd.DataFrame) -> pd.DataFrame:
     own = _counts(every, [*keys, "run"]).rename("covered").reset_index()
     own["wanted"] = own.groupby(keys, sort=False)["covered"].transform("max")
     return own[own["covered"] < own["wanted"]].reset_index(drop=True)[[*keys, "covered", "wanted", "run"]]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Dispatches with the counters of every pass.
+
+    Attributes
+    ----------
+    dispatches : dict of str to DataFrame
+        The runs whose times count, each with the counters of all passes.
+    counters : DataFrame
+        One row per counter: `counter`, `passes` (that recorded it), `dispatches` (with a value), `compared` (with two
+        values or more), `median_cv` and `max_cv` (standard deviation over mean of a dispatch, over those compared; NaN
+        where none is).
+    notes : tuple of Remark
+        ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs.
+    """
+
+    dispatches: dict[str, pd.DataFrame]
+    counters: pd.DataFrame
+    notes: tuple[Remark, ...]
+
+
+def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
+    """Return the runs with the counters of all of them, joined by place (`places_of`): never by time, nor by number.
+
+    Times are those of the runs without counters where there are any: collecting counters runs kernels one at a time
+    and stretches them. The counters of a dispatch then come from several runs: they were never true together.
+
+    Parameters
+    ----------
+    runs : mapping of str to DataFrame
+        Dispatch table of each run of one program.
+
+    Raises
+    ------
+    DataError
+        No run has counters, or two runs contradict each other about a place.
+    """
+    counted = {run: table for run, table in runs.items() if counters_of(table)}
+    if not counted:
+        raise DataError("no counters to join: give the counter collections of the program's passes")
+    every = every_place(runs)
+    timed = {run: table for run, table in runs.items() if run not in counted} or counted
+    keys = list(PLACE)
+    index = pd.MultiIndex.from_frame(every[keys].drop_duplicates())
+    columns = [
+        (name, values)
+        for run, table in counted.items()
+        for name, values in _at_places(table, every.loc[every["run"] == run, keys], index)
+    ]
+    merged = merge_passes(columns)
+    known = pd.DataFrame(merged.columns)
+    found = {run: _with(table, index, known) for run, table in timed.items()}
+    notes = [remark("passes-joined", passes=len(counted))]
+    if timed is not counted:
+        notes.append(remark("times-of-runs-without-counters", runs=len(timed)))
+    return Joined(found, _differences(columns, merged.variance, merged.mean), tuple(notes))
+
+
+def _at_places(table: pd.DataFrame, places: pd.DataFrame, index: pd.MultiIndex) -> list[tuple[str, FloatArray]]:
+    """Return every counter of a pass, one value for each place, NaN where the pass has none."""
+    at = index.get_indexer(pd.MultiIndex.from_frame(places))
+    kernels = table.loc[places_of(table).index]
+    columns = []
+    for name in counters_of(table):
+        values = np.full(len(index), np.nan)
+        values[at] = kernels[name].to_numpy(dtype=np.float64)
+        columns.append((name, values))
+    return columns
+
+
+def _with(table: pd.DataFrame, index: pd.MultiIndex, known: pd.DataFrame) -> pd.DataFrame:
+    """Return a run with the counters of all passes in place of its own; copies and fills have none."""
+    places = places_of(table)
+    at = index.get_indexer(pd.MultiIndex.from_frame(places[list(PLACE)]))
+    values = known.iloc[at].set_axis(places.index).reindex(table.index)
+    return pd.concat([table.drop(columns=counters_of(table)), values], axis=1)
+
+
+def _differences(
+    columns: list[tuple[str, FloatArray]],
+    variance: Mapping[str, np.ndarray],
+    mean: Mapping[str, np.ndarray],
+) -> pd.DataFrame:
+    rows = []
+    for name in dict.fromkeys(name for name, _ in columns):
+        own = np.stack([values for found, values in columns if found == name])
+        recorded = (~np.isnan(own)).sum(axis=0)
+        several = recorded > 1
+        deviation = np.sqrt(variance[name][several]) if name in variance else np.zeros(0)
+        average = np.abs(mean[name][several]) if name in mean else np.zeros(0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cv = np.where(deviation == 0.0, 0.0, deviation / average)
+        rows.append(
+            {
+                "counter": name.removeprefix(COUNTER),
+                "passes": len(own),
+                "dispatches": int((recorded > 0).sum()),
+                "compared": int(several.sum()),
+                "median_cv": float(np.median(cv)) if len(cv) else np.nan,
+                "max_cv": float(np.max(cv)) if len(cv) else np.nan,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,4 +1,10 @@
-"""How well a median is known: of independent repeats, of series and runs; and whether two halves of a series differ."""
+"""Robust statistics of repeated times: outliers by the MAD, medians with intervals, and drift within a series.
+
+Kernel times are skewed, have several peaks and follow each other, so nothing here takes them for normal or independent:
+`mad_filter` says which repeats lie too far from the others, `median_intervals` how well the median of independent
+repeats is known, `part_intervals` and `repeat_intervals` how well that of repeats which are alike within a run, and
+`drift_of_medians` whether the second half of a series differs from the first.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom, t
 
-from ...errors import DataError
-
-# Outliers by the median absolute deviation: what lies further than so many MAD from the median of its repeats.
+from ...errors import ParameterError
 
 FloatArray = NDArray[np.float64]
 
@@ -58,7 +62,7 @@ def mad_filter(
     deviations of a normal sample, one value in 400 000.
 
     A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an outlier. The MAD
-    is therefore taken to be at least `floor`, the clock's resolution (`dispatches.timeline.resolution_ns`). Where both
+    is therefore taken to be at least `floor`, the clock's resolution (`traces.quality.resolution_ns`). Where both
     are zero, nothing says how far apart honest repeats lie, and all are kept; so are groups of fewer than `least`.
 
     Parameters
@@ -76,7 +80,7 @@ def mad_filter(
 
     Raises
     ------
-    DataError
+    ParameterError
         The threshold is not positive.
 
     Examples
@@ -85,7 +89,7 @@ def mad_filter(
     [4]
     """
     if not threshold > 0:
-        raise DataError(f"the threshold of the MAD filter must be positive, got {threshold:g}: 7 is usual")
+        raise ParameterError("threshold", f"must be above 0 MAD, got {threshold:g}: {THRESHOLD:g} is usual")
     data = pd.Series(np.asarray(values, dtype=np.float64))
     codes = np.zeros(len(data), dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
     median = data.groupby(codes).transform("median")

@@ -1,4 +1,9 @@
-"""Which of the profiler's steps to believe: the first and last, partial and outlying ones are left out."""
+"""The steady state of a run: the profiler's steps that are whole and usual, and the repeats after the warm-up.
+
+`select_steps` chooses among the steps of one run: the first and the last, partial and outlying ones are left out.
+`warm_up` says how many of the first repeats of a series were measured before it had settled. A reason for leaving
+something out is a code of this module (`OUTSIDE` and those after it).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import median_filter
 from scipy.stats import mannwhitneyu
 
-from ...errors import DataError
-from .outliers import THRESHOLD, mad_filter
+from ...errors import ParameterError
+from ...remarks import Remark, remark
+from .robust import THRESHOLD, mad_filter
 
 PROTOCOL = 50
 """Steps that a measurement should have, outliers left out."""
@@ -22,12 +28,12 @@ COMPLETE = 0.9
 """Share of the usual number of activities from which a step is whole."""
 STABLE, ALL = "stable", "all"
 OUTSIDE, FIRST, LAST, PARTIAL, OUTLIER, NOT_ASKED = (
-    "outside the steps",
-    "first step",
-    "last step",
-    "partial step",
-    "outlying step",
-    "step not asked for",
+    "outside-steps",
+    "first-step",
+    "last-step",
+    "partial-step",
+    "outlying-step",
+    "step-not-asked-for",
 )
 
 _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
@@ -43,13 +49,13 @@ class StepSelection:
         `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("" where it is kept).
     reason : ndarray of str of shape (n_dispatches,)
         Why each activity is left out, "" where it is not.
-    notes : tuple of str
-        What the user should know: no steps, or fewer than `PROTOCOL`.
+    notes : tuple of Remark
+        ``few-steps-kept`` (fewer than `PROTOCOL`), ``too-few-steps-to-trim``, ``no-activity-in-steps``.
     """
 
     steps: pd.DataFrame
     reason: NDArray[np.object_]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
 
 def select_steps(
@@ -73,18 +79,18 @@ def select_steps(
 
     Raises
     ------
-    DataError
-        The rule is none of the three; or it names steps of a run that has none, or other ones.
+    ParameterError
+        The rule (``steps``) is none of the three; or it names steps of a run that has none, or other ones.
     """
-    wanted = parse_rule(rule)
+    wanted = step_range(rule)
     keep_all = np.full(len(dispatches), "", dtype=object)
     if steps.empty:
         if wanted is not None:
-            raise DataError(f"--steps {rule}: no steps are recorded: leave it out, or record with torch's schedule")
+            raise ParameterError("steps", f"{rule}: no steps are recorded: keep all, or record with torch's schedule")
         return StepSelection(_summary(dispatches, steps), keep_all, ())
     table = _summary(dispatches, steps)
     if table.empty and wanted is None:
-        return StepSelection(table, keep_all, ("no activity was launched in a recorded step: all are kept",))
+        return StepSelection(table, keep_all, (remark("no-activity-in-steps"),))
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
     reason = _stable(table, threshold) if wanted is None else _range(table, wanted, rule)
@@ -95,12 +101,12 @@ def select_steps(
     return StepSelection(table, reasons.to_numpy(dtype=object), _notes(table, rule))
 
 
-def parse_rule(rule: str) -> tuple[int, int] | None:
+def step_range(rule: str) -> tuple[int, int] | None:
     """Return the range that "A:B" means, None for "stable" and "all".
 
     Raises
     ------
-    DataError
+    ParameterError
         It is none of these.
     """
     if rule in (STABLE, ALL):
@@ -108,7 +114,7 @@ def parse_rule(rule: str) -> tuple[int, int] | None:
     match = _RANGE.fullmatch(rule.strip())
     first, last = (int(match[1] or 0), int(match[2] or 10**9)) if match else (1, 0)
     if first > last:
-        raise DataError(f"--steps must be stable, all or A:B, got {rule!r}: write e.g. --steps 10:60")
+        raise ParameterError("steps", f"must be stable, all or A:B, got {rule!r}: write e.g. 10:60")
     return first, last
 
 
@@ -150,23 +156,17 @@ def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> NDArray[n
     inside = (number >= wanted[0]) & (number <= wanted[1])
     if not inside.any():
         have = f"{number.min()} to {number.max()}" if len(number) else "none with activities"
-        raise DataError(f"--steps {rule}: the run has no such step: it has {have}")
+        raise ParameterError("steps", f"{rule}: the run has no such step: it has {have}")
     return np.where(inside, "", NOT_ASKED).astype(object)
 
 
-def _notes(table: pd.DataFrame, rule: str) -> tuple[str, ...]:
+def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
     kept = int((table["reason"] == "").sum())
-    notes = [f"{kept} {_steps(kept)} kept: repeat the run for {PROTOCOL} or more"] if kept < PROTOCOL else []
+    notes = [remark("few-steps-kept", steps=kept, wanted=PROTOCOL)] if kept < PROTOCOL else []
     if rule == STABLE and len(table) < FEWEST:
-        notes.append(f"{len(table)} {_steps(len(table))}: too few to leave out the first and the last")
+        notes.append(remark("too-few-steps-to-trim", steps=len(table)))
     return tuple(notes)
 
-
-def _steps(count: int) -> str:
-    return "step" if count == 1 else "steps"
-
-
-# Warm-up: how many of the first repeats of a series were measured before it had settled.
 
 FloatArray = NDArray[np.float64]
 
@@ -205,7 +205,7 @@ def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KE
 
     - z is the median of a batch, not its mean, and a batch that stands out from both its neighbours has the median of
       the three (Hampel), so that outliers do not move it. A single slow first call is no warm-up for this rule: it is
-      an outlier (`mad`).
+      an outlier (`robust.mad_filter`).
     - MSER cuts a little too much by chance. The first d within twice the minimum is taken, and a cut counts only if
       what it removes differs from what it keeps: by a rank test (Mann-Whitney, 0.1 %), and in the median by more than
       `floor` and by more than `TOLERANCE`.
