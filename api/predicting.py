@@ -13,10 +13,12 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS, check_level
-from ..evaluation.trained_model import TrainedModel, joined
+from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
 from ..readers import read_rows
+from ..remarks import Remark, remark
 from ..report.predictions import identifying, report_of, write_file
+from ..report.words.prediction import say_all
 from ..table.measurements import REFUSED, REFUSED_DETAIL, select
 from ..table.pairing import HOST
 from ..table.problems import slower_kernels
@@ -98,7 +100,9 @@ def _predict(
     rows = select(rows, where or {})
     rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
     found = _predict_rows(model, rows, level)
-    frame = pd.concat([identifying(rows, model.recipe.metric), found], axis=1)
+    reasons = found["reasons"]
+    worded = found.assign(reasons=reasons.map(say_all).astype("str")).rename(columns={"reasons": "reason"})
+    frame = pd.concat([identifying(rows, model.recipe.metric), worded], axis=1)
     facts = {
         "run": run,
         "model": str(model.saved.manifest.get("selected", "?")),
@@ -111,7 +115,7 @@ def _predict(
     }
     lacking = model.unpublished(rows[found["predicted"].notna()])
     remarks = [*_remarks(model.recipe, rows), *(f"no {law} where {why}" for law, why in lacking.items())]
-    return Prediction(frame, report_of(frame, facts, [*notes, *remarks]))
+    return Prediction(frame, report_of(frame, reasons, facts, [*notes, *remarks]))
 
 
 def write(prediction: Prediction, out: Path) -> None:
@@ -140,24 +144,32 @@ def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, di
 
 def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.DataFrame:
     """Return the predictions of all rows; those refused by the reader have a reason instead."""
-    refused = rows[REFUSED].where(rows[REFUSED_DETAIL].eq(""), rows[REFUSED] + " (" + rows[REFUSED_DETAIL] + ")")
     host, metric = model.recipe.host, model.recipe.metric
+    usable = rows[REFUSED].eq("")
     if host is not None and metric != "duration_us":
         measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else pd.Series(np.nan, rows.index)
         rows = rows.assign(**{metric: measured})
-        refused = refused.mask(refused.eq("") & ~(measured.gt(0) & np.isfinite(measured)), f"no positive {metric}")
-    usable = rows[refused.eq("")]
-    found = model.predict(usable, level)
-    if host is not None:
-        slower = slower_kernels(usable)
-        words = f"another kernel solves this problem faster on {host.name}: trained on the fastest only"
-        found.loc[slower, "extrapolated"] = True
-        found.loc[slower, "reason"] = [joined((words, why)) for why in found.loc[slower, "reason"]]
+        usable &= measured.gt(0) & np.isfinite(measured)
+    found = model.predict(rows[usable], level)
     whole = found.reindex(rows.index)
-    reason = refused.mask(refused.eq(""), whole["reason"]).astype("str")
+    slower = slower_kernels(rows[usable]) if host is not None else np.zeros(len(found), dtype=bool)
+    whole.loc[rows.index[usable][slower], "extrapolated"] = True
+    reasons = [_refusal(*cells, metric) for cells in zip(rows[REFUSED], rows[REFUSED_DETAIL], strict=True)]
+    for place, why, slow in zip(np.flatnonzero(usable), found["reasons"], slower, strict=True):
+        reasons[place] = (remark("slower-kernel", host=host.name), *why) if host is not None and slow else why
     if whole["predicted"].isna().all():
-        raise DataError(f"no row can be predicted; first: {reason.iloc[0]}", source=str(rows["source"].iloc[0]))
-    return whole.assign(extrapolated=whole["extrapolated"].eq(True), reason=reason)
+        first = say_all(reasons[0])
+        raise DataError(f"no row can be predicted; first: {first}", source=str(rows["source"].iloc[0]))
+    return whole.assign(
+        extrapolated=whole["extrapolated"].eq(True), reasons=pd.Series(reasons, index=rows.index, dtype=object)
+    )
+
+
+def _refusal(reason: str, detail: str, metric: str) -> tuple[Remark, ...]:
+    """Return why a row is not predicted: the reader refused it, or it lacks the metric."""
+    if reason:
+        return (remark("row-refused", reason=reason, detail=detail),)
+    return (remark("no-positive-metric", metric=metric),)
 
 
 def _remarks(recipe: FeatureRecipe, rows: pd.DataFrame) -> Iterator[str]:

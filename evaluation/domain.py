@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, few
+from ..remarks import Remark, remark
 
 WIDENING: Final = 0.3
 """Growth of the interval's half-width (log scale) per doubling, or per trained span, outside the trained range.
@@ -38,8 +39,9 @@ class RangeCheck:
     ----------
     extrapolated : ndarray of bool, shape (n,)
         Whether any feature lies outside.
-    reason : list of str
-        The features outside and by how much, the furthest first, three at most; "" inside the range.
+    reasons : list of tuple of Remark
+        The features outside and by how much, the furthest first, three at most; () inside the range. Codes:
+        ``above-trained-range``, ``below-trained-range``, ``missing-value``, ``never-in-training``.
     distance : ndarray of shape (n,)
         Distance of the furthest feature: doublings beyond the range for positive and log features, trained spans for
         others. 0 inside.
@@ -48,7 +50,7 @@ class RangeCheck:
     """
 
     extrapolated: NDArray[np.bool_]
-    reason: list[str]
+    reasons: list[tuple[Remark, ...]]
     distance: FloatArray
     widening: FloatArray
 
@@ -105,10 +107,11 @@ class TrainedRange:
         distances = self._distances(values)
         furthest = distances.max(axis=1, initial=0.0)
         extrapolated = furthest > 0
-        reason = np.full(len(values), "", dtype=object)
+        reasons: list[tuple[Remark, ...]] = [()] * len(values)
         outside = np.flatnonzero(extrapolated)
-        reason[outside] = self._reasons(values[outside], distances[outside])
-        return RangeCheck(extrapolated, reason.tolist(), furthest, 1.0 + WIDENING * furthest)
+        for row, why in zip(outside, self._reasons(values[outside], distances[outside]), strict=True):
+            reasons[row] = why
+        return RangeCheck(extrapolated, reasons, furthest, 1.0 + WIDENING * furthest)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps."""
@@ -161,41 +164,42 @@ class TrainedRange:
         span = self.high - self.low
         return np.where(span > 0, span, np.maximum(np.abs(self.high), 1.0))
 
-    def _reasons(self, values: FloatArray, distances: FloatArray) -> list[str]:
+    def _reasons(self, values: FloatArray, distances: FloatArray) -> list[tuple[Remark, ...]]:
+        """Return, for rows outside (n × p), the features that are, the furthest first, as remarks."""
         order = np.argsort(-distances, axis=1, kind="stable")[:, :_NAMED]
         worst = np.take_along_axis(distances, order, axis=1)
-        found = np.take_along_axis(values, order, axis=1)
-        describe = [self._describer(column) for column in range(len(self.names))]
+        named = np.take_along_axis(values, order, axis=1)
+        judge = [self._judge(column) for column in range(len(self.names))]
         return [
-            "; ".join([describe[c](v) for c, v, d in zip(cs, vs, ds, strict=True) if d > 0])
-            for cs, vs, ds in zip(order.tolist(), found.tolist(), worst.tolist(), strict=True)
+            tuple(judge[c](v) for c, v, d in zip(cs, vs, ds, strict=True) if d > 0)
+            for cs, vs, ds in zip(order.tolist(), named.tolist(), worst.tolist(), strict=True)
         ]
 
-    def _describer(self, column: int) -> Callable[[float], str]:
-        """Return what puts a value of the feature outside its range into words."""
+    def _judge(self, column: int) -> Callable[[float], Remark]:
+        """Return what says of a value of the feature how it lies outside its range."""
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
         log, ratio, span = bool(self._is_log[column]), bool(self._is_ratio[column]), float(self._spans()[column])
-        shown = "2^{:.1f}" if log else "{:.4g}"
-        upper = f"trained {'only at' if low == high else 'to'} {shown.format(high)}"
-        lower = f"trained {'only at' if low == high else 'from'} {shown.format(low)}"
 
-        def how_far(value: float, edge: float) -> str:
+        def outside(code: str, value: float, limit: float) -> Remark:
+            factor = log or (ratio and value > 0)  # how far is then a factor of the limit, else a number of spans
             if log:
-                return f"{2 ** min(abs(value - edge), 99.0):.1f}x"
-            if ratio and value > 0:
-                return f"{max(value / edge, edge / value):.1f}x"
-            return f"{abs(value - edge) / span:.1f} spans"
+                far = 2 ** min(abs(value - limit), 99.0)
+            else:
+                far = max(value / limit, limit / value) if factor else abs(value - limit) / span
+            return remark(
+                code, feature=name, value=value, limit=limit, only=low == high, log=log, far=far, factor=factor
+            )
 
-        def describe(value: float) -> str:
+        def judge(value: float) -> Remark:
             if value != value:
-                return f"{name} is missing, trained always with a value"
+                return remark("missing-value", feature=name)
             if "=" in name and high == 0:
-                return f"{name} never occurred in training"
+                return remark("never-in-training", feature=name)
             if value > high:
-                return f"{name} is {shown.format(value)}, {upper} ({how_far(value, high)} beyond)"
-            return f"{name} is {shown.format(value)}, {lower} ({how_far(value, low)} below)"
+                return outside("above-trained-range", value, high)
+            return outside("below-trained-range", value, low)
 
-        return describe
+        return judge
 
 
 def _or_none(value: float) -> float | None:

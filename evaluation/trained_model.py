@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +16,7 @@ from ..features.analytic_laws import own_laws, scaling_laws
 from ..features.recipe import FeatureRecipe
 from ..models import artifact
 from ..operators.operators import work_of
+from ..remarks import Remark, remark
 from .domain import WIDENING, TrainedRange
 from .intervals import ConformalIntervals
 
@@ -81,7 +82,7 @@ class TrainedModel:
         return model
 
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
-        """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reason`` and the baselines.
+        """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reasons`` and the baselines.
 
         Parameters
         ----------
@@ -93,40 +94,49 @@ class TrainedModel:
         Returns
         -------
         DataFrame with the index of ``rows``
-            Where a row's features cannot be computed there is no prediction, and ``reason`` says why.
+            ``reasons`` holds a tuple of `Remark` per row: how it is unlike training. Where a row's features cannot be
+            computed there is no prediction, and ``reasons`` says why.
         """
         X, unlike, unable = self._features(rows)
-        able = unable == ""
+        able = np.array([not why for why in unable], dtype=bool)
         check = self.domain.check(X[able])
-        new = unlike[able] != ""
+        new = np.array([bool(why) for why in unlike[able]], dtype=bool)
         widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
-        predicted, reason = np.full(len(rows), np.nan), unable.copy()
+        predicted, reasons = np.full(len(rows), np.nan), unable.copy()
         predicted[able] = self.saved.predict(X[able]) if able.any() else []
-        reason[able] = [joined(pair) for pair in zip(unlike[able], check.reason, strict=True)]
+        for row, outside in zip(np.flatnonzero(able), check.reasons, strict=True):
+            bare = () if predicted[row] > 0 else (remark("no-positive-prediction"),)
+            reasons[row] = (*bare, *unlike[row], *outside)
         extrapolated = np.zeros(len(rows), dtype=bool)
         extrapolated[able] = new | check.extrapolated
         lower, upper = np.full((2, len(rows)), np.nan)
         lower[able], upper[able] = self.intervals.bounds(predicted[able], level, widen=widen)
-        bare = able & ~(predicted > 0)
-        reason[bare] = [joined(("not a positive prediction: no interval", why)) for why in reason[bare]]
-        found = {"predicted": predicted, "lower": lower, "upper": upper, "extrapolated": extrapolated, "reason": reason}
-        return pd.concat([pd.DataFrame(found, index=rows.index), self._baselines(rows)], axis=1)
+        columns = {"predicted": predicted, "lower": lower, "upper": upper, "extrapolated": extrapolated}
+        frame = pd.DataFrame({**columns, "reasons": reasons}, index=rows.index)
+        return pd.concat([frame, self._baselines(rows)], axis=1)
 
     def _features(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-        """Return the features, in which way each row is unlike every training row, and why it has no features."""
+        """Return the features, in which ways each row is unlike every training row, and why it has no features."""
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
-        unlike, unable = np.full(len(rows), "", dtype=object), np.full(len(rows), "", dtype=object)
+        unlike, unable = _no_reasons(len(rows)), _no_reasons(len(rows))
         for kind in _kinds(rows):
             part = rows.iloc[kind]
+            why: Remark | None = None
             try:
-                values[kind], unlike[kind] = self.recipe.transform(part), self.recipe.unseen(part)
+                values[kind] = self.recipe.transform(part)
+                for row, ways in zip(kind, self.recipe.unseen(part), strict=True):
+                    unlike[row] = ways
             except NotPublishedError as error:
-                unable[kind] = f"{error.figure} of {error.gpu} is not published"
+                why = remark("figure-not-published", figure=error.figure, gpu=error.gpu)
             except DataError as error:
-                unable[kind] = str(error)
+                why = remark("features-impossible", problem=str(error))
+            for row in kind if why else ():
+                unable[row] = (why,)
         unknown = ~np.isfinite(values)
-        for row in np.flatnonzero(unknown.any(axis=1) & (unable == "")):
-            unable[row] = f"{self.recipe.columns[int(np.argmax(unknown[row]))]} is unknown for this row"
+        for row in np.flatnonzero(unknown.any(axis=1)):
+            unable[row] = unable[row] or (
+                remark("feature-unknown", feature=self.recipe.columns[int(np.argmax(unknown[row]))]),
+            )
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _baselines(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -166,6 +176,8 @@ def _kinds(rows: pd.DataFrame) -> list[np.ndarray]:
     return [np.flatnonzero(both == kind) for kind in range(both.max(initial=-1) + 1)]
 
 
-def joined(reasons: Sequence[str]) -> str:
-    """Return reasons in one line; empty ones do not count."""
-    return "; ".join(filter(None, reasons))
+def _no_reasons(count: int) -> np.ndarray:
+    """Return an array of so many empty tuples of remarks."""
+    empty = np.empty(count, dtype=object)
+    empty[:] = [()] * count
+    return empty

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError, few
 from ..hardware import GPU
+from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
 from ..table.pairing import HOST, carried
@@ -20,6 +21,7 @@ from .context import Context
 SCHEMA = 1
 OTHER = "other"
 _SAME = 1e-9
+_NAMED = 3  # ways in which a row is unlike training that are named
 
 
 @dataclass(frozen=True)
@@ -85,27 +87,29 @@ class FeatureRecipe:
         """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
         return self._matrix(Context(rows, self.host, self.target, self.metric), self.columns)
 
-    def unseen(self, rows: pd.DataFrame) -> list[str]:
-        """Return, per row, in which way it is unlike every training row; "" where it is not.
+    def unseen(self, rows: pd.DataFrame) -> list[tuple[Remark, ...]]:
+        """Return, per row, in which ways it is unlike every training row; () where it is not.
 
-        Unlike means: a category has a level that training had not, a feature that was constant has another value, or
-        two features that were proportional no longer are. (Ranges of the columns are the models' matter.)
+        Unlike means: a category has a level that training had not (``unseen-level``), a feature that was constant has
+        another value (``was-constant``), or two features that were proportional no longer are
+        (``was-proportional``). Three are named, ``further-reasons`` counts the others. (Ranges of the columns are the
+        models' matter.)
         """
         context, words = self._context(rows), dict[str, np.ndarray]()
-        reasons: list[list[str]] = [[] for _ in range(len(rows))]
+        reasons: list[list[Remark]] = [[] for _ in range(len(rows))]
         for name, known in self.levels.items():
-            found = _CATEGORY[name].compute(context)
-            for row in np.flatnonzero(~np.isin(found, known)) if OTHER not in known else ():
-                reasons[row].append(f"{name} {found[row]} was not in training ({few(known)})")
+            levels = _CATEGORY[name].compute(context)
+            for row in np.flatnonzero(~np.isin(levels, known)) if OTHER not in known else ():
+                reasons[row].append(remark("unseen-level", category=name, level=str(levels[row]), known=known))
         for name, value in self.constant.items():
             now = self._column(name, context, words)
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
-                reasons[row].append(f"{name} is {now[row]:.4g}, in training always {value:.4g}")
+                reasons[row].append(remark("was-constant", feature=name, value=float(now[row]), trained=value))
         for name, (twin, factor) in self.redundant.items():
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
             for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)):
-                reasons[row].append(f"{name} is not {factor:.4g} x {twin} as in training")
-        return ["; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "") for found in reasons]
+                reasons[row].append(remark("was-proportional", feature=name, factor=factor, to=twin))
+        return [tuple(_first_three(why)) for why in reasons]
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
         """Return which rows are of kinds that training had: every category but those of the host's kernel.
@@ -330,6 +334,10 @@ def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
 def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
     """Return the words with those that are no level replaced by ``other``."""
     return np.where(np.isin(words, levels), words, OTHER)
+
+
+def _first_three(why: list[Remark]) -> list[Remark]:
+    return why if len(why) <= _NAMED else [*why[:_NAMED], remark("further-reasons", count=len(why) - _NAMED)]
 
 
 def _is_constant(values: np.ndarray) -> bool:

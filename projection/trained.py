@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
@@ -10,6 +12,7 @@ from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
+from ..remarks import Remark
 from ..table.measurements import REFUSED, fill_text, judge
 from ..table.problems import problem_ids
 from ..traces.dispatches import empty_steps
@@ -84,7 +87,10 @@ def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
     """Return factor, why and sigma of predictions; those outside the trained range do not count."""
     factor = predicted["predicted"].to_numpy(dtype=float) / host_us
     applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
-    why = np.where(applies, "", "outside the trained range: " + predicted["reason"].astype(str).to_numpy(dtype=object))
+    why = np.array(
+        [f"outside the trained range: {_in_words(reasons)}" for reasons in predicted["reasons"]], dtype=object
+    )
+    why = np.where(applies, "", why)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
     sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
@@ -95,6 +101,11 @@ def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
             "sigma": np.where(applies & np.isfinite(sigma), sigma, np.nan),
         }
     )
+
+
+def _in_words(reasons: tuple[Remark, ...]) -> str:
+    words = importlib.import_module("..report.words.prediction", __package__)  # until `why` is data as well
+    return str(words.say_all(reasons))
 
 
 def _first_of_call(table: pd.DataFrame) -> pd.Series:

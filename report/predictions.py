@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ..output import whole_file
 from ..table.measurements import DTYPE_COLUMNS
 from . import wording
 from .console import note, say_written
+from .words.prediction import cause
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -32,10 +32,6 @@ _CAUSES, _WORKLOAD = 5, 48  # causes named; columns of text for a workload
 
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")
-_OUTSIDE = re.compile(r"^(?P<feature>\S+) is .*\((?:\S+|\S+ spans) (?P<side>beyond|below)\)$")
-_UNSEEN = re.compile(r"^(.* was not in training) \(.*\)$")
-_CONSTANT = re.compile(r"^(?P<feature>\S+) is \S+, in training always \S+$")
-_IN_BRACKETS = re.compile(r" \(.*$")
 
 Report = Mapping[str, Any]
 
@@ -63,13 +59,15 @@ def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.DataFrame(kept, index=rows.index)
 
 
-def report_of(frame: pd.DataFrame, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
+def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
     """Return what the terminal and the JSON say of predictions as a whole.
 
     Parameters
     ----------
     frame : DataFrame
         The predictions.
+    reasons : Series of tuple of Remark
+        How each row is unlike training, or why it has no prediction; those of the column ``reason``.
     facts : mapping
         What is known of the model and the data; goes along as it is.
     notes : sequence of str
@@ -77,15 +75,14 @@ def report_of(frame: pd.DataFrame, facts: Report, notes: Sequence[str]) -> dict[
     """
     done = frame["predicted"].notna()
     width = (frame["upper"] - frame["lower"]) / frame["predicted"]
-    failed = frame.loc[~done, "reason"].map(lambda reason: _IN_BRACKETS.sub("", reason)).value_counts()
     return {
         "schema": SCHEMA,
         **facts,
         "n": len(frame),
         "predicted": int(done.sum()),
-        "not_predicted": {str(reason): int(count) for reason, count in failed.items()},
+        "not_predicted": causes(reasons[~done]),
         "extrapolated": int(frame["extrapolated"].sum()),
-        "causes": causes(frame.loc[frame["extrapolated"], "reason"]),
+        "causes": causes(reasons[frame["extrapolated"]]),
         "median_predicted": _median(frame["predicted"]),
         "median_relative_width": _median(width),
         "notes": list(notes),
@@ -93,9 +90,9 @@ def report_of(frame: pd.DataFrame, facts: Report, notes: Sequence[str]) -> dict[
 
 
 def causes(reasons: pd.Series) -> dict[str, int]:
-    """Return how many rows have each worst reason, figures left out, the most frequent first."""
-    counts = reasons.str.partition("; ")[0].map(_cause).value_counts() if len(reasons) else pd.Series(dtype=int)
-    return {str(cause): int(count) for cause, count in counts.items()}
+    """Return how many rows have each first (worst) reason, figures left out, the most frequent first."""
+    counts = pd.Series([cause(why[0]) for why in reasons], dtype="str").value_counts()
+    return {str(words): int(count) for words, count in counts.items()}
 
 
 def check_file(out: Path, data: Sequence[Path] = ()) -> None:
@@ -193,21 +190,11 @@ def _counts(report: Report) -> Iterator[tuple[int, str, str]]:
     for device, count in report["other_devices"].items():
         yield count, f"rows of {device} left out: this run predicts from what {report['host']} measured", "dim"
     yield report["extrapolated"], "unlike anything in training (column `extrapolated`)", ""
-    for place, (cause, count) in enumerate(report["causes"].items()):
+    for place, (why, count) in enumerate(report["causes"].items()):
         if place == _CAUSES:
             yield sum(list(report["causes"].values())[_CAUSES:]), "– other reasons", "yellow"
             return
-        yield count, f"– {cause}", "yellow"
-
-
-def _cause(reason: str) -> str:
-    """Return a reason without its figures."""
-    if match := _OUTSIDE.match(reason):
-        return f"{match['feature']} is {'above' if match['side'] == 'beyond' else 'below'} the trained range"
-    if match := _CONSTANT.match(reason):
-        return f"{match['feature']} never varied in training"
-    match = _UNSEEN.match(reason)
-    return match[1] if match else reason
+        yield count, f"– {why}", "yellow"
 
 
 def _workload(row: Mapping[Any, Any]) -> str:

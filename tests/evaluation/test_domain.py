@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.evaluation.domain import WIDENING, TrainedRange
+from flopcast.report.words.prediction import say_all
 
 TRAINING = pd.DataFrame(
     {
@@ -33,13 +34,13 @@ def query(**changed: float) -> pd.DataFrame:
 def test_the_training_rows_lie_inside() -> None:
     check = RANGE.check(TRAINING)
     assert not check.extrapolated.any()
-    assert check.reason == ["", "", ""]
+    assert check.reasons == [(), (), ()]
     assert check.distance.tolist() == [0, 0, 0]
     assert check.widening.tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
-    ("changed", "distance", "reason"),
+    ("changed", "distance", "words"),
     [
         ({"log2.m": 14.0}, 2.0, "log2.m is 2^14.0, trained to 2^12.0 (4.0x beyond)"),
         ({"log2.m": -1.0}, 1.0, "log2.m is 2^-1.0, trained from 2^0.0 (2.0x below)"),
@@ -54,19 +55,27 @@ def test_the_training_rows_lie_inside() -> None:
         ({"hint": np.nan}, 0.0, ""),
     ],
 )
-def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: float, reason: str) -> None:
+def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: float, words: str) -> None:
     check = RANGE.check(query(**changed))
     assert check.extrapolated.tolist() == [distance > 0]
     assert check.distance == pytest.approx([distance])
     assert check.widening == pytest.approx([1 + WIDENING * distance])
-    assert check.reason == [reason]
+    assert [say_all(why) for why in check.reasons] == [words]
+
+
+def test_a_reason_holds_the_figures() -> None:
+    (reason,) = RANGE.check(query(host_us=320.0)).reasons[0]
+    assert reason.code == "above-trained-range"
+    assert dict(reason.items) == {
+        "feature": "host_us", "value": 320.0, "limit": 40.0, "only": False, "log": False, "far": 8.0, "factor": True,
+    }  # fmt: skip
 
 
 def test_the_worst_three_are_named_first() -> None:
     rows = pd.concat([query(), query(**{"log2.m": 13.0, "host_us": 160.0, "balance": 15.0, "dtype=fp4": 0.5})])
     check = RANGE.check(rows[rows.columns[::-1]].assign(more=1.0))
     assert check.extrapolated.tolist() == [False, True]
-    assert [text.split(" ")[0] for text in check.reason[1].split("; ")] == ["balance", "host_us", "log2.m"]
+    assert [dict(reason.items)["feature"] for reason in check.reasons[1]] == ["balance", "host_us", "log2.m"]
 
 
 @given(beyond=st.floats(0, 30), more=st.floats(0, 10))
@@ -81,7 +90,7 @@ def test_json_round_trip() -> None:
     again = TrainedRange.from_dict(json.loads(json.dumps(TrainedRange.of(training).to_dict(), allow_nan=False)))
     rows = training.assign(host_us=[1.0, 100.0, 20.0], never=[1.0, np.nan, 2.0])
     assert again.names == tuple(training.columns)
-    assert again.check(rows).reason == TrainedRange.of(training).check(rows).reason
+    assert again.check(rows).reasons == TrainedRange.of(training).check(rows).reasons
 
 
 def test_missing_features_are_named() -> None:

@@ -11,6 +11,7 @@ import pytest
 from flopcast.errors import ArtifactError, DataError, NotPublishedError
 from flopcast.features.recipe import FeatureRecipe, learn_recipe
 from flopcast.hardware import GPU
+from flopcast.remarks import remark
 
 HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_matrix": 50.0}, memory_bw_gbs=1000.0)
 TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_matrix": 100.0}, memory_bw_gbs=3000.0)
@@ -83,16 +84,24 @@ def test_damaged_or_foreign_recipes_are_refused(recipe: FeatureRecipe):
 
 
 def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
-    assert recipe.unseen(rows()) == [""] * 40
+    assert recipe.unseen(rows()) == [()] * 40
     new = rows(4)
     new.loc[0, "k"] = 2048.0
     new.loc[1, "kernel"] = "triton"
     new["family"] = ["", "", "blockscale", ""]
     constant, kernel, family, same = recipe.unseen(new)
-    assert "log2.k is 11, in training always 10" in constant
-    assert kernel == "host_kernel triton was not in training (asm, ck)"
-    assert family == "family blockscale was not in training (none)"
-    assert same == ""
+    assert remark("was-constant", feature="log2.k", value=11.0, trained=10.0) in constant
+    assert kernel == (remark("unseen-level", category="host_kernel", level="triton", known=("asm", "ck")),)
+    assert family == (remark("unseen-level", category="family", level="blockscale", known=("none",)),)
+    assert same == ()
+
+
+def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: FeatureRecipe):
+    new = rows(1, kernel="triton").assign(k=2048.0, family="blockscale", layout="TT")
+    (ways,) = recipe.unseen(new)
+    assert len(ways) == 4
+    assert ways[3].code == "further-reasons"
+    assert dict(ways[3].items)["count"] >= 1
 
 
 def test_unseen_notices_that_columns_are_no_longer_proportional():
@@ -102,8 +111,9 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
     frame = pd.DataFrame([square | dict.fromkeys(sides, side) for side in (7, 14, 28)]).assign(batch=[1, 8, 2])
     recipe = learn_recipe(frame, None, TARGET)
     assert recipe.redundant["log2.in_w"][0] == "log2.in_h"
-    assert recipe.unseen(frame) == [""] * 3
-    assert "log2.in_w is not 1 x log2.in_h as in training" in recipe.unseen(frame.assign(in_w=9, out_w=9))[0]
+    assert recipe.unseen(frame) == [()] * 3
+    ways = recipe.unseen(frame.assign(in_w=9, out_w=9))[0]
+    assert remark("was-proportional", feature="log2.in_w", factor=1.0, to="log2.in_h") in ways
 
 
 def test_rare_kernels_share_a_level_and_new_ones_join_it():
@@ -114,7 +124,7 @@ def test_rare_kernels_share_a_level_and_new_ones_join_it():
     assert recipe.transform(many)["host_kernel=other"].sum() == 2
     new = rows(1, kernel="never seen")
     assert recipe.transform(new)["host_kernel=other"].tolist() == [1]
-    assert recipe.unseen(new) == [""]
+    assert recipe.unseen(new) == [()]
 
 
 def test_missing_dimensions_are_named(recipe: FeatureRecipe):

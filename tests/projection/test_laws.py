@@ -13,8 +13,10 @@ from flopcast.projection.corrections import Correction
 from flopcast.projection.kernel_laws import COLUMNS, compute_factors
 from flopcast.projection.kernel_work import Overhead
 from flopcast.readers import TraceFailure, read_traces
+from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
 
+UNSEEN = remark("unseen-level", category="op", level="relu", known=("gemm",))
 LARGE = (4096, 4096, 4096)
 PAIRS = ("Falconsai_nsfw_image_detection__1016002", "Qwen_Qwen1.5-0.5B-Chat__1016005",
          "facebook_timesformer-base-finetuned-k400__1016002", "gaunernst_bert-small-uncased__1016001")  # fmt: skip
@@ -36,7 +38,7 @@ class Twice:
                 "lower": predicted / np.e,
                 "upper": predicted * np.e,
                 "extrapolated": ~product,
-                "reason": np.where(product, "", "op was not in training"),
+                "reasons": [() if known else (UNSEEN,) for known in product],
             }
         )
 
@@ -77,7 +79,7 @@ def test_a_run_goes_before_the_law_where_it_applies() -> None:
     assert found["law"].tolist() == ["model", "affine", "affine"]
     assert found["factor"].tolist() == [2.0, *law["factor"][1:]]
     assert found["why"].tolist() == [
-        "", "outside the trained range: op was not in training",
+        "", "outside the trained range: op relu was not in training (gemm)",
         "launch not recorded: its operator is not recorded: work unknown",
     ]  # fmt: skip
     assert found["sigma"][0] == pytest.approx(1 / 1.645, rel=1e-3)

@@ -84,7 +84,7 @@ def test_kernels_of_an_unknown_operator_are_calls_of_their_own() -> None:
         def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
             predicted = rows["duration_us"] * rows["kernel"].map({"a": 2.0, "b": 3.0})
             limits = {"lower": predicted / 2, "upper": 2 * predicted}
-            return pd.DataFrame({"predicted": predicted, **limits, "extrapolated": False, "reason": ""})
+            return pd.DataFrame({"predicted": predicted, **limits, "extrapolated": False, "reasons": [()] * len(rows)})
 
     launches = {"op_name": "mylib::thing", "op_stack": "mylib::thing", "op_id": 5, "block_x": 64}
     table = activities(kernel("a", 50, grid_x=2, **launches), kernel("b", 10, grid_x=3, **launches))

@@ -13,13 +13,18 @@ import pytest
 from rich.console import Console
 
 from flopcast.errors import DataError
+from flopcast.remarks import Remark, remark
 from flopcast.report.predictions import causes, check_file, identifying, report_of, show, to_json, write_file
+from flopcast.report.words.prediction import say_all
 
 FACTS: dict[str, Any] = {
     "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
     "scheme": "grouped", "other_devices": {"MI210": 1200},
 }  # fmt: skip
-BEYOND = "log2.m is 2^15.0, trained to 2^14.0 (2.0x beyond)"
+BEYOND = remark(
+    "above-trained-range", feature="log2.m", value=15.0, limit=14.0, only=False, log=True, far=2.0, factor=True
+)
+ZERO = remark("row-refused", reason="duration is zero", detail="0")
 
 
 def predictions(count: int = 3) -> pd.DataFrame:
@@ -31,9 +36,17 @@ def predictions(count: int = 3) -> pd.DataFrame:
     return frame
 
 
-def printed(frame: pd.DataFrame, out: Path | None = None, **facts: Any) -> str:
+def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any) -> dict[str, Any]:
+    """Return the report of predictions of which some rows have a reason."""
+    ways = pd.Series([(reasons[row],) if reasons and row in reasons else () for row in range(len(frame))], dtype=object)
+    return report_of(frame, ways, FACTS | facts, ["fp32 assumed"])
+
+
+def printed(
+    frame: pd.DataFrame, out: Path | None = None, reasons: dict[int, Remark] | None = None, **facts: Any
+) -> str:
     text = io.StringIO()
-    report = report_of(frame, FACTS | facts, ["fp32 assumed"])
+    report = reported(frame, reasons, **facts)
     show(Console(file=text, width=130), frame, report, out)
     return text.getvalue()
 
@@ -52,41 +65,38 @@ def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole()
     assert found["duration_us"].tolist() == [3.0, 4.5]
 
 
-@pytest.mark.parametrize(
-    ("reason", "cause"),
-    [
-        (BEYOND, "log2.m is above the trained range"),
-        ("he.host is 0.01, trained only at 0.2 (20.0x below); " + BEYOND, "he.host is below the trained range"),
-        ("pad_h is 3, trained to 1 (2.0 spans beyond)", "pad_h is above the trained range"),
-        ("dtype fp6 was not in training (fp8, bf16); " + BEYOND, "dtype fp6 was not in training"),
-        ("log2.k is 11, in training always 10", "log2.k never varied in training"),
-        ("something else", "something else"),
-    ],
-)
-def test_causes_are_the_worst_reasons_without_figures(reason: str, cause: str) -> None:
-    assert causes(pd.Series([reason, reason])) == {cause: 2}
-
-
-def test_causes_come_by_frequency() -> None:
-    assert list(causes(pd.Series(["a", BEYOND, BEYOND]))) == ["log2.m is above the trained range", "a"]
-    assert causes(pd.Series([], dtype="str")) == {}
+def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
+    below = remark(
+        "below-trained-range", feature="he.host", value=0.01, limit=0.2, only=True, log=False, far=20.0, factor=True
+    )
+    level = remark("unseen-level", category="dtype", level="fp6", known=("fp8", "bf16"))
+    constant = remark("was-constant", feature="log2.k", value=11.0, trained=10.0)
+    other = remark("missing-value", feature="n")
+    ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
+    assert causes(pd.Series(ways)) == {
+        "log2.m is above the trained range": 2, "he.host is below the trained range": 1,
+        "dtype fp6 was not in training": 1, "log2.k never varied in training": 1,
+        "n is missing, trained always with a value": 1,
+    }  # fmt: skip
+    assert next(iter(causes(pd.Series(ways)))) == "log2.m is above the trained range"
+    assert causes(pd.Series([], dtype=object)) == {}
 
 
 def test_the_report_counts() -> None:
     frame = predictions(4)
     frame.loc[1, ["predicted", "lower", "upper"]] = np.nan
-    frame.loc[1, "reason"] = "dimension is not a number (k = x)"
-    frame.loc[2, ["extrapolated", "reason", "upper"]] = True, BEYOND, 100.0
-    found = report_of(frame, FACTS, ["remark"])
+    frame.loc[2, ["extrapolated", "upper"]] = True, 100.0
+    refused = remark("row-refused", reason="dimension is not a number", detail="k = x")
+    found = reported(frame, {1: refused, 2: BEYOND})
     assert (found["n"], found["predicted"], found["extrapolated"]) == (4, 3, 1)
     assert found["not_predicted"] == {"dimension is not a number": 1}
     assert found["causes"] == {"log2.m is above the trained range": 1}
     assert (found["median_predicted"], found["median_relative_width"]) == (10.0, pytest.approx(0.4))
-    assert (found["schema"], found["run"], found["notes"]) == (1, "runs/fp8", ["remark"])
+    assert (found["schema"], found["run"], found["notes"]) == (1, "runs/fp8", ["fp32 assumed"])
 
 
 def test_an_interval_without_bound_has_no_width() -> None:
-    assert report_of(predictions().assign(upper=np.inf), FACTS, [])["median_relative_width"] is None
+    assert reported(predictions().assign(upper=np.inf))["median_relative_width"] is None
     assert "no bound known at this level" in printed(predictions().assign(upper=np.inf))
 
 
@@ -94,12 +104,12 @@ def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
     frame = predictions(2)
     frame.loc[1, ["predicted", "upper"]] = np.nan, np.inf
     frame.loc[1, "m"] = pd.NA
-    text = to_json(frame, report_of(frame, FACTS, ["µ"]))
+    text = to_json(frame, reported(frame, {1: ZERO}, run="µ"))
     told = json.loads(text, parse_constant=pytest.fail)
     assert told["rows"][0] == frame.iloc[0].to_dict()
     assert [told["rows"][1][name] for name in ("m", "predicted", "upper", "extrapolated")] == [None, None, None, False]
     assert text.count("\n") == 4
-    assert told["notes"] == ["µ"]
+    assert told["run"] == "µ"
 
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", "json"])
@@ -127,9 +137,10 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
 
 def test_the_terminal_shows_counts_causes_and_the_first_rows() -> None:
     frame = predictions(12)
-    frame.loc[:1, "extrapolated"], frame.loc[:1, "reason"] = True, BEYOND
-    frame.loc[2, ["predicted", "lower", "upper"]], frame.loc[2, "reason"] = np.nan, "duration is zero (0)"
-    lines = [" ".join(line.split()) for line in printed(frame).splitlines()]
+    reasons = {0: BEYOND, 1: BEYOND, 2: ZERO}
+    frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted", "lower", "upper"]] = True, np.nan
+    frame.loc[:2, "reason"] = [say_all([reason]) for reason in reasons.values()]
+    lines = [" ".join(line.split()) for line in printed(frame, reasons=reasons).splitlines()]
     assert "MI300X → MI355X: time, µs, by Stack" in lines
     assert "11 of 12 workloads predicted" in lines
     assert "1 not predicted: duration is zero" in lines
@@ -137,7 +148,7 @@ def test_the_terminal_shows_counts_causes_and_the_first_rows() -> None:
     assert "2 – log2.m is above the trained range" in lines
     assert "median 10 (time, µs), 90 % intervals for unseen groups: median width 40.0 %" in lines
     assert "note: fp32 assumed" in lines
-    assert f"gemm fp8 m=1 n=4096 k=7168 20.5 10 8 12 {BEYOND}" in lines
+    assert f"gemm fp8 m=1 n=4096 k=7168 20.5 10 8 12 {say_all([BEYOND])}" in lines
     assert "gemm fp8 m=3 n=4096 k=7168 20.5 – – – duration is zero (0)" in lines
     assert sum(line.startswith("gemm fp8") for line in lines) == 10
     assert lines[-1] == "First 10 of 12 rows: --out FILE.csv writes them all"
@@ -149,8 +160,9 @@ def test_few_rows_need_no_file_and_a_file_is_named() -> None:
 
 
 def test_causes_beyond_five_are_summed() -> None:
-    frame = predictions(7).assign(extrapolated=True, reason=[f"reason {i}" for i in range(7)])
-    assert "2  – other reasons" in printed(frame)
+    frame = predictions(7).assign(extrapolated=True)
+    reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
+    assert "2  – other reasons" in printed(frame, reasons=reasons)
 
 
 def test_without_a_host_there_is_no_measured_column() -> None:
@@ -160,7 +172,8 @@ def test_without_a_host_there_is_no_measured_column() -> None:
 
 
 def test_names_that_hold_markup_are_printed_as_they_are() -> None:
-    frame = predictions(1).assign(op="[bold]", reason="x [red] (y)", predicted=np.nan)
-    text = printed(frame)
+    reason = remark("row-refused", reason="x [red]", detail="y")
+    frame = predictions(1).assign(op="[bold]", reason=say_all([reason]), predicted=np.nan)
+    text = printed(frame, reasons={0: reason})
     assert "[bold] fp8" in text
     assert "not predicted: x [red]" in text

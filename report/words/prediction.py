@@ -1,0 +1,80 @@
+"""Words of what is said of a predicted row: how it is unlike training, or why it has no prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...errors import few
+from ...remarks import Remark
+
+
+def _outside(trained: Sequence[str], side: str) -> Callable[..., str]:
+    """Return the words of a feature beyond one end of its trained range; `trained`: where it varied, and did not."""
+
+    def words(feature: str, value: float, limit: float, only: bool, log: bool, far: float, factor: bool) -> str:
+        shown = "2^{:.1f}" if log else "{:.4g}"
+        distance = f"{far:.1f}x" if factor else f"{far:.1f} spans"
+        edge = f"trained {trained[only]} {shown.format(limit)}"
+        return f"{feature} is {shown.format(value)}, {edge} ({distance} {side})"
+
+    return words
+
+
+def _unseen_level(category: str, level: str, known: Sequence[str]) -> str:
+    return f"{category} {level} was not in training ({few(known)})"
+
+
+def _refused(reason: str, detail: str) -> str:
+    return f"{reason} ({detail})" if detail else reason
+
+
+WORDS: Final[dict[str, str | Callable[..., str]]] = {
+    "above-trained-range": _outside(("to", "only at"), "beyond"),
+    "below-trained-range": _outside(("from", "only at"), "below"),
+    "missing-value": "{feature} is missing, trained always with a value",
+    "never-in-training": "{feature} never occurred in training",
+    "unseen-level": _unseen_level,
+    "was-constant": "{feature} is {value:.4g}, in training always {trained:.4g}",
+    "was-proportional": "{feature} is not {factor:.4g} x {to} as in training",
+    "further-reasons": "and {count} more",
+    "no-positive-prediction": "not a positive prediction: no interval",
+    "slower-kernel": "another kernel solves this problem faster on {host}: trained on the fastest only",
+    "figure-not-published": "{figure} of {gpu} is not published",
+    "features-impossible": "{problem}",
+    "feature-unknown": "{feature} is unknown for this row",
+    "row-refused": _refused,
+    "no-positive-metric": "no positive {metric}",
+}
+
+CAUSES: Final = {
+    "above-trained-range": "{feature} is above the trained range",
+    "below-trained-range": "{feature} is below the trained range",
+    "unseen-level": "{category} {level} was not in training",
+    "was-constant": "{feature} never varied in training",
+    "row-refused": "{reason}",
+}
+"""Code -> words without the figures of one row, under which rows are counted; other codes have none to leave out."""
+
+
+def say_all(reasons: Sequence[Remark]) -> str:
+    """Return the reasons of a row in one line, "" where there are none.
+
+    Examples
+    --------
+    >>> from flopcast.remarks import remark
+    >>> say_all([remark("missing-value", feature="m"), remark("further-reasons", count=2)])
+    'm is missing, trained always with a value; and 2 more'
+    """
+    return "; ".join(map(_say, reasons))
+
+
+def cause(reason: Remark) -> str:
+    """Return a reason without the figures of one row."""
+    template = CAUSES.get(reason.code)
+    return _say(reason) if template is None else template.format(**reason.values)
+
+
+def _say(reason: Remark) -> str:
+    text = WORDS[reason.code]
+    return text(**reason.values) if callable(text) else text.format(**reason.values)
