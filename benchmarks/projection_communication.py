@@ -2,7 +2,7 @@
 
 ``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the other, A100, H100 and
 MI300X in pairs and both directions, and never fits a model to the messages it is judged by. It prints the
-``[law_errors]`` of projection/communication/links.toml.
+``[law_errors]`` of projection/links.toml.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pandas as pd
 
 from ..errors import DataError
 from ..hardware import GPU, find
-from ..projection.communication import CommunicationLaw, Link, Timings, communication_factors, fit_link, measured_links
-from ..projection.communication.collective_laws import ALPHA_BETA, BANDWIDTH, KEPT
-from ..projection.communication.fitting import folds_of
+from ..projection.alpha_beta import Link, measured_links
+from ..projection.collective_laws import ALPHA_BETA, BANDWIDTH, KEPT, CommunicationLaw, communication_factors
+from .link_fitting import Timings, fit_link, folds_of
 from .shared_data import run_on_data
 
 NS_PER_US, US_PER_MS = 1e3, 1e3
@@ -63,9 +63,9 @@ def projection_errors(host: Side, target: Side, collective: str, *, by: str, pro
     collective : str
         What was measured on both.
     by : {"ranks", "octaves", "decades"}
-        What is left out at a time, as in `fitting.held_out`.
+        What is left out at a time, as in `link_fitting.held_out`.
     protocols : {1, 2}
-        As in `fitting.fit_link`.
+        As in `link_fitting.fit_link`.
 
     Returns
     -------

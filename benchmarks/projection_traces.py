@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..hardware import find
-from ..projection.forecast import forecast
+from ..projection.error_sources import uncertainty_of
 from ..projection.replay import AGGREGATIONS
 from ..projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
 from ..readers import Options, TraceFailure, read_traces
@@ -57,7 +57,7 @@ def rows(data: Path) -> Iterator[tuple[list[Cells], Cells]]:
         found["trained"] = project_trace(own, *devices, Laws(run=trained_on(others, host, target)))
         head: Cells = {"model": model, "host": host, "host_us": found[CHOICE].measured_us, "target_us": there}
         table = [{**head, "law": name, **_errors(one, there)} for name, one in found.items()]
-        told = forecast(found[CHOICE])
+        told = uncertainty_of(found[CHOICE])
         yield (
             table,
             {

@@ -10,9 +10,8 @@ import typer
 
 from ..errors import DataError
 from ..output import dumps
-from ..projection.fidelity import Fidelity
+from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
-from ..projection.trace_times import Profiled
 from ..readers import Options, TraceFailure, read_traces
 from ..report.console import output
 from ..report.fidelity import show_fidelity

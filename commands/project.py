@@ -17,14 +17,12 @@ from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, find
 from ..output import check_output, dumps, whole_folder
-from ..projection.account import critical_us
 from ..projection.chrome import write_chrome
-from ..projection.communication.bandwidth import NODE_RANKS, Network
-from ..projection.communication.collective_laws import LAWS as COMMUNICATION_LAWS
-from ..projection.communication.collective_laws import CommunicationLaw
-from ..projection.corrections import learn_corrections
+from ..projection.collective_laws import LAWS as COMMUNICATION_LAWS
+from ..projection.collective_laws import NODE_RANKS, CommunicationLaw, Network
 from ..projection.kernel_laws import DEFAULT_LAW
-from ..projection.result import Result, result_of
+from ..projection.measured_factors import learn_corrections
+from ..projection.result import Result, critical_us, result_of
 from ..projection.scalings import LAWS
 from ..projection.sweep import parse_sweeps
 from ..projection.uncertainty import check_sample

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
-from .corrections import KEPT, Correction, by_law
 from .kernel_work import Overhead, Rows, of_activities
-from .scalings import Pair
-from .trained import predicted_factors
+from .measured_factors import Correction, predicted_factors
+from .scalings import KEPT, Pair, by_law
 
 # How wrong the laws of computation were where both GPUs have been measured.
 
@@ -27,7 +26,7 @@ class LawError:
     Attributes
     ----------
     law, op_class : str
-        As in `laws.compute_factors`.
+        As in `compute_factors`.
     host, target : str
         Architectures.
     bias : float
@@ -165,12 +164,12 @@ def compute_factors(
         A loaded run folder of `train` for this host and target (or for the target alone). Its predictions go before the
         law wherever they apply.
     overhead : mapping of str to Overhead, optional
-        Fixed times of kernels by vendor, for the law "affine"; `overhead.OVERHEADS` by default.
+        Fixed times of kernels by vendor, for the law "affine"; `kernel_work.OVERHEADS` by default.
     corrections : mapping of str to Correction, optional
-        Op class -> what the law's factor is multiplied by (`corrections.learn_corrections`).
+        Op class -> what the law's factor is multiplied by (`measured_factors.learn_corrections`).
     queued : ndarray of bool of shape (n_activities,), optional
         Which were waiting when the one before them ended, where the activities are a part of a trace
-        (`overhead.is_queued` of the whole); by default what the activities given tell.
+        (`kernel_work.is_queued` of the whole); by default what the activities given tell.
     trained_for : GPU, optional
         Where the target is this one with other figures, the target of the run: its predictions go on to the target by
         the law.

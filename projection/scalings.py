@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, NotPublishedError, nearest
@@ -22,11 +23,13 @@ from .bounds import (
     ObjectArray,
     bounds,
     by_kind,
+    memory_shares,
+    reached,
     run_as,
     runnable,
     stretch,
 )
-from .kernel_work import Overhead, Rows, memory_shares, overheads_of, reached
+from .kernel_work import Overhead, Rows, overheads_of
 
 MATRIX, ROW_WISE = "matrix", ("softmax", "norm", "reduction", "loss")
 NO_FLOPS = "no FLOPs that count: its elements are read and written"
@@ -118,16 +121,17 @@ def roofline_law(rows: Rows, pair: Pair) -> Scaled:
 
 
 def achieved_law(rows: Rows, pair: Pair) -> Scaled:
-    """Return the same ratio at the part of the figures that the best kernels reach (see `ceilings`)."""
+    """Return the same ratio at the part of the figures that the best kernels reach (see `bounds.reached`)."""
     return _bounded(rows, *_achieved(rows, pair))
 
 
 def affine(rows: Rows, pair: Pair) -> Scaled:
     """Return ``t' = a_target + (t - a_host) r``, relative to t.
 
-    - a is the fixed time of a kernel on its device (`overhead`): it does not shrink with any rate. On AMD it holds the
-      dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
-    - r is the ratio of the achieved rooflines (`ceilings`), the arithmetic in whole tiles and waves (`bounds.stretch`).
+    - a is the fixed time of a kernel on its device (`kernel_work.Overhead`): it does not shrink with any rate. On AMD
+      it holds the dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
+    - r is the ratio of the achieved rooflines (`bounds.reached`), the arithmetic in whole tiles and waves
+      (`bounds.stretch`).
     - A kernel whose roofline is below `LAUNCH_FLOOR_US` on both devices waits for chains of dependent instructions: r
       is the ratio of the boost clocks. It passes into that of the rooflines over a factor of two around the floor.
     - Of kernels of unknown work r is the ratio of the achieved bandwidths.
@@ -169,6 +173,56 @@ def check_law(law: str) -> None:
     """Raise a DataError, with the nearest names, if no law of computation is called so."""
     if law not in LAWS:
         raise DataError(f"no law of computation is called {law!r}: {nearest(law, LAWS)}", source="--compute-law")
+
+
+BANDWIDTH, KEPT = "bandwidth", "kept"
+OVER_PCIE = "a copy between host and GPU: by the generations of PCIe"
+
+
+def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
+    """Return what a law says of each row, or what says it in its place.
+
+    Parameters
+    ----------
+    rows : Rows
+        Activities or measured rows.
+    pair : Pair
+        The devices.
+    law : str
+        A name of `LAWS`.
+
+    Returns
+    -------
+    DataFrame with a RangeIndex
+        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`; `bound`. Rows that the law
+        says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not published the
+        duration is kept. Between equal devices every factor is 1.
+
+    Raises
+    ------
+    DataError
+        The law is unknown.
+    """
+    check_law(law)
+    asked, wide = LAWS[law](rows, pair), bandwidth(rows, pair)
+    linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
+    usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
+    reasons = np.where(linked, OVER_PCIE, asked.why).astype(object)
+    factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
+    return pd.DataFrame(
+        {
+            "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
+            "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
+            "why": np.where(usable | fallback, reasons, _both(reasons, wide.why)).astype(object),
+            "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
+        }
+    )
+
+
+def _both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Join the reasons of each row, once where they are the same."""
+    joined = ["; ".join(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True)]
+    return np.array(joined, dtype=object)
 
 
 def _achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:

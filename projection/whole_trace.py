@@ -15,14 +15,13 @@ from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from ..traces.summary import Annotated
-from .communication.bandwidth import Network
-from .communication.collective_laws import CommunicationLaw, communication_factors
-from .communication.collective_laws import check_law as check_communication_law
-from .corrections import Correction
+from .collective_laws import CommunicationLaw, Network, communication_factors
+from .collective_laws import check_law as check_communication_law
 from .critical import critical_path
 from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
 from .kernel_work import is_queued, overheads_of
+from .measured_factors import Correction
 from .replay import Times, own_time, replay, totals_us
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
@@ -35,9 +34,9 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 - kept: as measured.
 - scaled: shrunk like the activities.
 - modelled: as the target has it, and the CPU's work as long as ever. Where one of the devices counts the dispatch of a
-  waiting kernel in its duration and the other leaves a gap (`overhead`), the gap before each kernel changes whose law
-  moves the dispatch (`laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws, and a trained
-  model, speak of whole durations: their gaps stay.
+  waiting kernel in its duration and the other leaves a gap (`kernel_work.Overhead`), the gap before each kernel changes
+  whose law moves the dispatch (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws,
+  and a trained model, speak of whole durations: their gaps stay.
 """
 
 CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
@@ -52,9 +51,9 @@ class Laws:
     Attributes
     ----------
     compute : str
-        Law of computation and copies (`laws.compute_factors`).
+        Law of computation and copies (`kernel_laws.compute_factors`).
     communication : {"alpha-beta", "bandwidth", "kept"}
-        Law of collectives (`communication.laws`).
+        Law of collectives (`collective_laws`).
     gaps : {"kept", "scaled", "modelled"}
         See `GAPS`.
     cpu_speed : float or None
@@ -133,7 +132,7 @@ class Projection:
 
     @cached_property
     def own_ns(self) -> FloatArray:
-        """What of the measured time is put down to each activity that counts (`aggregate.own_time`).
+        """What of the measured time is put down to each activity that counts (`replay.own_time`).
 
         Computation hides communication, and both hide copies.
         """
@@ -159,7 +158,7 @@ class Projection:
 
     @cached_property
     def totals(self) -> dict[str, float]:
-        """Projected end-to-end time by every way of adding up (`aggregate.AGGREGATIONS`), µs."""
+        """Projected end-to-end time by every way of adding up (`replay.AGGREGATIONS`), µs."""
         return totals_us(self.graph, self.projected_ns, self.own_ns, self.counted, self.times, idle=self.idle)
 
     @property
@@ -218,7 +217,7 @@ def project_trace(
     graph : Graph, optional
         That of the trace, where it has been built already.
     trained_for : GPU, optional
-        As for `laws.compute_factors`.
+        As for `kernel_laws.compute_factors`.
 
     Raises
     ------

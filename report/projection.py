@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..projection.forecast import MEASURED
+from ..projection.error_sources import MEASURED
 from ..projection.result import Result, changes
 from .console import note, plain_table, shortened
 

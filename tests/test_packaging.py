@@ -29,7 +29,7 @@ DATA = {
     "traces/patterns.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
-    "projection/communication/links.toml",
+    "projection/links.toml",
 }
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.benchmarks import projection_communication
+from flopcast.benchmarks.link_fitting import Timings
 from flopcast.benchmarks.projection_communication import (
     LAWS,
     Side,
@@ -21,7 +22,7 @@ from flopcast.benchmarks.projection_communication import (
     timings_of,
 )
 from flopcast.hardware import find
-from flopcast.projection.communication import Link, Protocol, Timings, law_errors, measured_links
+from flopcast.projection.alpha_beta import Link, Protocol, law_errors, measured_links
 
 SIZES = 2.0 ** np.arange(12, 26, 0.5)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.hardware import GPU, find
-from flopcast.projection.communication import link_bandwidth_gbs
+from flopcast.projection.collective_laws import link_bandwidth_gbs
 from flopcast.projection.sweep import (
     SWEPT,
     BoundChange,

@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import lognorm, norm
+from scipy.special import ndtri
+from scipy.stats import lognorm, norm, qmc
 
 from flopcast.errors import DataError
-from flopcast.projection.uncertainty import Factor, Simulate, Uncertainty, accuracy_band, propagate
+from flopcast.projection.uncertainty import (
+    Factor,
+    Simulate,
+    Uncertainty,
+    accuracy_band,
+    first_order_shares,
+    parse_sigmas,
+    propagate,
+)
 
 PARTS_US, SIGMAS = np.array([500.0, 300.0, 150.0, 50.0]), np.array([0.1, 0.05, 0.3, 0.2])
 
@@ -157,3 +168,81 @@ def test_factors_have_names_of_their_own() -> None:
 def test_a_simulation_must_return_times(times: np.ndarray) -> None:
     with pytest.raises(ValueError, match="one positive finite time for each of 67 rows"):
         propagate(lambda draws: times[: len(draws)], [Factor("a", "law", 0.1)], samples=64)
+
+
+KNOWN = ("gemm", "attention", "memory_bw_gbs")
+
+
+def test_given_uncertainties_become_those_of_the_logarithm() -> None:
+    found = parse_sigmas("gemm=0.1, memory_bw_gbs = 5e-2,attention=0", KNOWN)
+    assert list(found) == ["gemm", "memory_bw_gbs", "attention"]
+    assert found["gemm"] == pytest.approx(0.09975, abs=1e-5)
+    assert found["memory_bw_gbs"] == pytest.approx(0.05, abs=1e-4)
+    assert found["attention"] == 0
+
+
+@given(relative=st.floats(1e-4, 2))
+def test_the_factor_has_the_relative_deviation_given(relative: float) -> None:
+    sigma = parse_sigmas(f"gemm={relative!r}", KNOWN)["gemm"]
+    assert math.sqrt(math.expm1(sigma**2)) == pytest.approx(relative, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "written name=number, such as gemm=0.1, got ''"),
+        ("gemm", "written name=number, such as gemm=0.1, got 'gemm'"),
+        ("gemm=0.1,", "written name=number, such as gemm=0.1, got ''"),
+        ("gem=0.1", "no uncertainty is called 'gem': did you mean gemm?"),
+        ("zzz=0.1", "no uncertainty is called 'zzz': there are attention, gemm, memory_bw_gbs"),
+        ("gemm=0.1,gemm=0.2", "gemm is given twice: keep one"),
+        ("gemm=10%", "gemm must be a fraction such as 0.1, got '10%'"),
+        ("gemm=10", r"gemm must be from 0 to 2 \(0.1 is 10 %\), got 10"),
+        ("gemm=-0.1", "gemm must be from 0 to 2"),
+        ("gemm=nan", "gemm must be from 0 to 2"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"^--uncertainty: .*{message}"):
+        parse_sigmas(text, KNOWN)
+
+
+@pytest.mark.parametrize("sigma", [-0.1, math.nan, math.inf])
+def test_a_sigma_is_a_finite_number_from_0_on(sigma: float) -> None:
+    with pytest.raises(ValueError, match="sigma of factor gemm must be at least 0 and finite"):
+        Factor("gemm", "law", sigma)
+
+
+@pytest.fixture(scope="module")
+def scores() -> np.ndarray:
+    points = qmc.Sobol(3, bits=30, seed=np.random.default_rng(0)).random(4096)
+    return ndtri(points + 2.0**-31)
+
+
+def test_a_polynomial_has_the_shares_of_its_terms(scores: np.ndarray) -> None:
+    x, y, _ = scores.T
+    found = first_order_shares(scores, 100 + 3 * x + (y**3 - 3 * y) / np.sqrt(6))
+    assert found == pytest.approx([0.9, 0.1, 0], abs=0.01)
+
+
+def test_what_only_acts_together_is_nobodys(scores: np.ndarray) -> None:
+    x, y, _ = scores.T
+    assert first_order_shares(scores, 100 + x * y) == pytest.approx([0, 0, 0], abs=0.01)
+
+
+def test_a_maximum_is_explained_by_what_it_depends_on(scores: np.ndarray) -> None:
+    """E[max(x, y) | x] = x cdf(x) + pdf(x); its variance, integrated with scipy's quad, over 1 - 1/pi is 0.426."""
+    x, y, _ = scores.T
+    assert first_order_shares(scores, 10 + np.maximum(x, y)) == pytest.approx([0.426, 0.426, 0], abs=0.01)
+
+
+def test_few_rows_lower_the_degree(scores: np.ndarray) -> None:
+    x = scores[:16, 0]
+    assert first_order_shares(scores[:16], 5 + x)[0] == pytest.approx(1, abs=1e-9)
+    with pytest.raises(DataError, match="15 samples are too few for 3 factors: take at least 16"):
+        first_order_shares(scores[:15], x[:15])
+
+
+def test_a_constant_has_no_shares(scores: np.ndarray) -> None:
+    assert not first_order_shares(scores, np.full(4096, 123.456)).any()
+    assert first_order_shares(scores[:, :0], scores[:, 0]).shape == (0,)

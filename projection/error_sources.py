@@ -93,7 +93,7 @@ def names_of(projection: Projection) -> list[str]:
     return [*sorted(set(class_of(projection.activities))), CPU, *SPECS]
 
 
-def forecast(
+def uncertainty_of(
     projection: Projection, stated: Mapping[str, float] | None = None, *, level: float = 0.9, samples: int = 256,
     seed: int = 0,
 ) -> Uncertainty:  # fmt: skip

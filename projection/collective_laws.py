@@ -2,11 +2,11 @@
 
 bandwidth
     The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the bandwidth that the
-    collective's group has (`bandwidth.link_bandwidth_gbs`).
+    collective's group has (`link_bandwidth_gbs`).
 alpha-beta
     The ratio of the two GPUs' fitted models (`alpha_beta.Link`) for the message, applied to the measured time. Where
     only one of the two was measured, both take its latency and efficiency, each with its own published bandwidth;
-    between the GPUs that were measured that errs more than the ratio of bandwidths (`parameters.LawErrors`), because
+    between the GPUs that were measured that errs more than the ratio of bandwidths (`alpha_beta.LawErrors`), because
     the latency is not the same on all of them either.
 kept
     The measured time.
@@ -14,22 +14,32 @@ kept
 A collective's measured time includes the waiting for peers that are not there yet (kernels of all ranks end together,
 whenever they began); in a trace of one rank nothing tells the two apart, and the factor is applied to both. With
 `keep_waiting` the least time among equal messages is taken as the transfer, which alone is projected; the rest stays.
+
+The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of the network:
+
+=====================  ===================================================================
+send and receive       the links between the pair (`p2p_uni_gbs`)
+collective, n ranks    the links to n - 1 peers, at most all of them (`link_bw_gbs`)
+n beyond one node      what the user states of the network between the nodes
+=====================  ===================================================================
+
+On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does not matter; a mesh
+(MI300X) has one link per peer. Where only `link_bw_gbs` is published the links are taken to be switched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...errors import DataError, FlopcastError, nearest
-from ...hardware import GPU
-from .algorithms import SEND_RECV, FloatArray, collectives_of
-from .alpha_beta import Link, find_link, law_errors, measured_links
-from .bandwidth import Network, link_bandwidth_gbs
+from ..errors import DataError, FlopcastError, nearest
+from ..hardware import GPU
+from .alpha_beta import SEND_RECV, FloatArray, Link, collectives_of, find_link, law_errors, measured_links
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
 ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
@@ -39,6 +49,73 @@ LATENCY, LINK, UNKNOWN = "latency", "link", ""
 
 LEAST_BYTES = 1.0
 """A barrier has no message, and sends one all the same."""
+
+NODE_RANKS = 8
+"""GPUs of a node, where the user says nothing else."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What joins the nodes, as the user states it.
+
+    Attributes
+    ----------
+    host_gbs, target_gbs : float or None
+        Bandwidth out of one node, all its adapters, one way, GB/s: where the trace was made, and of the target.
+    ranks_per_node : int
+        GPUs of a node, one rank each; larger groups cross the network.
+    """
+
+    host_gbs: float | None = None
+    target_gbs: float | None = None
+    ranks_per_node: int = NODE_RANKS
+
+    def __post_init__(self) -> None:
+        for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
+            if gbs is not None and not (np.isfinite(gbs) and gbs > 0):
+                raise DataError(f"--network: the bandwidth of the {side} must be above 0 GB/s and finite, got {gbs}")
+        if self.ranks_per_node < 1:
+            raise DataError(f"--ranks-per-node must be at least 1, got {self.ranks_per_node}")
+
+
+def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
+    """Return what one GPU can send within its node, one way, GB/s.
+
+    Parameters
+    ----------
+    gpu : GPU
+        Published figures.
+    collective : str
+        One of `alpha_beta.COLLECTIVES`, or "" where it is not known.
+    ranks : float
+        Ranks that take part; NaN where it is not known: then all links count.
+
+    Raises
+    ------
+    NotPublishedError
+        If the figure it takes is not published.
+    DataError
+        If the GPU's links join two GPUs only, and the group is larger.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> [link_bandwidth_gbs(find("MI300X"), "all_reduce", n) for n in (2, 4, 8)]
+    [64.0, 192.0, 448.0]
+    """
+    if collective == SEND_RECV:
+        return gpu.require("p2p_uni_gbs")
+    if ranks > 2 and _joins_two(gpu):
+        raise DataError(f"the links of {gpu.name} join 2 GPUs, the group has {ranks:g}")
+    every = gpu.require("link_bw_gbs")
+    if np.isnan(ranks) or gpu.p2p_uni_gbs is None:
+        return every
+    return min(every, (ranks - 1) * gpu.p2p_uni_gbs)
+
+
+def _joins_two(gpu: GPU) -> bool:
+    return "(2 GPUs)" in gpu.link_name
+
 
 _COLUMNS: Final = {"factor": np.float64, "law": object, "why": object, "bound": object, "sigma": np.float64}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast import projection
+from flopcast.benchmarks.link_fitting import Timings, fit_link, held_out
 from flopcast.hardware import find
-from flopcast.projection import communication
-from flopcast.projection.communication import Link, Protocol, Timings, fit_link, held_out, law_errors, measured_links
-from flopcast.projection.communication.alpha_beta import find_link
+from flopcast.projection.alpha_beta import Link, Protocol, find_link, law_errors, measured_links
 
 LINKS = {f"{link.gpus[0]} {link.collective}": link for link in measured_links()}
 every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
@@ -93,7 +93,7 @@ def test_every_model_is_of_known_gpus_with_the_same_links(link: Link) -> None:
 
 
 def test_every_source_is_listed() -> None:
-    text = resources.files(communication).joinpath("links.toml").read_text(encoding="utf-8")
+    text = resources.files(projection).joinpath("links.toml").read_text(encoding="utf-8")
     sources = tomllib.loads(text)["source"]
     assert {link.source.split(":")[0] for link in measured_links()} == set(sources)
 

@@ -10,16 +10,16 @@ import pytest
 
 from flopcast.errors import NotPublishedError
 from flopcast.hardware import find
-from flopcast.projection.forecast import (
+from flopcast.projection.error_sources import (
     CPU,
     CPU_SIGMA,
     CPU_STATED_SIGMA,
     UNMEASURED,
     class_sigmas,
     exponents,
-    forecast,
     names_of,
     sources_of,
+    uncertainty_of,
 )
 from flopcast.projection.sweep import swept
 from flopcast.projection.whole_trace import Laws, project_trace
@@ -62,7 +62,7 @@ def test_a_law_nobody_measured_is_uncertain() -> None:
 def test_one_class_on_a_busy_queue_spreads_the_end_as_itself() -> None:
     rows = [gemm(1000 + 300 * number, 300, called=10.0 * number) for number in range(20)]
     projection = project_trace(trace(rows), HOST, TARGET, Laws(compute="flops"))
-    found = forecast(projection, {"gemm": 0.1, CPU: 0.0}, samples=1024)
+    found = uncertainty_of(projection, {"gemm": 0.1, CPU: 0.0}, samples=1024)
     assert found.nominal_us == pytest.approx(projection.projected_us)
     reach = math.exp(0.1 * 1.6449)
     assert found.upper_us / found.nominal_us == pytest.approx(reach, rel=0.01)
@@ -70,14 +70,14 @@ def test_one_class_on_a_busy_queue_spreads_the_end_as_itself() -> None:
 
 
 def test_an_idle_queue_spreads_with_the_cpu() -> None:
-    found = forecast(project_trace(idle(), HOST, TARGET))
+    found = uncertainty_of(project_trace(idle(), HOST, TARGET))
     assert found.tornado["name"].iloc[0] == CPU
     assert found.tornado["share"].iloc[0] > 0.9
 
 
 def test_the_memory_bandwidth_concerns_what_it_bounds() -> None:
     projection = project_trace(busy(), HOST, TARGET, Laws(compute="roofline"))
-    found = forecast(projection, {"gemm": 0.0, "elementwise": 0.0, CPU: 0.0, "memory_bw_gbs": 0.1})
+    found = uncertainty_of(projection, {"gemm": 0.0, "elementwise": 0.0, CPU: 0.0, "memory_bw_gbs": 0.1})
     (row,) = found.tornado.to_dict("records")
     adds = projection.activities.loc[projection.activities["op_class"] == "elementwise", "projected_us"].sum()
     assert row["name"] == "memory_bw_gbs"
@@ -114,7 +114,7 @@ def test_the_uncertainty_of_a_figure_that_is_not_published_cannot_be_propagated(
     projection = project_trace(busy(), HOST, bare)
     for figure in ("link_bw_gbs", "peak_tflops"):
         with pytest.raises(NotPublishedError, match=f"{figure} of Bare is not published"):
-            forecast(projection, {figure: 0.1})
+            uncertainty_of(projection, {figure: 0.1})
 
 
 def test_without_calls_the_cpu_is_no_source() -> None:
@@ -141,6 +141,6 @@ def test_what_a_sigma_rests_on_is_told() -> None:
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     projection = project_trace(busy(), HOST, TARGET)
-    first, again = forecast(projection, seed=3), forecast(projection, seed=3)
+    first, again = uncertainty_of(projection, seed=3), uncertainty_of(projection, seed=3)
     assert (first.lower_us, first.upper_us) == (again.lower_us, again.upper_us)
-    assert forecast(projection, seed=4).lower_us != first.lower_us
+    assert uncertainty_of(projection, seed=4).lower_us != first.lower_us

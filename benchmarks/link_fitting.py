@@ -20,11 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 
-from ...errors import DataError
-from ...hardware import GPU
-from .algorithms import FloatArray, cost_terms
-from .alpha_beta import BYTES_PER_US, Link, Protocol
-from .bandwidth import link_bandwidth_gbs
+from ..errors import DataError
+from ..hardware import GPU
+from ..projection.alpha_beta import BYTES_PER_US, FloatArray, Link, Protocol, cost_terms
+from ..projection.collective_laws import link_bandwidth_gbs
 
 PER_OCTAVE = 4
 """Sizes that count in each octave."""

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from flopcast.benchmarks.link_fitting import Timings, fit_link, folds_of, held_out, log_errors
 from flopcast.errors import DataError
 from flopcast.hardware import find
-from flopcast.projection.communication import Link, Protocol, Timings, fit_link, held_out
-from flopcast.projection.communication.fitting import folds_of, log_errors
+from flopcast.projection.alpha_beta import Link, Protocol
 
 GPU = find("H100 SXM5")
 TRUE = Link(
