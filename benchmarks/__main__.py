@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..report.console import output
 from .features import features
-from .harness import Comparison, Row, compare
+from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models
 from .readers import readers
 from .selection import selection
@@ -72,7 +72,7 @@ def _number(value: float | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and return 1 where an answer differed from ours or a peer failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
-    parser.add_argument("--quick", action="store_true", help="smallest sizes, one run each")
+    parser.add_argument("--quick", action="store_true", help="smallest sizes, one call each")
     parser.add_argument("--full", action="store_true", help="also what takes long: every fold, both suites, slow peers")
     parser.add_argument("--part", choices=PARTS, default="all", help="tasks with peers, the suite's models, or both")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[Row] = []
     for comparison in comparisons(options.quick, options.full, options.data) if options.part != "models" else ():
         print(f"{comparison.task} ...", file=sys.stderr, flush=True)
-        rows += compare(comparison, repeats=1 if options.quick else 3)
+        rows += compare(comparison, 1 if options.quick else 3, 0.0 if options.quick else TURN_SECONDS)
     rows += report.compared
     if options.json:
         print(json.dumps([asdict(row) for row in (*rows, *report.measured)], indent=1))

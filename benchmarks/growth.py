@@ -23,6 +23,7 @@ COLUMNS, ROWS = (50, 100, 200, 500, 1000, 2000), (300, 1000, 3000, 10_000)
 FEW_ROWS, FEW_COLUMNS = 300, 75
 SLOW = 60.0
 """A model that would take longer than this many seconds at the next size, were its growth cubic, is not run there."""
+REPEATS = 3
 _BRIEF = 0.5
 _UNITS = count(1)
 
@@ -62,7 +63,9 @@ class Growth:
                 )
 
 
-def growths(columns: Sequence[int], rows: Sequence[int], trees: bool = False) -> Iterator[Growth]:
+def growths(
+    columns: Sequence[int], rows: Sequence[int], trees: bool = False, repeats: int = REPEATS
+) -> Iterator[Growth]:
     """Yield the growth with the columns (300 rows), then with the rows (75 columns), of the literature's models.
 
     Parameters
@@ -71,32 +74,34 @@ def growths(columns: Sequence[int], rows: Sequence[int], trees: bool = False) ->
         The sizes, rising.
     trees : bool, default=False
         The random forest as well, which takes longer than all others together.
+    repeats : int, default=3
+        How often a brief fit is timed; the shortest counts.
     """
     without = () if trees else (FOREST,)
-    yield _growth(f"{FEW_ROWS} rows, columns", columns, [counters(FEW_ROWS, p) for p in columns], without)
-    yield _growth(f"{FEW_COLUMNS} columns, rows", rows, [counters(n, FEW_COLUMNS) for n in rows], without)
+    yield _growth(f"{FEW_ROWS} rows, columns", columns, [counters(FEW_ROWS, p) for p in columns], without, repeats)
+    yield _growth(f"{FEW_COLUMNS} columns, rows", rows, [counters(n, FEW_COLUMNS) for n in rows], without, repeats)
 
 
-def _growth(what: str, sizes: Sequence[int], data: Sequence[Counters], without: Sequence[str]) -> Growth:
+def _growth(what: str, sizes: Sequence[int], data: Sequence[Counters], without: Sequence[str], repeats: int) -> Growth:
     seconds: dict[str, list[float]] = {}
     for candidate in suite("literature", data[0].columnar, without=without):
         times = seconds.setdefault(candidate.name, [])
         for size, rows in zip(sizes, data, strict=True):
             if times and times[-1] * (size / sizes[len(times) - 1]) ** 3 > SLOW:
                 break
-            times.append(_fit_seconds(candidate, rows))
+            times.append(_fit_seconds(candidate, rows, repeats))
     return Growth(what, tuple(sizes), seconds)
 
 
-def _fit_seconds(candidate: Candidate, data: Counters) -> float:
-    """Return the time of a fit, the shortest of three where it is brief; each in another unit of time.
+def _fit_seconds(candidate: Candidate, data: Counters, repeats: int) -> float:
+    """Return the time of a fit, the shortest of several where it is brief; each in another unit of time.
 
     Searches that share a path over the same rows so do not find that of another fit.
     """
     best = np.inf
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        for _ in range(3):
+        for _ in range(repeats):
             y = data.y * next(_UNITS)
             started = time.perf_counter()
             fit(clone(candidate.estimator), data.X, y, data.groups)

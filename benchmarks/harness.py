@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-_TURN_SECONDS = 0.2
+TURN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,19 @@ class Row:
     note: str = ""
 
 
-def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
+def compare(comparison: Comparison, repeats: int = 3, turn_seconds: float = TURN_SECONDS) -> Iterator[Row]:
     """Check that the peers agree with us, then time everybody, on one BLAS thread.
 
     The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all alike. A turn is the
-    mean of as many calls as fill 0.2 s, at least one, as in `timeit`; the shortest turn counts. Memory is traced in a
-    run of its own, because tracing takes time.
+    mean of as many calls as fill it, at least one, as in `timeit`; the shortest turn counts. Memory is traced in a run
+    of its own, because tracing takes time.
 
     Parameters
     ----------
     comparison : Comparison
     repeats : int, default=3
+    turn_seconds : float, default=0.2
+        How long a turn takes at least; 0 for one call a turn.
 
     Yields
     ------
@@ -121,7 +123,7 @@ def compare(comparison: Comparison, repeats: int = 3) -> Iterator[Row]:
         contenders = [comparison.ours, *comparison.peers, comparison.nothing]
         timed = [contender for contender in contenders if checked[contender.name].counts and not contender.once]
         peaks = {contender.name: _peak_mb(contender.call) for contender in timed if not contender.elsewhere}
-        best, failed = _shortest(timed, repeats)
+        best, failed = _shortest(timed, repeats, turn_seconds)
     best |= {each.name: checked[each.name].seconds for each in contenders if each.once and checked[each.name].counts}
     ours = best[comparison.ours.name]
     for contender in contenders:
@@ -191,7 +193,9 @@ def _peak_mb(call: Callable[[], Any]) -> float:
         tracemalloc.stop()
 
 
-def _shortest(contenders: list[Contender], repeats: int) -> tuple[dict[str, float], dict[str, str]]:
+def _shortest(
+    contenders: list[Contender], repeats: int, turn_seconds: float
+) -> tuple[dict[str, float], dict[str, str]]:
     """Return the time of a call, in seconds, in the best of `repeats` turns of each contender, and notes on failures.
 
     A contender other than the first that fails in a turn has no time.
@@ -203,7 +207,7 @@ def _shortest(contenders: list[Contender], repeats: int) -> tuple[dict[str, floa
             if contender.name in failed:
                 continue
             try:
-                seconds = _mean_of_a_turn(contender.call)
+                seconds = _mean_of_a_turn(contender.call, turn_seconds)
             except Exception as error:
                 if contender is contenders[0]:
                     raise
@@ -214,11 +218,11 @@ def _shortest(contenders: list[Contender], repeats: int) -> tuple[dict[str, floa
     return best, failed
 
 
-def _mean_of_a_turn(call: Callable[[], Any]) -> float:
+def _mean_of_a_turn(call: Callable[[], Any], turn_seconds: float) -> float:
     """Return the mean time of a call over as many as fill a turn."""
     gc.collect()
     calls, started = 0, time.perf_counter()
-    while (seconds := time.perf_counter() - started) < _TURN_SECONDS or not calls:
+    while (seconds := time.perf_counter() - started) < turn_seconds or not calls:
         call()
         calls += 1
     return seconds / calls

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from .counters import counters
-from .growth import COLUMNS, ROWS, growth_table, growths
-from .harness import Row, compare
+from .growth import COLUMNS, REPEATS, ROWS, growth_table, growths
+from .harness import TURN_SECONDS, Row, compare
 from .searches import searches, skipped
 from .suite import FOLDS, SuiteTime, suite_table, suite_time
 
@@ -37,13 +37,13 @@ def models(quick: bool = False, full: bool = False) -> Report:
     report = Report(lines=skipped())
     for comparison in searches(quick, full):
         _say(comparison.task)
-        report.compared += compare(comparison, repeats=1 if quick else 2)
+        report.compared += compare(comparison, 1 if quick else 2, 0.0 if quick else TURN_SECONDS)
     times = _suites(quick, full)
     report.measured += [row for result in times for row in result.rows()]
     report.tables += [suite_table([result]) for result in times]
     _say("growth with the columns and the rows")
     columns, rows = ((6, 12), (40, 80)) if quick else (COLUMNS, ROWS)
-    for growth in growths(columns, rows, trees=full):
+    for growth in growths(columns, rows, trees=full, repeats=1 if quick else REPEATS):
         report.measured += growth.rows()
         report.tables.append(growth_table(growth))
     if not full:

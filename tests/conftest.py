@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,9 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the measured data (../shared/data) are not on this machine")
     return folder
+
+
+def pytest_collection_finish() -> None:
+    """Leave what the imports and the collection made out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()

@@ -1,15 +1,22 @@
-"""Imports: nobody takes a folder of the root for a package of its own, and the layers point one way.
+"""The shape of the package: layers point one way, nothing imports in circles, files and functions have a size.
 
 From the root, ``import models`` finds a second copy of `flopcast.models` whose classes are others than the package's.
+Every file is parsed once; a test that fails names all offenders at once.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+import typer
+
+from flopcast.commands.app import app
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ("train.py", "predict.py", "validate.py")
@@ -33,8 +40,22 @@ LAYERS = (
 )
 """From the ground up: a module imports from its own folder and the layers before it."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+SHORTEST, LONGEST, LONGEST_BODY = 30, 500, 60
+"""Lines of a file, and of the body of a function without its docstring."""
+OTHER_TOOLS = {
+    "measuring/monitor.py": {"--json"},
+    "readers/nsight/ncu.py": {"--set"},
+}
+"""Options of other tools that are spelt as one of ours, by the file that names them."""
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """Return a parsed file, given its path from the root."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+@cache
 def package_files() -> list[Path]:
     """Return the modules of the package, relative to the root."""
     folders = [path.parent for path in ROOT.glob("*/__init__.py")]
@@ -52,10 +73,15 @@ def _modules(folder: Path, nested: bool) -> Iterator[Path]:
     return folder.rglob("*.py") if nested else folder.glob("*.py")
 
 
-def bare_imports(source: str, own: set[str]) -> list[str]:
+def offenders(paths: Iterable[Path], fault: Callable[[Path], object]) -> dict[str, object]:
+    """Return what is wrong with each file, where something is."""
+    return {str(path): wrong for path in paths if (wrong := fault(path))}
+
+
+def bare_imports(code: ast.Module, own: set[str]) -> list[str]:
     """Return the absolute imports of a name of the root, as they are written."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(code):
         if isinstance(node, ast.Import):
             found += [f"import {alias.name}" for alias in node.names if alias.name.split(".")[0] in own]
         elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] in own:
@@ -63,25 +89,30 @@ def bare_imports(source: str, own: set[str]) -> list[str]:
     return found
 
 
-def imported(source: str, module: Path) -> Iterator[str]:
-    """Yield the first name under flopcast of everything that the module imports from the package."""
-    for node in ast.walk(ast.parse(source)):
+def imported(code: ast.Module, module: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the path under flopcast of everything that the module imports from the package, type-only imports too."""
+    for node in ast.walk(code):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("flopcast."))
+            yield from (tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("flopcast."))
         elif isinstance(node, ast.ImportFrom):
             folder = module.parent.parts[: len(module.parent.parts) - node.level + 1] if node.level else ()
-            path = [*folder, *(node.module or "").split(".")] if node.module else [*folder]
+            path = (*folder, *(node.module or "").split(".")) if node.module else folder
             if not node.level:
                 if path[0] != "flopcast":
                     continue
                 path = path[1:]
-            yield from path[:1] or (alias.name for alias in node.names if not alias.name.startswith("__"))
+            yield from ((*path, alias.name) for alias in node.names if not alias.name.startswith("__"))
 
 
-def upward(source: str, module: Path) -> list[str]:
+def upward(code: ast.Module, module: Path) -> list[str]:
     """Return what the module imports from layers above its own, or from a neighbour in its own."""
-    own = module.parts[0].removesuffix(".py")
-    return sorted({name for name in imported(source, module) if RANK[name] > RANK[own] or _beside(name, own)})
+    own = _part(module)
+    names = {path[0] for path in imported(code, module)}
+    return sorted(name for name in names if RANK[name] > RANK[own] or _beside(name, own))
+
+
+def _part(module: Path) -> str:
+    return module.parts[0].removesuffix(".py")
 
 
 def _beside(name: str, own: str) -> bool:
@@ -89,34 +120,101 @@ def _beside(name: str, own: str) -> bool:
     return RANK[name] == RANK[own] > 0 and name != own
 
 
+def import_graph(code: dict[Path, ast.Module]) -> dict[str, set[str]]:
+    """Return the modules that each module imports from.
+
+    A name that a folder's ``__init__`` passes on counts as imported from it, wherever it is defined. A folder that
+    names its own modules waits for them; that they in turn are inside of it counts for nothing.
+    """
+    known = {_dotted(path) for path in code}
+    graph = {}
+    for path, parsed in code.items():
+        targets = {_module_of(target, known) for target in imported(parsed, path)}
+        graph[_dotted(path)] = targets - {_dotted(path), ""}
+    return graph
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__").removesuffix("__init__")
+
+
+def _module_of(target: tuple[str, ...], known: set[str]) -> str:
+    """Return the longest beginning of an imported path that is a module."""
+    return next(name for size in range(len(target), -1, -1) if (name := ".".join(target[:size])) in known or not size)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Return the modules of a circle of imports, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def long_bodies(code: ast.Module) -> list[tuple[str, int]]:
+    """Return functions whose body has too many lines, and how many."""
+    bodies = ((node.name, _body_lines(node)) for node in ast.walk(code) if isinstance(node, ast.FunctionDef))
+    return [(name, lines) for name, lines in bodies if lines > LONGEST_BODY]
+
+
+def _body_lines(node: ast.FunctionDef) -> int:
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def options_named(text: str) -> set[str]:
+    """Return the command-line options that a text names, anybody's."""
+    return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+
+
+def our_options() -> set[str]:
+    """Return the options of every command."""
+    commands = typer.main.get_group(app).commands.values()
+    return {name for command in commands for option in command.params for name in option.opts if name[:2] == "--"}
+
+
+def lines_of(path: Path) -> int:
+    return len((ROOT / path).read_text(encoding="utf-8").splitlines())
+
+
 def test_every_part_of_the_package_has_a_layer() -> None:
-    parts = {path.parts[0].removesuffix(".py") for path in package_files()} - {"__init__"}
+    parts = {_part(path) for path in package_files()} - {"__init__"}
     assert parts <= set(RANK)
     assert {"hardware", "features", "models", "commands"} <= parts
 
 
-@pytest.mark.parametrize("path", [*package_files(), *other_files()], ids=str)
-def test_nothing_imports_a_folder_of_the_root_as_a_package(path: Path) -> None:
+def test_nothing_imports_a_folder_of_the_root_as_a_package() -> None:
     own = {*RANK, "tests", "benchmarks", "examples", "docs"}
-    assert not bare_imports((ROOT / path).read_text(encoding="utf-8"), own)
+    assert not offenders([*package_files(), *other_files()], lambda path: bare_imports(tree(path), own))
 
 
-@pytest.mark.parametrize("path", [path for path in package_files() if path.name != "__init__.py"], ids=str)
-def test_imports_point_one_way(path: Path) -> None:
-    assert not upward((ROOT / path).read_text(encoding="utf-8"), path)
+def test_imports_point_one_way() -> None:
+    modules = [path for path in package_files() if path.name != "__init__.py"]
+    assert not offenders(modules, lambda path: upward(tree(path), path))
 
 
-@pytest.mark.parametrize("path", package_files(), ids=str)
-def test_the_package_imports_itself_relatively(path: Path) -> None:
-    imports = [n for n in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))) if isinstance(n, ast.ImportFrom)]
-    assert not [node for node in imports if not node.level and (node.module or "").split(".")[0] == "flopcast"]
+def test_the_package_imports_itself_relatively() -> None:
+    def absolute(path: Path) -> list[str]:
+        imports = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom) and not node.level]
+        return [node.module for node in imports if node.module and node.module.split(".")[0] == "flopcast"]
+
+    assert not offenders(package_files(), absolute)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_name_the_package_and_are_not_imported(script: str) -> None:
-    tree = ast.parse((ROOT / script).read_text(encoding="utf-8"))
-    (node,) = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    (node,) = (node for node in tree(Path(script)).body if isinstance(node, ast.ImportFrom))
     assert (node.level, node.module) == (0, "flopcast.commands.app")
+
+
+def test_files_are_neither_crumbs_nor_tomes() -> None:
+    modules = [path for path in package_files() if path.name not in ("__init__.py", "__main__.py")]
+    assert {str(path): size for path in modules if not SHORTEST <= (size := lines_of(path)) <= LONGEST} == {}
+
+
+def test_function_bodies_fit_on_a_screen() -> None:
+    assert not offenders(package_files(), lambda path: long_bodies(tree(path)))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +227,7 @@ def test_scripts_name_the_package_and_are_not_imported(script: str) -> None:
     ],
 )
 def test_bare_imports_are_found(source: str, found: list[str]) -> None:
-    assert bare_imports(source, set(RANK)) == found
+    assert bare_imports(ast.parse(source), set(RANK)) == found
 
 
 @pytest.mark.parametrize(
@@ -146,4 +244,28 @@ def test_bare_imports_are_found(source: str, found: list[str]) -> None:
     ],
 )
 def test_upward_imports_are_found(module: str, source: str, found: list[str]) -> None:
-    assert upward(source, Path(module)) == found
+    assert upward(ast.parse(source), Path(module)) == found
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        ({"a/x.py": "from .y import f", "a/y.py": "if TYPE_CHECKING:\n    from .x import g"}, {"a.x", "a.y"}),
+        ({"a/__init__.py": "from .x import f", "a/x.py": "from . import g"}, {"a", "a.x"}),
+        ({"a/__init__.py": "from .x import f", "a/x.py": "from . import y", "a/y.py": ""}, set()),
+        ({"a/__init__.py": "from .x import f", "a/x.py": "from ..b import g", "b.py": "from . import errors"}, set()),
+    ],
+)
+def test_circles_are_found(sources: dict[str, str], found: set[str]) -> None:
+    assert set(circle(import_graph({Path(name): ast.parse(source) for name, source in sources.items()}))) == found
+
+
+def test_options_are_found() -> None:
+    assert options_named('"""Needs --cpu-speed."""\nfail("choose another --by")') == {"--cpu-speed", "--by"}
+    assert options_named("a -- b, c--d, ----\n# ---- part") == set()
+    assert {"--host", "--cpu-speed", "--interval"} <= our_options()
+
+
+def test_bodies_are_counted_without_their_docstring() -> None:
+    code = ast.parse('def f():\n    """Say.\n\n    More.\n    """\n' + "    pass\n" * (LONGEST_BODY + 1))
+    assert long_bodies(code) == [("f", LONGEST_BODY + 1)]

@@ -61,7 +61,7 @@ def sums(*peers: Contender) -> Comparison:
 
 def test_a_peer_with_another_answer_gets_no_time() -> None:
     right, wrong = Contender("right", lambda: 499500), Contender("wrong", lambda: 1)
-    ours, *others = compare(sums(right, wrong), repeats=1)
+    ours, *others = compare(sums(right, wrong), repeats=1, turn_seconds=0)
     assert (ours.name, ours.ratio) == ("ours", 1.0)
     assert ours.seconds is not None
     assert ours.us_per_item == pytest.approx(1e6 * ours.seconds / 1000)
@@ -76,7 +76,7 @@ def test_a_peer_with_another_answer_gets_no_time() -> None:
 def test_peak_memory_is_what_was_allocated_at_once() -> None:
     big = Contender("big", lambda: len(np.ones(1_000_000)))
     comparison = Comparison("allocate", big, (), Contender("nothing", lambda: 0), lambda a, b: "")
-    ours, nothing = compare(comparison, repeats=1)
+    ours, nothing = compare(comparison, repeats=1, turn_seconds=0)
     assert ours.peak_mb == pytest.approx(8.0, rel=0.01)
     assert nothing.peak_mb is not None
     assert nothing.peak_mb < 0.1
@@ -103,11 +103,15 @@ def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.Capt
     }
 
 
-def test_without_measured_data_the_readers_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_measured_data_the_readers_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("flopcast.benchmarks.__main__.selection", lambda quick, full: iter([sums()]))
     assert main(["--quick", "--part", "tasks", "--data", str(tmp_path / "nowhere")]) == 0
     printed = capsys.readouterr().out
     assert "Readers skipped" in printed
-    assert "forward AIC" in printed
+    assert "sum of 1000 numbers" in printed
+    assert "features of 100 GEMMs" in printed
 
 
 def test_a_difference_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +123,7 @@ def test_a_difference_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_the_table_names_a_task_once() -> None:
     console = Console(width=160, file=io.StringIO())
-    console.print(table(list(compare(sums(), repeats=1))))
+    console.print(table(list(compare(sums(), repeats=1, turn_seconds=0))))
     assert console.file.getvalue().count("sum of 1000 numbers") == 1
 
 
@@ -165,7 +169,7 @@ def test_a_slow_peer_runs_once_and_a_missing_one_not_at_all() -> None:
     calls: list[str] = []
     slow = Contender("slow", lambda: (calls.append("slow"), 499500)[1], once=True)
     absent = Contender("absent", lambda: calls.append("absent"), missing="not installed")
-    _, *rows = compare(sums(slow, absent), repeats=3)
+    _, *rows = compare(sums(slow, absent), repeats=3, turn_seconds=0)
     assert calls == ["slow"]
     assert [(row.name, row.note, row.seconds is None, row.peak_mb) for row in rows[:2]] == [
         ("slow", "same answer, one run", False, None),
@@ -180,7 +184,7 @@ def test_a_peer_that_fails_is_a_row_and_the_exit_code(
         raise RuntimeError("R ended with code 3\nand more")
 
     failing = sums(Contender("failing", fail), Contender("right", lambda: 499500))
-    _, failed, right, _ = compare(failing, repeats=1)
+    _, failed, right, _ = compare(failing, repeats=1, turn_seconds=0)
     assert (failed.note, failed.seconds) == ("failed: RuntimeError: R ended with code 3", None)
     assert right.note == "same answer"
     monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [failing])
@@ -191,12 +195,12 @@ def test_a_peer_that_fails_is_a_row_and_the_exit_code(
 def test_a_peer_that_fails_in_its_turn_has_no_time() -> None:
     answers = iter([499500])
     dying = Contender("dying", lambda: next(answers), elsewhere=True)
-    _, failed, _ = compare(sums(dying), repeats=2)
+    _, failed, _ = compare(sums(dying), repeats=2, turn_seconds=0)
     assert (failed.note, failed.seconds, failed.ratio) == ("failed: StopIteration", None, None)
 
 
 def test_memory_of_another_process_is_not_told() -> None:
-    _, peer, _ = compare(sums(Contender("right", lambda: 499500, elsewhere=True)), repeats=1)
+    _, peer, _ = compare(sums(Contender("right", lambda: 499500, elsewhere=True)), repeats=1, turn_seconds=0)
     assert (peer.note, peer.peak_mb) == ("same answer", None)
     assert peer.seconds is not None
 

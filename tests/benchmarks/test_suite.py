@@ -16,7 +16,7 @@ from flopcast.benchmarks import searches as searches_module
 from flopcast.benchmarks.__main__ import main
 from flopcast.benchmarks.counters import counters
 from flopcast.benchmarks.growth import Growth, growth_table, growths
-from flopcast.benchmarks.harness import Comparison, compare
+from flopcast.benchmarks.harness import Comparison
 from flopcast.benchmarks.models import Report, models
 from flopcast.benchmarks.r_session import RSession, r_lacks
 from flopcast.benchmarks.searches import (
@@ -31,8 +31,6 @@ from flopcast.benchmarks.searches import (
     loosest,
     oob_share,
     penalties,
-    searches,
-    skipped,
     worse,
 )
 from flopcast.benchmarks.suite import FOREST, FORESTS, Measured, SuiteTime, peak_mb, reset_peak, suite_table, suite_time
@@ -132,24 +130,30 @@ def test_growth_is_the_slope_over_the_last_fourfold() -> None:
 
 
 def test_a_slow_model_is_not_run_on_larger_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth_module, "_fit_seconds", lambda candidate, data: 1.0 if candidate.name == "OLS" else 20.0)
+    monkeypatch.setattr(growth_module, "_fit_seconds", lambda candidate, *_: 1.0 if candidate.name == "OLS" else 20.0)
     by_columns, by_rows = growths((5, 10), (30, 60))
     assert by_columns.seconds["OLS"] == [1.0, 1.0]
     assert by_rows.seconds["Lasso"] == [20.0]
     assert FOREST not in by_rows.seconds
 
 
-@pytest.mark.usefixtures("without_r")
-def test_peers_come_to_the_same_answers() -> None:
-    comparisons = list(searches(quick=True))
-    assert len(comparisons) == 4
-    for comparison in comparisons:
-        rows = list(compare(comparison, repeats=1))
-        found, peer, nothing = (row.note.split(", ")[0] for row in rows)
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """The smallest configuration of all of it, as on a machine without R."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searches_module, "r_lacks", lambda package: f"R has no {package}")
+        return models(quick=True)
+
+
+def test_peers_come_to_the_same_answers(report: Report) -> None:
+    tasks = list(dict.fromkeys(row.task for row in report.compared))
+    assert len(tasks) == 4
+    for task in tasks:
+        found, peer, nothing = (row.note.split(", ")[0] for row in report.compared if row.task == task)
         assert (peer, nothing) == ("same answer", "does nothing")
         kinds = {"penalties": "gap ", "forest": "out-of-bag error "}
-        assert found.startswith(next((said for kind, said in kinds.items() if kind in comparison.task), ""))
-    assert skipped() == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
+        assert found.startswith(next((said for kind, said in kinds.items() if kind in task), ""))
+    assert report.lines[:2] == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
 
 
 def problem() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -256,9 +260,7 @@ def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r_lacks("glmnet") == "Rscript is not installed"
 
 
-@pytest.mark.usefixtures("without_r")
-def test_the_smallest_configuration_runs_through() -> None:
-    report = models(quick=True)
+def test_the_smallest_configuration_runs_through(report: Report) -> None:
     kinds = {row.note.split(", ")[0] for row in report.compared if row.ratio != 1}
     assert kinds == {"same answer", "does nothing"}
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
