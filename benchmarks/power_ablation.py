@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import DataError
-from ..power.clocks import Clocks, constant_offset, fit_clocks
+from ..power.clocks import Clocks, Measured, constant_offset, fit_clocks, on_cpu_clock
 from ..power.energy import PHASES
+from ..power.logs import TOTAL
 from ..power.profile import profile_kernel
-from ..power.readings import TOTAL, check_power_log
+from ..power.readings import check_power_log
 from ..power.runs import group_runs
-from ..power.sources import Measured, on_cpu_clock
 from ..report.console import output, plain_table
 from .power_simulator import Scenario, Simulation, simulate
 

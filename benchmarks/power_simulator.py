@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..power.readings import TOTAL
+from ..power.logs import TOTAL
 from ..power.recording import plan
 
 Shape = Callable[[np.ndarray], np.ndarray]

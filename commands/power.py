@@ -5,88 +5,21 @@ Two commands: ``plan`` (how to measure a kernel) and ``profile`` (power and ener
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..errors import DataError
-from ..evaluation.intervals import check_level
 from ..output import check_output, dumps, write_texts
-from ..power.clocks import Clocks
-from ..power.profile import KernelPower, profile_kernel
-from ..power.readings import check_clock_pairs, check_executions
+from ..power.profile import profile_files
 from ..power.recording import LEAST_EXECUTIONS, plan
-from ..power.sources import CPU_CLOCK, read_log, synchronise
-from ..readers.files import read_plain_table
 from ..report.console import output, say_written
 from ..report.power import plan_json, plan_table, power_json, show_power
 from ..report.power_page import power_html
+from ..report.words import say
 from .options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 
 FILES = ("power.json", "power.html")
-
-
-def power(
-    log: Path,
-    executions: Path,
-    clocks: Path | None,
-    *,
-    gpu: int | None = None,
-    kernel: str | None = None,
-    components: Sequence[str] | None = None,
-    window_us: float | None = None,
-    execution: int = LEAST_EXECUTIONS,
-    level: float = 0.9,
-    seed: int = 0,
-) -> tuple[list[KernelPower], Clocks]:
-    """Read the three tables and profile one kernel, or all.
-
-    Parameters
-    ----------
-    log, executions, clocks : Path
-        CSV or Parquet files, as `power.readings` describes them; the log may be nvidia-smi's, amd-smi's or
-        rocm-smi's. A log that states its times since 1970 needs no clocks.
-    gpu : int, optional
-        Which GPU of the log.
-    kernel : str, optional
-        Its name; every kernel of the executions by default.
-    components, window_us, execution, level, seed
-        As for `power.profile.profile_kernel`.
-
-    Returns
-    -------
-    list of KernelPower, and Clocks
-
-    Raises
-    ------
-    DataError
-        A file or a table cannot be used, or too few readings are left.
-    """
-    if execution < 1:
-        raise DataError(f"--execution is counted from 1, got {execution}")
-    check_level(level)
-    found = read_log(log, gpu)
-    if clocks is None and found.clock != CPU_CLOCK:
-        raise DataError(
-            f"its times are of another clock ({found.clock}) than the executions: give readings of both with --clocks",
-            source=str(log),
-        )
-    measured = synchronise(
-        found.readings,
-        check_executions(read_plain_table(executions), str(executions)),
-        None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
-    )
-    names = measured.kernels if kernel is None else [kernel]
-    profiles = [
-        profile_kernel(
-            measured, name, window_us=window_us, execution=execution, components=components, level=level, seed=seed
-        )
-        for name in names
-    ]
-    return [replace(one, notes=(*one.notes, *found.notes)) for one in profiles], measured.clocks
 
 
 def parse_window(text: str, option: str = "--window") -> float:
@@ -130,8 +63,8 @@ def plan_command(
         return
     console = output()
     console.print(plan_table(chosen))
-    for line in chosen.advice:
-        console.print(f"• {line}", markup=False, highlight=False)
+    for advice in chosen.advice:
+        console.print(f"• {say(advice)}", markup=False, highlight=False)
 
 
 def profile_command(
@@ -161,7 +94,7 @@ def profile_command(
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
     if out is not None:
         check_output(out, FILES)
-    found, synchronised = power(
+    found = profile_files(
         log,
         executions,
         clocks,
@@ -173,17 +106,17 @@ def profile_command(
         level=level,
         seed=seed,
     )
-    text = dumps(power_json(found, synchronised, level), missing=True)
+    text = dumps(power_json(found.kernels, found.clocks, level), missing=True)
     if out is not None:
-        write_texts(out, {FILES[0]: text, FILES[1]: power_html(found, synchronised, level)})
+        write_texts(out, {FILES[0]: text, FILES[1]: power_html(found.kernels, found.clocks, level)})
     if as_json:
         print(text, end="")
         return
     console = output()
-    show_power(console, found, synchronised)
+    show_power(console, found.kernels, found.clocks)
     if out is not None:
         say_written(console, *(out / name for name in FILES))
 
 
-app.command("plan")(run_command(plan_command))
-app.command("profile")(run_command(profile_command))
+app.command("plan")(run_command(plan_command, kernel_us="--kernel-time", interval_us="--interval"))
+app.command("profile")(run_command(profile_command, window_us="--window", components="--component"))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +31,9 @@ import pandas as pd
 
 from ..errors import DataError
 from ..readers.files import text
-from .readings import TOTAL, csv_cells, gpus_in_bursts, monitor_cells, whole_lines
 
+TOTAL: Final = "total"
+"""The component of a log that does not name any: all that the socket draws."""
 INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
@@ -76,6 +77,15 @@ _KNOWN = (
     "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
     "or a CSV with power_w and gpu_ns or time_ns"
 )
+
+_MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
+_LOOKED_AT: Final = 100
+"""Lines before the last that say how long its last cell should be."""
+_MOST_GPUS: Final = 16
+_CLEAR: Final = 4.0
+"""Gaps between bursts are so many times longer than those within them."""
+_SHARE: Final = 0.05
+"""Of the gaps, that may be otherwise: a logger stalls now and then."""
 
 Row = dict[str, Any]
 
@@ -424,3 +434,65 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
             f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort the log by time",
             source=source,
         )
+
+
+def gpus_in_bursts(times_ns: np.ndarray) -> int:
+    """Return the number of readings that come together again and again, 1 where they come one by one.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Time stamps in the order of the log.
+
+    Notes
+    -----
+    The gaps of one GPU may vary as they like: what tells is that every m-th gap is long and all others are short.
+    """
+    gaps = np.diff(times_ns)
+    if len(gaps) and not gaps.any():
+        return len(times_ns)
+    for count in range(2, _MOST_GPUS + 1):
+        between = gaps[count - 1 :: count]
+        within = np.delete(gaps, np.s_[count - 1 :: count])
+        if len(between) < (2 if within.any() else 1):
+            break
+        if _CLEAR * np.quantile(within, 1 - _SHARE) < np.quantile(between, _SHARE):
+            return count
+    return 1
+
+
+def csv_cells(line: str) -> list[str]:
+    """Return the cells of a line; commas within brackets, braces and quotes do not part them."""
+    cells, depth, quoted, start = [], 0, False, 0
+    for place, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif not quoted and letter in "[{":
+            depth += 1
+        elif not quoted and letter in "]}":
+            depth -= 1
+        elif letter == "," and not quoted and depth <= 0:
+            cells.append(line[start:place])
+            start = place + 1
+    return [cell.strip().strip('"') for cell in (*cells, line[start:])]
+
+
+def monitor_cells(line: str) -> list[str]:
+    """Return the values of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
+    return _MONITOR.findall(line)
+
+
+def whole_lines(content: str, cells: Callable[[str], list[str]] = csv_cells) -> tuple[list[str], int]:
+    """Return the lines of a log, the header first, without a last one that is cut off; and how many that is, 0 or 1.
+
+    The last line is cut off if no line break ends it and it has fewer cells than the one above, or its last cell is
+    shorter than those above: ``31`` under ``310.5`` may be any number.
+    """
+    lines = content.splitlines()
+    if content.endswith(("\n", "\r")) or len(lines) < 3:
+        return lines, 0
+    above = [row for row in map(cells, lines[1:-1][-_LOOKED_AT:]) if row]
+    last = cells(lines[-1])
+    shortest = min((len(row[-1]) for row in above), default=0)
+    cut = bool(above) and (len(last) < len(above[-1]) or len(last[-1]) < shortest)
+    return (lines[:-1], 1) if cut else (lines, 0)

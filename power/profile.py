@@ -9,38 +9,38 @@ error that the method's authors found to reach 80 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, few
-from .deconvolution import Deconvolved, Pauses, Windows, deconvolve, find_pauses, windows
+from ..errors import DataError, ParameterError, few
+from ..evaluation.intervals import check_level
+from ..readers.files import read_plain_table
+from ..remarks import Remark, remark
+from .clocks import Clocks, Measured, synchronise
+from .deconvolution import Deconvolved, deconvolve
 from .energy import PHASES, Energy, kernel_energy, polynomial, spline
-from .recording import LEAST_EXECUTIONS, SHORTEST_US, Plan, executions_published, plan
-from .runs import RunChoice, covered_share, golden_runs, readings_of_interest
-from .sources import Measured
-from .throttling import Throttling, detect_throttling
+from .logs import TOTAL
+from .readings import CPU_CLOCK, check_clock_pairs, check_executions, read_log
+from .recording import LEAST_EXECUTIONS, SHORTEST_US, Plan, plan
+from .runs import RunChoice, golden_runs
+from .stitching import ALONE, LEAST_READINGS, Stitched, Throttling, detect_throttling, stitch
 
-LEAST_READINGS: Final = 6
-"""A polynomial of degree 4 has five coefficients."""
-ALONE: Final = 0.99
-"""Share of the window that the kernel must fill for it to count as measured alone."""
 LEAST_CELLS: Final = 10
 """Time stamps must tell at least so many parts of the kernel's time apart."""
 LEAST_GOLDEN: Final = 0.5
 """Share of the runs that the fullest bin of execution times should hold."""
 UNSURE: Final = 0.1
 """Times of readings should be known to this share of the kernel's time."""
-LEAST_FILLED: Final = 0.7
-"""The published number of executions fills at least 3/4 of the window before the last one starts."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Readings stitched over the kernel's time, and the curves through them at `smoothing.PHASES`."""
+    """Readings stitched over the kernel's time, and the curves through them at `energy.PHASES`."""
 
     readings: pd.DataFrame
     polynomial_w: np.ndarray
@@ -107,7 +107,7 @@ class KernelPower:
     plan : Plan
         The protocol recommended for this kernel.
     components : dict of str to ComponentPower
-    notes : tuple of str
+    notes : tuple of Remark
     """
 
     kernel: str
@@ -123,16 +123,87 @@ class KernelPower:
     runs: RunChoice
     plan: Plan
     components: dict[str, ComponentPower]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def isolation(self) -> str:
-        """How a kernel shorter than the window was measured: ``isolated`` (back to back, alone) or ``interleaved``."""
+        """How the kernel was measured.
+
+        ``longer-than-window``; or, of a shorter one, ``isolated`` (back to back, alone), ``isolated-with-pauses``, or
+        ``interleaved`` with other kernels.
+        """
         if self.kernel_us >= self.window_us:
-            return "longer than the window"
+            return "longer-than-window"
         if self.others > 1 - ALONE:
             return "interleaved"
-        return "isolated" if self.alone >= ALONE else "isolated, with pauses"
+        return "isolated" if self.alone >= ALONE else "isolated-with-pauses"
+
+
+@dataclass(frozen=True)
+class PowerProfiles:
+    """The profiles of the kernels of one log, how its clock was put on the CPU's, and the level of the intervals."""
+
+    kernels: list[KernelPower]
+    clocks: Clocks
+    level: float
+
+
+def profile_files(
+    log: Path,
+    executions: Path,
+    clocks: Path | None = None,
+    *,
+    gpu: int | None = None,
+    kernel: str | None = None,
+    components: Sequence[str] | None = None,
+    window_us: float | None = None,
+    execution: int = LEAST_EXECUTIONS,
+    level: float = 0.9,
+    seed: int = 0,
+) -> PowerProfiles:
+    """Read the three tables and profile one kernel, or all.
+
+    Parameters
+    ----------
+    log, executions, clocks : Path
+        CSV or Parquet files, as `power.readings` describes them; the log may be nvidia-smi's, amd-smi's or
+        rocm-smi's. A log that states its times since 1970 needs no clocks.
+    gpu : int, optional
+        Which GPU of the log.
+    kernel : str, optional
+        Its name; every kernel of the executions by default.
+    components, window_us, execution, level, seed
+        As for `profile_kernel`.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is out of its range, or clocks are needed and not given.
+    DataError
+        A file or a table cannot be used, or too few readings are left.
+    """
+    if execution < 1:
+        raise ParameterError("execution", f"is counted from 1, got {execution}")
+    check_level(level)
+    told = read_log(log, gpu)
+    if clocks is None and told.clock != CPU_CLOCK:
+        raise ParameterError(
+            "clocks",
+            f"must be given, readings of both clocks: the times of {log} are of another ({told.clock}) than those of "
+            "the executions",
+        )
+    measured = synchronise(
+        told.readings,
+        check_executions(read_plain_table(executions), str(executions)),
+        None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
+    )
+    profiles = [
+        profile_kernel(
+            measured, name, window_us=window_us, execution=execution, components=components, level=level, seed=seed
+        )
+        for name in (measured.kernels if kernel is None else [kernel])
+    ]
+    return PowerProfiles([replace(one, notes=(*one.notes, *told.notes)) for one in profiles], measured.clocks, level)
 
 
 def profile_kernel(
@@ -175,96 +246,34 @@ def profile_kernel(
     """
     name = _kernel(measured, kernel)
     chosen = _components(measured, components)
-    own = measured.executions[measured.executions["kernel"].eq(name)]
-    runs = golden_runs(own, execution, margin)
+    rows = measured.executions[measured.executions["kernel"].eq(name)]
+    runs = golden_runs(rows, execution, margin)
     _check_stamps(measured, runs.kernel_us)
     window = measured.interval_us if window_us is None else window_us
-    recommended = plan(runs.kernel_us, window)
-    stitched, (alone, others) = _stitch(measured, own, runs, window_us or 0.0, window, execution)
+    stitched = stitch(measured, rows, runs, window, removed_us=window_us or 0.0, execution=execution)
     result = KernelPower(
         kernel=name,
-        label=_label(own),
+        label=_label(rows),
         kernel_us=runs.kernel_us,
         window_us=window,
         window_stated=window_us is not None,
         sse_execution=execution,
         ssp_execution=stitched.ssp_execution,
         filled=stitched.filled,
-        alone=alone,
-        others=others,
+        alone=stitched.alone,
+        others=stitched.others,
         runs=runs,
-        plan=recommended,
+        plan=plan(runs.kernel_us, window),
         components={
             one: _component(one, measured.power_w[one].to_numpy(), stitched, replicates, level, seed) for one in chosen
         },
         notes=(),
     )
-    return replace(result, notes=tuple(_notes(result, measured, stitched.steady, stitched.pauses)))
-
-
-@dataclass(frozen=True)
-class _Stitched:
-    """What the profiles of all components are made from.
-
-    ``golden`` are the readings in golden runs whose window had filled, ``first`` those of the steady execution,
-    ``steady`` those with steady power, and ``every`` the same of all runs, with the place of each run in ``times_us``;
-    ``mixed`` says whether their windows see other kernels too.
-    """
-
-    ssp_execution: int
-    filled: float
-    golden: pd.DataFrame
-    first: pd.DataFrame
-    steady: pd.DataFrame
-    every: pd.DataFrame
-    place: np.ndarray
-    times_us: np.ndarray
-    margin: float
-    pauses: Pauses
-    mixed: bool
-    equations: Windows | None
-
-
-def _stitch(
-    measured: Measured, own: pd.DataFrame, runs: RunChoice, removed_us: float, window_us: float, execution: int
-) -> tuple[_Stitched, tuple[float, float]]:
-    """Find the readings of the kernel, and its company; ``removed_us`` is the window to deconvolve, 0 for none."""
-    golden = own[own["run"].isin(runs.kept)]
-    ssp_execution, filled = _steady_power(golden, runs.kernel_us, window_us, execution)
-    found = readings_of_interest(measured.times_ns, golden)
-    steady = found[found["execution"] >= ssp_execution]
-    if len(steady) < LEAST_READINGS:
-        raise DataError(
-            f"only {len(steady)} readings fall into executions of {own['kernel'].iloc[0]} with steady power (number "
-            f"{ssp_execution} and later, {len(runs.kept)} golden runs): at least {LEAST_READINGS} are needed, see "
-            "`flopcast power plan`"
-        )
-    every = readings_of_interest(measured.times_ns, own)
-    every = every[every["execution"] >= ssp_execution]
-    timed = runs.table.dropna(subset="time_us")
-    rest = measured.executions.drop(golden.index)
-    company = _company(measured, own["kernel"].iloc[0], steady, window_us or runs.kernel_us)
-    stitched = _Stitched(
-        ssp_execution=ssp_execution,
-        filled=filled,
-        golden=found[found["since_run_us"] >= window_us],
-        first=found[found["execution"] == execution],
-        steady=steady,
-        every=every,
-        place=pd.Index(timed["run"]).get_indexer(every["run"]),
-        times_us=timed["time_us"].to_numpy(),
-        margin=runs.margin,
-        pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
-        mixed=company[1] > 1 - ALONE,
-        equations=windows(measured.times_ns, golden, rest, 1e3 * removed_us, warm=execution - 1)
-        if removed_us
-        else None,
-    )
-    return stitched, company
+    return replace(result, notes=(*_power_notes(result, stitched), *_sample_notes(result, measured, stitched)))
 
 
 def _component(
-    name: str, power_w: np.ndarray, stitched: _Stitched, replicates: int, level: float, seed: int
+    name: str, power_w: np.ndarray, stitched: Stitched, replicates: int, level: float, seed: int
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
@@ -278,7 +287,7 @@ def _component(
     )
 
 
-def _energy(stitched: _Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int) -> Energy:
+def _energy(stitched: Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int) -> Energy:
     """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
@@ -298,12 +307,12 @@ def _energy(stitched: _Stitched, power_w: np.ndarray, replicates: int, level: fl
             level=level,
         )
 
-    found = energy(*pauses.running_w(power_w, read_w))
+    freed = energy(*pauses.running_w(power_w, read_w))
     if not pauses.correctable:  # the idle power lies between nothing and what was read
-        return replace(found, upper_j=found.upper_j / (1 - pauses.share))
+        return replace(freed, upper_j=freed.upper_j / (1 - pauses.share))
     if stitched.equations is None and pauses.share:  # the window is a guess: it may have seen no pauses
-        return replace(found, lower_j=float(np.minimum(found.lower_j, energy(read_w, 0.0).lower_j)))
-    return found
+        return replace(freed, lower_j=float(np.minimum(freed.lower_j, energy(read_w, 0.0).lower_j)))
+    return freed
 
 
 def _check_stamps(measured: Measured, kernel_us: float) -> None:
@@ -322,9 +331,9 @@ def _kernel(measured: Measured, kernel: str | None) -> str:
     if kernel is None and len(names) == 1:
         return names[0]
     if kernel is None:
-        raise DataError(f"which kernel? the executions are of {few(names)}")
+        raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
     if kernel not in names:
-        raise DataError(f"no execution of kernel {kernel!r}: the executions are of {few(names)}")
+        raise ParameterError("kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}")
     return kernel
 
 
@@ -332,112 +341,115 @@ def _components(measured: Measured, components: Sequence[str] | None) -> list[st
     known = [str(name) for name in measured.power_w.columns]
     for name in components or ():
         if name not in known:
-            raise DataError(f"the power log has no component {name!r}: it has {', '.join(known)}")
+            raise ParameterError("components", f"must be among those of the log, {', '.join(known)}, got {name!r}")
     return list(components or known)
 
 
-def _label(own: pd.DataFrame) -> str:
+def _label(rows: pd.DataFrame) -> str:
     """Return the class given for the kernel; two for one kernel are an error."""
-    given = [str(one) for one in own["class"].unique() if one] if "class" in own else []
+    given = [str(one) for one in rows["class"].unique() if one] if "class" in rows else []
     if len(given) > 1:
-        raise DataError(f"kernel {own['kernel'].iloc[0]} is both {given[0]} and {given[1]}: give it one class")
+        raise DataError(f"kernel {rows['kernel'].iloc[0]} is both {given[0]} and {given[1]}: give it one class")
     return given[0] if given else ""
 
 
-def _steady_power(golden: pd.DataFrame, kernel_us: float, window_us: float, execution: int) -> tuple[int, float]:
-    """Return the first execution with steady power, and the share of the window inside the run at its start.
-
-    It is the first that starts with the whole window inside the run, in the median run; where the runs are too short
-    for that the published number, or one less, as a kernel needs that turned out faster than planned.
-    """
-    if not window_us:
-        return execution, 1.0
-    since = (golden["start_ns"] - golden["run_start_ns"]) / 1e3
-    starts = since.groupby(golden["execution"]).median()
-    filled = starts.index[(starts >= window_us) & (starts.index >= execution)]
-    if len(filled):
-        return int(filled[0]), 1.0
-    needed, last = max(executions_published(kernel_us, window_us), execution), int(starts.index.max())
-    number = min(needed, last)
-    if number < execution or starts[number] < LEAST_FILLED * window_us:
-        raise DataError(
-            f"steady power needs {needed} executions per run, the runs have {last}: the averaging window of "
-            f"{window_us:g} µs does not fill, see `flopcast power plan`"
-        )
-    return number, float(starts[number]) / window_us
-
-
-def _company(measured: Measured, kernel: str, steady: pd.DataFrame, span_us: float) -> tuple[float, float]:
-    """Return the mean share of the windows in which the kernel itself ran, and in which others did."""
-    own = measured.executions["kernel"].eq(kernel)
-    at = measured.times_ns[steady["reading"]]
-    alone, others = (covered_share(at, measured.executions[part], 1e3 * span_us).mean() for part in (own, ~own))
-    return float(alone), float(others)
-
-
-def _curve(found: pd.DataFrame, power_w: np.ndarray) -> Curve:
-    readings = found.drop(columns="reading").assign(power_w=power_w[found["reading"]]).reset_index(drop=True)
+def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
+    readings = places.drop(columns="reading").assign(power_w=power_w[places["reading"]]).reset_index(drop=True)
     phase, power = readings["phase"].to_numpy(), readings["power_w"].to_numpy()
     return Curve(readings, polynomial(phase, power, PHASES), spline(phase, power, PHASES))
 
 
-def _notes(result: KernelPower, measured: Measured, steady: pd.DataFrame, pauses: Pauses) -> list[str]:
-    """Return what the user should know of this profile."""
-    notes = []
+def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
+    """Yield what the power and the energy of this profile are not."""
+    pauses = stitched.pauses
     if not result.window_stated:
-        notes.append(
-            f"the logger's window is not stated: the time between readings, {result.window_us:g} µs, is taken for it; "
-            "state it with --window, 0 only of a logger known to be instantaneous"
-        )
+        yield remark("power-window-assumed", window_us=result.window_us)
     if result.filled < 1:
-        notes.append(
-            f"when execution {result.ssp_execution} starts, {100 * (1 - result.filled):.0f} % of the window lie before "
-            f"the run: power is read too low; append executions up to {result.plan.executions_filled} or later"
+        yield remark(
+            "power-window-not-filled",
+            execution=result.ssp_execution,
+            before_run=1 - result.filled,
+            filled_from=result.plan.executions_filled,
         )
-    if result.others > 1 - ALONE:
-        notes.append(
-            f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture, and the "
-            "energy of this kernel cannot be told"
-        )
+    if stitched.mixed:
+        yield remark("power-of-mixture", others=result.others)
     elif result.alone < ALONE and not pauses.correctable:
-        notes.append(
-            f"{100 * pauses.share:.2g} % of the windows are pauses and no readings between runs tell the idle power: "
-            "power and energy are read too low"
-        )
+        yield remark("power-idle-unknown", pauses=pauses.share)
     elif result.filled == 1 and result.alone < ALONE:
-        notes.append(
-            f"{100 * (1 - result.alone):.0f} % of the windows are pauses: power is read too low; the energy is "
-            "corrected, as if power fell to idle in them"
-            + (
-                ""
-                if result.window_stated
-                else "; its interval reaches down to what was read, since the window is a guess"
-            )
-        )
-    if result.runs.margin_assumed:
-        taken = f"{100 * result.runs.margin:g} % taken"
-        notes.append(f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {taken}")
+        yield remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=result.window_stated)
+
+
+def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:
+    """Yield what runs, readings and clocks are too few or too unsure for."""
+    steady, clocks = stitched.steady, measured.clocks
     golden, runs = len(result.runs.kept), len(result.runs.table)
+    if result.runs.margin_assumed:
+        yield remark("power-margin-assumed", margin=result.runs.margin, shortest_us=SHORTEST_US)
     if golden < LEAST_GOLDEN * runs:
-        notes.append(
-            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no usual time, and "
-            "power and energy are those of a minority; look for clocks, inputs or neighbours that change"
-        )
+        yield remark("power-no-usual-time", golden=golden, runs=runs)
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
-        notes.append(f"{len(steady)} readings of interest, {wanted} are recommended")
-    if result.plan.row is not None and len(result.runs.table) < result.plan.row.runs:
-        notes.append(f"{len(result.runs.table)} runs, {result.plan.row.runs} are recommended")
+        yield remark("power-few-readings", readings=len(steady), wanted=wanted)
+    if result.plan.row is not None and runs < result.plan.row.runs:
+        yield remark("power-few-runs", runs=runs, wanted=result.plan.row.runs)
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
-        notes.append(f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated")
-    clocks = measured.clocks
+        yield remark("power-times-extrapolated", outside=outside, readings=len(steady))
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
     if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
-        notes.append(
-            f"the clock pairs tell the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the times of "
-            f"readings are unsure by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
-        )
+        yield remark("power-drift-unsure", drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us)
     if not clocks.drift_known:
-        notes.append("one clock pair: the drift of the clocks is not known and not corrected")
-    return notes
+        yield remark("power-drift-unknown")
+
+
+def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
+    """Return one row per kernel and component.
+
+    Returns
+    -------
+    DataFrame
+        ``kernel``, ``class``, ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time),
+        ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component ``total``; NaN
+        without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and ``readings``.
+    """
+    rows = []
+    for one in kernels:
+        whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else np.nan
+        rows += [
+            {
+                "kernel": one.kernel,
+                "class": one.label,
+                "component": name,
+                "kernel_us": one.kernel_us,
+                "sse_w": np.nan if part.sse is None else part.sse.mean_w,
+                "ssp_w": part.ssp.mean_w,
+                "sse_error_percent": part.sse_error_percent,
+                "peak_w": float(part.ssp.polynomial_w.max()),
+                "share": part.ssp.mean_w / whole,
+                "energy_j": part.energy.energy_j,
+                "lower_j": part.energy.lower_j,
+                "upper_j": part.energy.upper_j,
+                "throttling": part.throttling.found,
+                "readings": len(part.ssp.readings),
+            }
+            for name, part in one.components.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def compare_classes(compared: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean power and share of each component over the kernels of a class.
+
+    Parameters
+    ----------
+    compared : DataFrame
+        As `compare` returns it; kernels without a class are left out.
+
+    Returns
+    -------
+    DataFrame
+        ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``.
+    """
+    known = compared[compared["class"].ne("")]
+    groups = known.groupby(["class", "component"], sort=False)
+    return groups.agg(kernels=("kernel", "count"), ssp_w=("ssp_w", "mean"), share=("share", "mean")).reset_index()

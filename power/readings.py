@@ -1,4 +1,6 @@
-"""The three tables that kernel power is made from; every time is in nanoseconds, whole numbers.
+"""The three tables that kernel power is made from, read and checked; every time is in nanoseconds, whole numbers.
+
+A power log comes from a file in any form that is known (`read_log`); all three may be tables of this form:
 
 =============  =============  =========================================================================================
 table          column         meaning
@@ -20,104 +22,128 @@ clock pairs    delay_ns       how long the read took: the counter was sampled be
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-
-# Lines of a log as text: their cells, and a last one that a logger stopped by Ctrl-C has not finished.
-
-_MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
-_LOOKED_AT: Final = 100
-"""Lines before the last that say how long its last cell should be."""
-
-
-def csv_cells(line: str) -> list[str]:
-    """Return the cells of a line; commas within brackets, braces and quotes do not part them."""
-    cells, depth, quoted, start = [], 0, False, 0
-    for place, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif not quoted and letter in "[{":
-            depth += 1
-        elif not quoted and letter in "]}":
-            depth -= 1
-        elif letter == "," and not quoted and depth <= 0:
-            cells.append(line[start:place])
-            start = place + 1
-    return [cell.strip().strip('"') for cell in (*cells, line[start:])]
-
-
-def monitor_cells(line: str) -> list[str]:
-    """Return the values of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
-    return _MONITOR.findall(line)
-
-
-def whole_lines(content: str, cells: Callable[[str], list[str]] = csv_cells) -> tuple[list[str], int]:
-    """Return the lines of a log, the header first, without a last one that is cut off; and how many that is, 0 or 1.
-
-    The last line is cut off if no line break ends it and it has fewer cells than the one above, or its last cell is
-    shorter than those above: ``31`` under ``310.5`` may be any number.
-    """
-    lines = content.splitlines()
-    if content.endswith(("\n", "\r")) or len(lines) < 3:
-        return lines, 0
-    above = [row for row in map(cells, lines[1:-1][-_LOOKED_AT:]) if row]
-    last = cells(lines[-1])
-    shortest = min((len(row[-1]) for row in above), default=0)
-    cut = bool(above) and (len(last) < len(above[-1]) or len(last[-1]) < shortest)
-    return (lines[:-1], 1) if cut else (lines, 0)
-
-
-# How many GPUs a log seems to be of that does not tell them apart: their readings share a stamp or come in bursts.
-
-MOST_GPUS: Final = 16
-CLEAR: Final = 4.0
-"""Gaps between bursts are so many times longer than those within them."""
-SHARE: Final = 0.05
-"""Of the gaps, that may be otherwise: a logger stalls now and then."""
-
-
-def gpus_in_bursts(times_ns: np.ndarray) -> int:
-    """Return the number of readings that come together again and again, 1 where they come one by one.
-
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Time stamps in the order of the log.
-
-    Notes
-    -----
-    The gaps of one GPU may vary as they like: what tells is that every m-th gap is long and all others are short.
-    """
-    gaps = np.diff(times_ns)
-    if len(gaps) and not gaps.any():
-        return len(times_ns)
-    for count in range(2, MOST_GPUS + 1):
-        between = gaps[count - 1 :: count]
-        within = np.delete(gaps, np.s_[count - 1 :: count])
-        if len(between) < (2 if within.any() else 1):
-            break
-        if CLEAR * np.quantile(within, 1 - SHARE) < np.quantile(between, SHARE):
-            return count
-    return 1
-
+from ..readers.files import head, plain_rows, read_plain_table, text
+from ..remarks import Remark, remark
+from .logs import TOTAL, read_power_log, whole_lines
 
 POWER_LOG: Final = ("gpu_ns", "component", "power_w")
 EXECUTIONS: Final = ("start_ns", "end_ns", "kernel")
 CLOCK_PAIRS: Final = ("gpu_ns", "cpu_ns", "delay_ns")
 CLASSES: Final = ("compute-bound", "memory-bound", "communication")
-TOTAL: Final = "total"
+GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
+"""What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
 
 LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
 """No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
 LEAST_W, MOST_W = 5.0, 20_000.0
 """Between these lies the typical power of any GPU, and far beyond."""
+
+
+@dataclass(frozen=True)
+class PowerLog:
+    """A power log of one GPU.
+
+    Attributes
+    ----------
+    readings : DataFrame
+        As `check_power_log` returns them; ``gpu_ns`` is the log's own clock.
+    clock : str
+        What that clock is: "gpu", "epoch" (the CPU's) or "local time".
+    notes : tuple of Remark
+        What of the file is left out.
+    """
+
+    readings: pd.DataFrame
+    clock: str
+    notes: tuple[Remark, ...]
+
+
+def read_log(path: Path, gpu: int | None = None) -> PowerLog:
+    """Read a power log: a table with gpu_ns and power_w, or a log of nvidia-smi, amd-smi or rocm-smi.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    gpu : int, optional
+        Which GPU's readings count; may be left out where the log has one only. A table of this package's own form says
+        which in a column ``gpu``.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
+    """
+    if not path.is_file():
+        raise DataError("no such file", source=str(path))
+    beginning = head(path)
+    header = beginning.split(b"\n", 1)[0].lower()
+    if beginning.startswith(b"PAR1") or (b"power_w" in header and b"time_ns" not in header):
+        return _own(path, gpu)
+    found = read_power_log(path)
+    clock = str(found.attrs["clock"])
+    if clock == NO_CLOCK:
+        raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
+    chosen = _of_gpu(found, found["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
+    _check_seconds(chosen, str(path))
+    missing = found.attrs["left_out"]
+    without = (remark("power-log-readings-without-power", readings=missing),) if missing else ()
+    return PowerLog(check_power_log(chosen, str(path)), clock, (*without, *_cut(found.attrs["cut"])))
+
+
+def _own(path: Path, gpu: int | None) -> PowerLog:
+    """Read a log with gpu_ns and power_w."""
+    cut = 0
+    if head(path).startswith(b"PAR1"):
+        rows = read_plain_table(path)
+    else:
+        lines, cut = whole_lines(text(path))
+        rows = plain_rows("\n".join(lines), str(path))
+    column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
+    if column is None and gpu is not None:
+        raise ParameterError("gpu", f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu")
+    if column is not None:
+        numbers = pd.to_numeric(rows[column], errors="coerce")
+        if numbers.isna().any():
+            given = rows[column][numbers.isna()].iloc[0]
+            raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
+        rows = _of_gpu(rows, numbers, gpu, str(path))
+    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _cut(cut))
+
+
+def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
+    """Return the readings of the GPU that was chosen, or of the only one."""
+    known = numbers.unique().tolist()
+    named = ", ".join(f"{number:g}" for number in known)
+    if gpu is None and len(known) > 1:
+        raise ParameterError("gpu", f"must be one of {named}, the GPUs of {source}: choose one")
+    if gpu is not None and gpu not in known:
+        raise ParameterError("gpu", f"must be one of {named}, the GPUs of {source}, got {gpu}")
+    return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
+
+
+def _check_seconds(rows: pd.DataFrame, source: str) -> None:
+    """Refuse stamps of whole seconds that several readings share."""
+    if not (rows["gpu_ns"] % 10**9).any() and rows.duplicated(["gpu_ns", "component"]).any():
+        raise DataError(
+            "several readings have the same timestamp, whose step is a whole second: log at most one a second, or with "
+            "finer stamps",
+            source=source,
+        )
+
+
+def _cut(lines: int) -> tuple[Remark, ...]:
+    return (remark("power-log-cut-off"),) if lines else ()
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:

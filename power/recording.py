@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import DataError
+from ..errors import ParameterError
+from ..remarks import Remark, remark
 from ..traces.cleaning.binning import MARGINS, margin_of
 
 LEAST_EXECUTIONS: Final = 4
 """The fourth execution is the first that is steady: earlier ones warm up clocks and caches."""
 SHORTEST_US: Final = MARGINS[0][0]
 """Where the published table begins."""
+ADVICE: Final = "see `flopcast power plan`"
+"""What to do about a log that says too little."""
 
 
 @dataclass(frozen=True)
@@ -87,27 +90,19 @@ class Plan:
     random_delay_us: float
 
     @property
-    def advice(self) -> list[str]:
+    def advice(self) -> list[Remark]:
         """What the figures do not say by themselves."""
         said = []
         if self.row is None:
-            said.append(
-                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back to back, "
-                "timed as one execution, or interleave it as the application does; either way the power is that "
-                "of the sequence, not of one launch"
-            )
+            said.append(remark("power-plan-below-table", shortest_us=SHORTEST_US, repeats=self.repeats))
         elif self.logs is not None and self.expected_logs < self.logs:
-            runs = math.ceil(self.logs * self.row.runs / self.expected_logs)
-            said.append(
-                f"{self.row.runs} runs give about {self.expected_logs:.0f} readings in one execution, {self.logs} are "
-                f"wanted: make {runs} runs, or append executions to each run"
-            )
+            needed = math.ceil(self.logs * self.row.runs / self.expected_logs)
+            figures = {"runs": self.row.runs, "expected": self.expected_logs, "wanted": self.logs, "needed": needed}
+            said.append(remark("power-plan-more-runs", **figures))
         if self.executions_filled > self.executions:
-            missing = self.interval_us - (self.executions - 1) * self.kernel_us
-            said.append(
-                f"execution {self.executions} starts {missing:g} µs before the logger's window has filled: append "
-                f"executions up to {self.executions_filled} or later"
-            )
+            missing_us = self.interval_us - (self.executions - 1) * self.kernel_us
+            figures = {"execution": self.executions, "missing_us": missing_us, "filled_from": self.executions_filled}
+            said.append(remark("power-plan-window-not-filled", **figures))
         return said
 
 
@@ -123,7 +118,7 @@ def plan(kernel_us: float, interval_us: float) -> Plan:
 
     Raises
     ------
-    DataError
+    ParameterError
         A time is out of its range.
 
     Examples
@@ -133,9 +128,9 @@ def plan(kernel_us: float, interval_us: float) -> Plan:
     (200, 0.05, 9, 12)
     """
     if not 0 < kernel_us < math.inf:
-        raise DataError(f"the kernel time must be above 0, got {kernel_us:g} µs")
+        raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
     if not 0 <= interval_us < math.inf:
-        raise DataError(f"the averaging interval must not be negative, got {interval_us:g} µs")
+        raise ParameterError("interval_us", f"must not be negative, got {interval_us:g}")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
     period_us = interval_us or 1000.0
     return Plan(

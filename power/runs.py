@@ -1,4 +1,9 @@
-"""Runs: executions that belong together, and the golden runs, whose kernel took the time it mostly takes."""
+"""Runs and what falls into them: which executions belong together, which runs count, which readings see the kernel.
+
+Executions are grouped into runs (`group_runs`). Golden runs are those whose kernel took the time it mostly takes
+(`golden_runs`). Readings of interest fall into an execution; what their averaging window saw besides it is
+`covered_share`.
+"""
 
 from __future__ import annotations
 
@@ -10,81 +15,15 @@ import pandas as pd
 
 from ..errors import DataError
 from ..traces.cleaning import binning
-from .recording import LEAST_EXECUTIONS
-
-# Readings of interest: those that fall into an execution, when in the kernel's time, and what their window saw.
-
-
-def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return the readings whose time stamp falls into an execution.
-
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Time stamps on the CPU's clock.
-    executions : DataFrame
-        With ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, in order of time.
-
-    Returns
-    -------
-    DataFrame
-        ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since the
-        execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
-        ``execution_start_us``, both since the start of the run.
-    """
-    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
-    place = np.searchsorted(start, times_ns, side="right") - 1
-    inside = (place >= 0) & (times_ns <= end[place])
-    reading, place = np.flatnonzero(inside), place[inside]
-    rows = executions.iloc[place]
-    since = times_ns[reading] - start[place]
-    began = rows["run_start_ns"].to_numpy()
-    return pd.DataFrame(
-        {
-            "reading": reading,
-            "run": rows["run"].to_numpy(),
-            "execution": rows["execution"].to_numpy(),
-            "time_us": since / 1e3,
-            "phase": since / (end[place] - start[place]),
-            "since_run_us": (times_ns[reading] - began) / 1e3,
-            "execution_start_us": (start[place] - began) / 1e3,
-        }
-    )
-
-
-def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: float) -> np.ndarray:
-    """Return the share of each window [time − window, time] in which an execution ran.
-
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Ends of the windows.
-    executions : DataFrame
-        ``start_ns`` and ``end_ns``, in order of time, none overlapping the next. None: the shares are 0.
-    window_ns : float
-        Length, > 0.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
-    if executions.empty:
-        return np.zeros(len(times_ns))
-    origin = int(executions["start_ns"].iloc[0])
-    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(float)  # (executions, 2)
-    busy = np.cumsum(edges[:, 1] - edges[:, 0])
-    total = np.column_stack([np.concatenate([[0.0], busy[:-1]]), busy]).ravel()
-    at = (np.asarray(times_ns) - origin).astype(float)
-    until, before = (np.interp(moment, edges.ravel(), total) for moment in (at, at - window_ns))
-    return (until - before) / window_ns
-
+from .recording import ADVICE, LEAST_EXECUTIONS
 
 CLEAR_RATIO: Final = 3.0
 """Pauses between runs are told from gaps within them if they are so many times longer."""
 SHORTEST_GAP_NS: Final = 1_000.0
 """Gaps below this count as this: back to back."""
 
-OTHER_TIME, TOO_FEW = "execution time outside the bin", "fewer executions than the one of interest"
+OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
+"""Codes of why a run is not golden."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +34,7 @@ class RunChoice:
     ----------
     table : DataFrame
         One row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
-        ``golden`` and ``reason`` (why not, "" for golden runs).
+        ``golden`` and ``reason`` (the code of why not, "" for golden runs).
     low_us, high_us : float
         The fullest bin of execution times.
     margin : float
@@ -117,7 +56,7 @@ class RunChoice:
 
     @property
     def removed(self) -> dict[str, int]:
-        """Number of runs removed for each reason."""
+        """Number of runs removed for each reason (code)."""
         reasons = self.table.loc[~self.table["golden"], "reason"].value_counts()
         return {str(reason): int(count) for reason, count in reasons.items()}
 
@@ -186,9 +125,7 @@ def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, mar
     steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
     if steady.empty:
         most = int(executions["execution"].max())
-        raise DataError(
-            f"no run has execution {execution} of the kernel, the runs have {most}: see `flopcast power plan`"
-        )
+        raise DataError(f"no run has execution {execution} of the kernel, the runs have {most}: {ADVICE}")
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
     golden = binning.golden_runs(steady.to_numpy(), binning.MARGINS[0][1] if assumed else margin)
     table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
@@ -220,3 +157,67 @@ def _clear_pause(gaps_ns: np.ndarray) -> float:
         raise DataError("runs cannot be told apart by the gaps between executions: give a column run")
     place = int(np.argmax(step))
     return float(np.sqrt(ordered[place] * ordered[place + 1]))
+
+
+def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.DataFrame:
+    """Return the readings whose time stamp falls into an execution.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Time stamps on the CPU's clock.
+    executions : DataFrame
+        With ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, in order of time.
+
+    Returns
+    -------
+    DataFrame
+        ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since the
+        execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
+        ``execution_start_us``, both since the start of the run.
+    """
+    start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
+    place = np.searchsorted(start, times_ns, side="right") - 1
+    inside = (place >= 0) & (times_ns <= end[place])
+    reading, place = np.flatnonzero(inside), place[inside]
+    rows = executions.iloc[place]
+    since = times_ns[reading] - start[place]
+    began = rows["run_start_ns"].to_numpy()
+    return pd.DataFrame(
+        {
+            "reading": reading,
+            "run": rows["run"].to_numpy(),
+            "execution": rows["execution"].to_numpy(),
+            "time_us": since / 1e3,
+            "phase": since / (end[place] - start[place]),
+            "since_run_us": (times_ns[reading] - began) / 1e3,
+            "execution_start_us": (start[place] - began) / 1e3,
+        }
+    )
+
+
+def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: float) -> np.ndarray:
+    """Return the share of each window [time − window, time] in which an execution ran.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, shape (n,)
+        Ends of the windows.
+    executions : DataFrame
+        ``start_ns`` and ``end_ns``, in order of time, none overlapping the next. None: the shares are 0.
+    window_ns : float
+        Length, > 0.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if executions.empty:
+        return np.zeros(len(times_ns))
+    origin = int(executions["start_ns"].iloc[0])
+    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(float)  # (executions, 2)
+    busy = np.cumsum(edges[:, 1] - edges[:, 0])
+    total = np.column_stack([np.concatenate([[0.0], busy[:-1]]), busy]).ravel()
+    at = (np.asarray(times_ns) - origin).astype(float)
+    until, before = (np.interp(moment, edges.ravel(), total) for moment in (at, at - window_ns))
+    return (until - before) / window_ns

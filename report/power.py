@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..power.clocks import Clocks
-from ..power.comparison import compare, compare_classes
 from ..power.energy import PHASES
-from ..power.profile import ComponentPower, Curve, KernelPower
+from ..power.profile import ComponentPower, Curve, KernelPower, compare, compare_classes
 from ..power.recording import TABLE, Plan
+from ..remarks import Remark, remark
 from .console import note, plain_table
+from .words import say
 
 SCHEMA = 1
 METHOD = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
@@ -29,8 +30,8 @@ def plan_table(chosen: Plan) -> Table:
     logger = f"a window of {chosen.interval_us:g} µs" if chosen.interval_us else "a logger of instantaneous power"
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
     table = plain_table(title, ["setting", "value", ""])
-    for setting, value, remark in plan_rows(chosen):
-        table.add_row(Text(setting), Text(value), Text(remark, "dim"))
+    for setting, value, why in plan_rows(chosen):
+        table.add_row(Text(setting), Text(value), Text(why, "dim"))
     return table
 
 
@@ -72,7 +73,8 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "executions_filled": chosen.executions_filled,
         "repeats": chosen.repeats,
         "random_delay_us": chosen.random_delay_us,
-        "advice": chosen.advice,
+        "advice": [say(one) for one in chosen.advice],
+        "remarks": remarks_json(chosen.advice),
     }
 
 
@@ -89,7 +91,7 @@ def show_power(console: Console, kernels: Sequence[KernelPower], clocks: Clocks)
     console.print(Text(f"• {clock_words(clocks)}"), highlight=False)
     for one in kernels:
         for words in one.notes:
-            console.print(note(f"{one.kernel}: {words}"))
+            console.print(note(f"{one.kernel}: {say(words)}"))
 
 
 def component_table(compared: pd.DataFrame) -> Table:
@@ -133,13 +135,14 @@ def class_table(classes: pd.DataFrame) -> Table:
 def description(one: KernelPower) -> Iterator[str]:
     """Yield how the kernel was measured: runs kept and removed, executions, isolation, throttling, the window."""
     runs = one.runs
-    removed = "; ".join(f"{count} removed: {reason}" for reason, count in runs.removed.items()) or "none removed"
+    reasons = [f"{count} removed: {say(remark(reason))}" for reason, count in runs.removed.items()]
+    removed = "; ".join(reasons) or "none removed"
     bounds = f" of {_figure(runs.low_us)} to {_figure(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
     yield f"{one.kernel}: {len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
     window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
         f"{one.kernel}: averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
-        f"{one.ssp_execution} on; {one.isolation}"
+        f"{one.ssp_execution} on; {say(remark(one.isolation))}"
     )
     for name, part in one.components.items():
         if part.throttling.found:
@@ -216,7 +219,8 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
         "plan": plan_json(one.plan),
         "phase": PHASES,
         "components": {name: _component_json(part) for name, part in one.components.items()},
-        "notes": list(one.notes),
+        "notes": [say(one_note) for one_note in one.notes],
+        "remarks": remarks_json(one.notes),
     }
 
 
@@ -246,3 +250,8 @@ def _figure(value: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}" if np.isfinite(value) else "–"
+
+
+def remarks_json(remarks: Sequence[Remark]) -> list[dict[str, Any]]:
+    """Return remarks for machines: their codes and values."""
+    return [{"code": one.code, **dict(one.items)} for one in remarks]

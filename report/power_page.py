@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..power.clocks import Clocks
-from ..power.comparison import compare
 from ..power.energy import PHASES
-from ..power.profile import ComponentPower, Curve, KernelPower
+from ..power.profile import ComponentPower, Curve, KernelPower, compare
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
 from .page import listed, table
 from .power import COLUMNS, METHOD, clock_words, component_cells, description
+from .words import say
 
 PANEL = 260
 """Height of a component's panel, pixels."""
@@ -46,7 +46,7 @@ def power_html(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> 
             page.figure(
                 power_figure(one), "Readings of golden runs over the kernel's time, and the curves through them"
             ),
-            listed([*description(one), *(f"{one.kernel}: {note}" for note in one.notes)]),
+            listed([*description(one), *(f"{one.kernel}: {say(note)}" for note in one.notes)]),
         )
     return page.document("Power of kernels · flopcast")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flopcast.benchmarks.power_simulator import Scenario, Simulation, simulate
+from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.profile import KernelPower, profile_kernel
-from flopcast.power.sources import Measured, synchronise
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import pytest
 
 from flopcast.benchmarks.power_ablation import rms_percent
 from flopcast.benchmarks.power_simulator import Scenario, Truth, simulate
+from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.deconvolution import Deconvolved, Windows, deconvolve, windows
 from flopcast.power.runs import golden_runs
-from flopcast.power.sources import Measured, synchronise
 
 LONG = Scenario(kernel_us=2500, jitter=0.01, outliers=0, runs=100)
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from flopcast.power.energy import kernel_energy
+from flopcast.power.energy import PHASES, design, find_pauses, kernel_energy, polynomial, spline
 
 
 def readings(runs: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -67,3 +68,92 @@ def test_intervals_hold_as_often_as_they_say(runs: int, margin: float) -> None:
     found = [kernel_energy(*readings(runs, seed), margin, replicates=300, level=0.9) for seed in range(150)]
     covered = np.mean([one.lower_j <= 0.05 <= one.upper_j for one in found])
     assert 0.85 <= covered <= 0.99
+
+
+TIMES = np.arange(100, 2001, 100)
+EXECUTIONS = pd.DataFrame({"start_ns": [150, 250, 1150, 1250], "end_ns": [230, 330, 1230, 1330]})
+
+
+def test_pauses_and_idle_readings_are_found() -> None:
+    found = find_pauses(TIMES, np.array([1, 2, 11]), EXECUTIONS, 100)
+    assert found.filled == pytest.approx([0.5, 0.8, 0.5])
+    assert found.share == pytest.approx(0.4)
+    assert TIMES[found.idle].tolist() == [500, 600, 700, 800, 900, 1000, 1100]  # after the run, before the next
+
+
+def test_few_readings_between_runs_are_helped_by_those_around() -> None:
+    found = find_pauses(TIMES, np.array([1]), EXECUTIONS.head(2), 100)
+    assert TIMES[found.idle].tolist() == [100, *range(500, 2001, 100)]
+
+
+def test_power_of_executions_is_told_from_idle_power() -> None:
+    found = find_pauses(TIMES, np.array([1, 2, 11]), EXECUTIONS, 100)
+    power = np.full(len(TIMES), 100.0)
+    power[[1, 2, 11]] = 0.5 * 600 + 50, 0.8 * 600 + 20, 0.5 * 600 + 50
+    running, error = found.running_w(power, power[[1, 2, 11]])
+    assert running == pytest.approx([600, 600, 600])
+    assert error == 0
+    power[found.idle] += np.tile([1, -1, 0], 3)[: len(found.idle)]
+    assert 0 < found.running_w(power, power[[1, 2, 11]])[1] < 1
+
+
+def test_an_instantaneous_logger_sees_no_pauses() -> None:
+    found = find_pauses(TIMES, np.array([1, 2]), EXECUTIONS, 0)
+    assert (found.share, found.correctable) == (0, True)
+    assert found.running_w(np.full(20, 5.0), np.array([5.0, 6.0]))[0].tolist() == [5, 6]
+
+
+def test_windows_that_hold_hardly_an_execution_are_told() -> None:
+    times = np.array([155, 230, 330])
+    found = find_pauses(times, np.arange(3), EXECUTIONS, 50)
+    assert found.told.tolist() == [False, True, True]
+    assert not found.correctable
+
+
+def test_the_first_coefficient_is_the_mean() -> None:
+    fine = (np.arange(100_000) + 0.5) / 100_000
+    assert design(fine).mean(axis=0) == pytest.approx([1, 0, 0, 0, 0], abs=1e-9)
+    assert (design(fine)[:, 1] * design(fine)[:, 3]).mean() == pytest.approx(0, abs=1e-8)
+
+
+def test_a_quartic_is_recovered() -> None:
+    phase = np.random.default_rng(0).random(2000)
+    expected = np.polyval([-300, 500, -250, 80, 400], PHASES)
+    found = polynomial(phase, np.polyval([-300, 500, -250, 80, 400], phase))
+    assert found == pytest.approx(expected, abs=0.05)
+
+
+def test_many_readings_make_it_the_least_squares_polynomial() -> None:
+    rng = np.random.default_rng(1)
+    phase = rng.random(400)
+    power = 500 + 100 * np.sin(5 * phase) + rng.normal(0, 10, 400)
+    plain = np.polynomial.Polynomial.fit(phase, power, 4)(PHASES)
+    assert np.abs(polynomial(phase, power) - plain).max() < 0.1
+
+
+def test_readings_on_one_side_do_not_send_the_other_away() -> None:
+    rng = np.random.default_rng(2)
+    phase = 0.4 * rng.random(12)
+    power = 500 + rng.normal(0, 10, 12)
+    assert np.abs(np.polynomial.Polynomial.fit(phase, power, 4)(PHASES) - 500).max() > 500
+    assert np.abs(polynomial(phase, power) - 500).max() < 100
+
+
+def test_the_spline_follows_what_a_quartic_cannot() -> None:
+    rng = np.random.default_rng(3)
+    phase = rng.random(1000)
+    power = 500 + 100 * np.sin(20 * phase) + rng.normal(0, 10, 1000)
+    true = 500 + 100 * np.sin(20 * PHASES)
+    errors = [np.sqrt(np.mean((curve(phase, power) - true) ** 2)) for curve in (spline, polynomial)]
+    assert errors[0] < 5 < 50 < errors[1]
+
+
+def test_the_spline_of_few_readings_is_their_mean() -> None:
+    assert spline(np.array([0.1, 0.1, 0.5]), np.array([100.0, 200, 300])).tolist() == [200.0] * 100
+
+
+def test_the_spline_keeps_its_value_beyond_the_readings() -> None:
+    phase = np.linspace(0.3, 0.6, 30)
+    found = spline(phase, 1000 * phase)
+    assert found[0] == pytest.approx(300, abs=1)
+    assert found[-1] == pytest.approx(600, abs=1)

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.power.logs import power_log, read_power_log
+from flopcast.power.logs import csv_cells, gpus_in_bursts, monitor_cells, power_log, read_power_log, whole_lines
 
 NVIDIA = (
     "timestamp, index, power.draw [W], clocks.current.sm [MHz], clocks.mem [MHz], temperature.gpu, "
@@ -262,3 +263,65 @@ def test_real_logs(shared_data: Path, name: str, power: list[float], gpus: list[
         pytest.skip(f"{path} is not on this machine")
     found = read_power_log(path)
     assert (found["power_w"].tolist(), found["gpu"].tolist()) == (power, gpus)
+
+
+def test_commas_in_lists_and_quotes_do_not_part_cells() -> None:
+    assert csv_cells("1, ['N/A', 0],\"[{'a': 1, 'b': 2}]\" ,x,") == ["1", "['N/A', 0]", "[{'a': 1, 'b': 2}]", "x", ""]
+
+
+def test_a_number_and_its_unit_are_one_value_of_the_monitor() -> None:
+    assert monitor_cells("   0  171 W     32 °C  N/A  283/196300 MB") == ["0", "171 W", "32 °C", "N/A", "283/196300 MB"]
+
+
+@pytest.mark.parametrize(
+    ("last", "cut"),
+    [
+        ("2025/08/24 22:19:2", 1),
+        ("2025/08/24 22:19:26.420, ", 1),
+        ("2025/08/24 22:19:26.420, 31", 1),
+        ("2025/08/24 22:19:26.420, 31\n", 0),
+        ("2025/08/24 22:19:26.420, 311.25 W", 0),
+    ],
+)
+def test_a_last_line_that_a_stopped_logger_has_not_finished_is_left_out(last: str, cut: int) -> None:
+    whole = ["time, power", "2025/08/24 22:19:24.420, 310.50 W", "2025/08/24 22:19:25.420, 300.00 W"]
+    found, count = whole_lines("\n".join([*whole, last]))
+    assert (found, count) == (whole if cut else [*whole, last.strip()], cut)
+
+
+def test_a_log_of_one_line_is_whole_without_a_line_break() -> None:
+    assert whole_lines("gpu_ns,power_w\n1,500") == (["gpu_ns,power_w", "1,500"], 0)
+    assert whole_lines("GPU POWER\n0 171 W\n1 1", monitor_cells) == (["GPU POWER", "0 171 W"], 1)
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize("gpus", [2, 3, 8])
+@pytest.mark.parametrize("apart_ms", [0, 3])
+def test_bursts_are_of_several_gpus(gpus: int, apart_ms: int) -> None:
+    rng = np.random.default_rng(0)
+    starts = np.cumsum(rng.integers(90, 140, 200)) * MS
+    times = (starts[:, None] + apart_ms * MS * np.arange(gpus)).ravel()
+    assert gpus_in_bursts(times) == gpus
+    assert gpus_in_bursts(times[: 3 * gpus]) == gpus
+    assert gpus_in_bursts(times[:-1]) == gpus  # stopped within a burst
+    late = times.copy()
+    late[gpus * 50 + 1 :] += 5000 * MS  # stalled once within a burst
+    assert gpus_in_bursts(late) == gpus
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_gpu_may_jitter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert gpus_in_bursts(np.cumsum(rng.exponential(100 * MS, 500)).astype(int)) == 1
+    assert gpus_in_bursts(np.arange(500) * 100 * MS + rng.integers(-40, 40, 500) * MS) == 1
+    assert gpus_in_bursts(np.cumsum(rng.choice([0, 1, 1, 1, 2], 500)) * MS) == 1  # faster than its stamps
+    assert gpus_in_bursts(np.cumsum(rng.choice([20, 100], 500)) * MS) == 1
+
+
+def test_few_readings_do_not_tell() -> None:
+    assert gpus_in_bursts(np.array([], dtype=int)) == 1
+    assert gpus_in_bursts(np.array([5])) == 1
+    assert gpus_in_bursts(np.array([0, 1, 50]) * MS) == 1
+    assert gpus_in_bursts(np.array([5, 5]) * MS) == 2

@@ -10,11 +10,15 @@ import pytest
 
 from flopcast.benchmarks.power_ablation import rms_percent
 from flopcast.benchmarks.power_simulator import Scenario, Simulation, Truth, simulate
-from flopcast.errors import DataError
-from flopcast.power.deconvolution import find_pauses
-from flopcast.power.energy import PHASES
-from flopcast.power.profile import KernelPower, profile_kernel
-from flopcast.power.sources import Measured, synchronise
+from flopcast.errors import DataError, ParameterError
+from flopcast.power.clocks import Measured, synchronise
+from flopcast.power.energy import PHASES, find_pauses
+from flopcast.power.profile import KernelPower, compare, compare_classes, profile_kernel
+from flopcast.remarks import remark
+
+
+def codes(one: KernelPower) -> list[str]:
+    return [note.code for note in one.notes]
 
 
 def profiled(scenario: Scenario, **options: object) -> tuple[KernelPower, Truth]:
@@ -40,7 +44,7 @@ def test_steady_power_and_energy_are_recovered(kernel_us: float, runs: int) -> N
 def test_the_polynomial_of_fifty_runs(kernel_us: float) -> None:
     result, truth = profiled(Scenario(kernel_us=kernel_us, runs=50))
     assert rms_percent(result.components["total"].ssp.polynomial_w, truth.averaged_w(PHASES)) < 5
-    assert "50 runs, 200 are recommended" in result.notes
+    assert remark("power-few-runs", runs=50, wanted=200) in result.notes
 
 
 def test_the_window_is_removed_where_the_kernel_is_longer() -> None:
@@ -85,10 +89,9 @@ def test_only_golden_runs_are_stitched(profile: KernelPower) -> None:
 
 def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
     result, _ = profiled(Scenario(kernel_us=600, outliers=1, slowdown=(1, 10), runs=120, executions=8), replicates=1)
-    told = f"the fullest bin of execution times holds {len(result.runs.kept)} of 120 runs: the kernel has no usual time"
     assert len(result.runs.kept) < 30
-    assert any(note.startswith(told) for note in result.notes)
-    assert not any("no usual time" in note for note in profile.notes)
+    assert remark("power-no-usual-time", golden=len(result.runs.kept), runs=120) in result.notes
+    assert "power-no-usual-time" not in codes(profile)
 
 
 def test_components_are_told_apart(profile: KernelPower, simulation: Simulation) -> None:
@@ -121,13 +124,14 @@ def test_the_window_may_be_left_out(measured: Measured) -> None:
     result = profile_kernel(measured, components=["total"], replicates=1)
     assert result.window_us == pytest.approx(1000, rel=0.01)
     assert result.components["total"].deconvolved is None
-    assert result.notes[0].startswith("the logger's window is not stated: the time between readings, ")
+    assert result.notes[0] == remark("power-window-assumed", window_us=result.window_us)
 
 
 def test_the_published_number_of_executions_may_fall_short() -> None:
     result, truth = profiled(Scenario(kernel_us=250, executions=4, warm=()))
     assert (result.ssp_execution, result.filled) == (4, pytest.approx(0.75, abs=0.01))
-    assert "25 % of the window lie before the run: power is read too low; append executions up to 6" in result.notes[0]
+    before_run = pytest.approx(0.25, abs=0.01)
+    assert result.notes[0] == remark("power-window-not-filled", execution=4, before_run=before_run, filled_from=6)
     total, mean_w = result.components["total"], truth.power_w(PHASES).mean()
     assert total.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)  # freed of what lies before the run
     assert total.deconvolved is not None
@@ -145,8 +149,8 @@ def test_too_few_executions_are_an_error() -> None:
 
 def test_pauses_are_noticed() -> None:
     result, _ = profiled(Scenario(gap_us=20))
-    assert result.isolation == "isolated, with pauses"
-    assert "% of the windows are pauses: power is read too low; the energy is corrected" in result.notes[-1]
+    assert result.isolation == "isolated-with-pauses"
+    assert result.notes[-1] == remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=True)
 
 
 @pytest.mark.parametrize(("gap_us", "window_us"), [(20, 1000), (80, 1000), (20, 300)])
@@ -163,7 +167,7 @@ def test_of_an_unknown_window_the_interval_holds_both_answers() -> None:
         result, truth = profiled(replace(scenario, window_us=window_us), window_us=None)
         energy = result.components["total"].energy
         assert energy.lower_j < truth.energy_j() < energy.upper_j
-        assert "since the window is a guess" in "".join(result.notes)
+        assert remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=False) in result.notes
 
 
 def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simulation: Simulation) -> None:
@@ -184,7 +188,7 @@ def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simu
     )
     low, high = unknown.components["total"].energy, known.components["total"].energy
     assert low.energy_j < 0.95 * high.energy_j < high.upper_j < low.upper_j
-    assert "no readings between runs tell the idle power: power and energy are read too low" in unknown.notes[-1]
+    assert unknown.notes[-1].code == "power-idle-unknown"
 
 
 @pytest.mark.long
@@ -228,26 +232,26 @@ def test_a_kernel_too_short_for_a_published_margin_is_told(simulation: Simulatio
         synchronise(simulation.log, rows, simulation.pairs), components=["total"], window_us=0, replicates=1
     )
     assert 19 < result.kernel_us < 21
-    assert "no margin of the execution-time bin is published below 25 µs: 5 % taken" in result.notes
+    assert remark("power-margin-assumed", margin=0.05, shortest_us=25) in result.notes
 
 
 def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
     mixed = interleaved(simulation)
-    with pytest.raises(DataError, match="which kernel\\? the executions are of gemm, copy"):
+    with pytest.raises(ParameterError, match="kernel must be given: the executions are of gemm, copy"):
         profile_kernel(mixed)
     result = profile_kernel(mixed, "copy", components=["total"], window_us=1000, replicates=1)
     assert (result.kernel, result.label, result.isolation) == ("copy", "memory-bound", "interleaved")
     assert result.others == pytest.approx(0.5, abs=0.05)
-    assert "other kernels fill" in result.notes[0]
+    assert result.notes[0] == remark("power-of-mixture", others=result.others)
     energy = result.components["total"].energy
     assert np.isnan([energy.energy_j, energy.lower_j, energy.upper_j]).all()
     assert result.components["total"].deconvolved is None
 
 
 def test_unknown_names(measured: Measured) -> None:
-    with pytest.raises(DataError, match="no execution of kernel 'conv': the executions are of gemm"):
+    with pytest.raises(ParameterError, match="kernel must be one of those of the executions, gemm, got 'conv'"):
         profile_kernel(measured, "conv")
-    with pytest.raises(DataError, match="the power log has no component 'soc': it has total, xcd, iod, hbm"):
+    with pytest.raises(ParameterError, match="must be among those of the log, total, xcd, iod, hbm, got 'soc'"):
         profile_kernel(measured, components=["soc"])
 
 
@@ -262,12 +266,13 @@ def test_a_kernel_is_of_one_class(simulation: Simulation) -> None:
 def test_extrapolation_is_told(simulation: Simulation) -> None:
     measured = synchronise(simulation.log, simulation.executions, simulation.pairs.head(150))
     result = profile_kernel(measured, components=["total"], window_us=1000, replicates=1)
-    assert any("lie outside the clock pairs: their times are extrapolated" in note for note in result.notes)
+    assert "power-times-extrapolated" in codes(result)
     few = synchronise(simulation.log, simulation.executions, simulation.pairs.head(3))
     told = profile_kernel(few, components=["total"], window_us=1000, replicates=1)
-    assert any("tell the drift of the clocks to ±" in note for note in told.notes)
+    assert "power-drift-unsure" in codes(told)
     single = synchronise(simulation.log, simulation.executions, simulation.pairs.head(1))
-    assert "one clock pair" in profile_kernel(single, components=["total"], window_us=1000, replicates=1).notes[-1]
+    alone = profile_kernel(single, components=["total"], window_us=1000, replicates=1)
+    assert codes(alone)[-1] == "power-drift-unknown"
 
 
 def test_the_same_tables_give_the_same_profile(measured: Measured, profile: KernelPower) -> None:
@@ -287,3 +292,28 @@ def test_the_figures_hold_over_seeds() -> None:
         energies.append(100 * abs(total.energy.energy_j / truth.energy_j() - 1))
     assert max(errors) < 3
     assert max(energies) < 2
+
+
+def test_a_row_per_kernel_and_component(profile: KernelPower) -> None:
+    other = replace(profile, kernel="copy", label="memory-bound")
+    found = compare([profile, other])
+    assert found["kernel"].tolist() == ["gemm"] * 4 + ["copy"] * 4
+    assert found["component"].tolist() == ["total", "xcd", "iod", "hbm"] * 2
+    shares = found.set_index(["kernel", "component"])["share"]["gemm"]
+    assert shares["total"] == 1
+    assert shares["xcd"] + shares["iod"] + shares["hbm"] == pytest.approx(1, abs=0.02)
+    assert (found["ssp_w"] <= found["peak_w"]).all()
+    assert (found["sse_error_percent"] < -30).all()
+
+
+def test_no_total_no_shares(profile: KernelPower) -> None:
+    parts = {name: part for name, part in profile.components.items() if name != "total"}
+    assert compare([replace(profile, components=parts)])["share"].isna().all()
+
+
+def test_classes_are_means_over_kernels(profile: KernelPower) -> None:
+    kernels = [replace(profile, kernel=name, label=label) for name, label in (("a", "x"), ("b", "x"), ("c", ""))]
+    found = compare_classes(compare(kernels))
+    assert found["kernels"].tolist() == [2] * 4
+    assert found["ssp_w"][0] == pytest.approx(profile.components["total"].ssp.mean_w)
+    assert compare_classes(compare([profile])).empty

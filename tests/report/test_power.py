@@ -10,10 +10,9 @@ from rich.console import Console
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.output import dumps
-from flopcast.power.clocks import Clocks, fit_clocks, one_clock
+from flopcast.power.clocks import Clocks, fit_clocks, one_clock, synchronise
 from flopcast.power.profile import KernelPower, profile_kernel
 from flopcast.power.recording import plan
-from flopcast.power.sources import synchronise
 from flopcast.report.power import (
     clock_words,
     description,

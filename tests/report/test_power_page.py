@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
-from flopcast.power.clocks import Clocks
+from flopcast.power.clocks import Clocks, synchronise
 from flopcast.power.profile import KernelPower, profile_kernel
-from flopcast.power.sources import synchronise
 from flopcast.report.power_page import power_figure, power_html
 
 

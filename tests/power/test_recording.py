@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.errors import DataError
+from flopcast.errors import ParameterError
 from flopcast.power.recording import executions_published, plan
+from flopcast.remarks import remark
 
 
 @pytest.mark.parametrize(
@@ -30,19 +31,19 @@ def test_executions_per_run(kernel_us: float, interval_us: float, executions: in
 def test_below_the_table_no_row_is_invented() -> None:
     chosen = plan(10, 1000)
     assert (chosen.row, chosen.logs, chosen.repeats) == (None, None, 3)
-    assert chosen.advice[0].startswith("no row is published below 25 µs: launch the kernel 3 times back to back")
+    assert chosen.advice[0] == remark("power-plan-below-table", shortest_us=25, repeats=3)
 
 
 def test_what_the_figures_do_not_say_is_said() -> None:
-    assert plan(120, 1000).advice == [
-        "execution 9 starts 40 µs before the logger's window has filled: append executions up to 10 or later"
-    ]
+    (late,) = plan(120, 1000).advice
+    assert late == remark("power-plan-window-not-filled", execution=9, missing_us=40, filled_from=10)
     assert plan(600, 1000).advice == []
     slow = plan(120, 5000).advice
-    assert slow[0].startswith("200 runs give about 5 readings in one execution, 12 are wanted: make 500 runs")
+    assert slow[0].code == "power-plan-more-runs"
+    assert {"runs": 200, "wanted": 12, "needed": 500}.items() <= slow[0].values.items()
 
 
 @pytest.mark.parametrize(("kernel_us", "interval_us"), [(0, 1), (-1, 1), (float("nan"), 1), (1, -1), (1, float("inf"))])
 def test_times_out_of_range(kernel_us: float, interval_us: float) -> None:
-    with pytest.raises(DataError, match="must"):
+    with pytest.raises(ParameterError, match="must"):
         plan(kernel_us, interval_us)
