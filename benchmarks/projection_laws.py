@@ -19,7 +19,7 @@ import pandas as pd
 from rich.table import Table
 
 from ..api.training import train, write
-from ..evaluation.folds import make_folds
+from ..evaluation.crossval import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find
 from ..operators.operators import group_labels

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..models.base import Folds
-from ..models.forest import Forest
+from ..models.learners import Forest
 from ..models.linear.regularised import ElasticNet, Lasso
 from ..models.linear.rfecv import RFECV
 from .counters import counters

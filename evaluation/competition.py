@@ -16,8 +16,7 @@ from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
 from ..operators.operators import work_of
 from ..table.metric import quantity
-from .crossval import Evaluation, Progress, SchemeResult, evaluate
-from .folds import SCHEMES
+from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .selection import select
 

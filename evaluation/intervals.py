@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import DataError
-from .folds import SCHEMES
+from .crossval import SCHEMES
 
 LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""

@@ -13,7 +13,7 @@ from statsmodels.regression.linear_model import OLS
 from ..models.baselines import Affine, ConstantRatio
 from ..table.metric import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .folds import make_folds
+from .crossval import make_folds
 from .verdicts import ALPHA, Interval
 
 NOISE = 0.10

@@ -130,6 +130,38 @@ def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_s
     return list(KFold(min(int(cv), n_rows), shuffle=True, random_state=random_state).split(rows))
 
 
+def weighted_folds(cv: Any, sample_weight: Any, n_used: int, groups: Any, random_state: int | None) -> Folds:
+    """Return `inner_folds` of all rows, without the rows of weight 0, the others numbered anew.
+
+    A fold left without a training or a validation row is left out.
+
+    Parameters
+    ----------
+    cv, groups, random_state
+        See `inner_folds`.
+    sample_weight : array-like of shape (n_samples,), float or None
+    n_used : int
+        How many rows have a positive weight.
+
+    Raises
+    ------
+    ValueError
+        When no fold is left.
+    """
+    equal = sample_weight is None or isinstance(sample_weight, Real)
+    n_rows = n_used if equal else len(np.asarray(sample_weight))
+    used = check_weights(sample_weight, n_rows) > 0
+    position = np.cumsum(used) - 1
+    folds = inner_folds(cv, n_rows, groups, random_state)
+    weighted = [(position[train[used[train]]], position[valid[used[valid]]]) for train, valid in folds]
+    if not (left := [(train, valid) for train, valid in weighted if len(train) and len(valid)]):
+        raise ValueError(
+            f"sample_weight leaves none of the {len(folds)} inner folds a training and a validation row: give weight to"
+            " rows of at least two groups, or other folds (cv)"
+        )
+    return left
+
+
 class _BlasOfProcess:
     """One thread in the BLAS libraries that have one number of threads for the whole process.
 

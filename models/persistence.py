@@ -2,7 +2,8 @@
 
 The format is skops' (a zip of JSON and ``.npy`` files, no pickle). Three gates stand before a file becomes an object:
 only the node kinds a model needs, only the types on the allow-list below, and, for the compiled predictors that index
-memory without checks (trees, support vectors), only indices that stay inside their arrays.
+memory without checks (trees, support vectors), only indices that stay inside their arrays. A file names classes by
+their modules: `MOVED` says where those of earlier versions stand now.
 """
 
 from __future__ import annotations
@@ -116,6 +117,24 @@ def _parts(item: Any) -> list[Any]:
 _OURS = __name__.rpartition(".")[0]
 """The package whose estimators a file may hold: ``flopcast.models``."""
 
+MOVED = {
+    f"{_OURS}.{old}": f"{_OURS}.{new}"
+    for old, new in {
+        "additive": "baselines",
+        "analytic": "baselines",
+        "forest": "learners",
+        "geometric": "ensembles",
+        "least_squares": "linear.least_squares",
+        "network": "learners",
+        "regularised": "linear.regularised",
+        "residual": "ensembles",
+        "rfecv": "linear.rfecv",
+        "stepwise": "linear.stepwise",
+        "transfer": "ensembles",
+    }.items()
+}
+"""Modules that saved models name and that have moved since -> where their classes are now."""
+
 NODES = frozenset(
     {
         "DictNode",
@@ -220,6 +239,7 @@ def from_bytes(data: bytes, where: str) -> Any:
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
     try:
+        data = _with_modules_of_today(data)
         types = _refuse_unknown(data, f"{where} is refused")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # the probes decide, not the version number
@@ -267,6 +287,34 @@ def _nodes(schema: Any) -> Iterator[tuple[str, str]]:
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
+
+
+def _with_modules_of_today(data: bytes) -> bytes:
+    """Return a skops file whose classes are named by the modules they are in now (see `MOVED`)."""
+    with zipfile.ZipFile(io.BytesIO(data)) as source:
+        schema = json.loads(source.read("schema.json"))
+        if not _rename_modules(schema):
+            return data
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as target:
+            for name in source.namelist():
+                target.writestr(name, json.dumps(schema) if name == "schema.json" else source.read(name))
+    return out.getvalue()
+
+
+def _rename_modules(schema: Any) -> bool:
+    """Name the modules of today in a skops schema, in place; return whether any had moved."""
+    pending, renamed = [schema], False
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            module = item.get("__module__")
+            if isinstance(module, str) and module in MOVED:
+                item["__module__"], renamed = MOVED[module], True
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return renamed
 
 
 def _canonical(data: bytes) -> bytes:

@@ -12,14 +12,12 @@ from sklearn.pipeline import make_pipeline
 from ..errors import DataError, nearest
 from .base import Candidate
 from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, Transfer
-from .forest import Forest
+from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, Transfer
+from .learners import MLP, Forest
 from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
 from .linear.rfecv import RFECV
 from .linear.stepwise import Stepwise
-from .network import MLP
-from .residual import LogResidual
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")

@@ -1,4 +1,8 @@
-"""The space a model is fitted in, and the columns it sees, as parts of the model."""
+"""What a model is fitted to instead of the time itself, and the columns it sees.
+
+A time spans five orders of magnitude, and what counts is its relative error. So a regressor is fitted with weights
+1 / y² (`RelativeError`) or to log y (`LogTarget`). Both wrap any regressor; `Columns` chooses what that one sees.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
 
-from .stepwise_ols import TIES
-from .triangular import ALIASED, Triangular, non_negative, optimal_limit
+from .triangular import ALIASED, TIES, Triangular, non_negative, optimal_limit
 
 # The columns that a non-negative search has chosen: their triangular factor, and all columns seen by them.
 

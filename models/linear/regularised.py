@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..base import one_blas_thread
+from ..base import one_blas_thread, weighted_folds
 from .least_squares import LinearRegressor
-from .penalty_path import ActiveSet, weighted_folds
+from .penalty_path import ActiveSet
 
 _ROOTS, _CLOSE = 60, 1e-11
 """The most trials of a mean residual, and how close to its own value the search ends, in units of the target's mean."""

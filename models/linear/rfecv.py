@@ -15,9 +15,8 @@ import numpy as np
 from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dtrtri
 
-from ..base import one_blas_thread
+from ..base import one_blas_thread, weighted_folds
 from .least_squares import ALIASED, LinearRegressor, Triangular, centred, non_negative, upper_triangle, with_intercept
-from .penalty_path import weighted_folds
 
 _DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
 """A column is a combination of the others when its row of the null space is longer than the first, none when it is

@@ -13,8 +13,8 @@ import pandas as pd
 
 from ..base import check_weights, feature_names, one_blas_thread
 from .least_squares import LinearRegressor, centred, non_negative, with_intercept
-from .stepwise_nnls import NonNegativeBackward, NonNegativeForward
-from .stepwise_ols import backward_path, forward_path
+from .nnls_forward import NonNegativeForward
+from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
 
 # What a selection of features minimises: AIC, its small-sample form AICc, or BIC of a Gaussian model.
 

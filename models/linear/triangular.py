@@ -13,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 # Weighted least-squares problems with columns of length 1, reduced to few rows, and their solution.
 
+TIES = 1e-10
+"""Gains closer than this, relatively, are equal: the first column wins, whatever the last bits say."""
 ALIASED = 1e-7
 """A column closer than this (relative to its length) to the span of others adds nothing, as in R's ``lm``."""
 _EPS = float(np.finfo(np.float64).eps)

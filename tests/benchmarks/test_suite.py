@@ -35,7 +35,7 @@ from flopcast.benchmarks.searches import (
 )
 from flopcast.benchmarks.suite import FOREST, FORESTS, Measured, SuiteTime, peak_mb, reset_peak, suite_table, suite_time
 from flopcast.evaluation.crossval import evaluate
-from flopcast.models.forest import Forest
+from flopcast.models.learners import Forest
 from flopcast.models.suite import suite
 
 FEW = ("OLS", "Lasso", "OLS/RFECV")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.evaluation.folds import make_folds
+from flopcast.evaluation.crossval import make_folds
 from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, check_level, cross_coverage
 
 SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])

@@ -15,14 +15,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from flopcast.models.base import fit, inner_folds, selected_features
 from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from flopcast.models.ensembles import CrossFitted, GeometricStack, Transfer
-from flopcast.models.forest import Forest
+from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
+from flopcast.models.learners import MLP, Forest
 from flopcast.models.linear.least_squares import NNLS, OLS
 from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
 from flopcast.models.linear.stepwise import Stepwise
-from flopcast.models.network import MLP
-from flopcast.models.residual import LogResidual
 from flopcast.models.target_space import Columns, LogTarget, RelativeError
 
 STEPWISE: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from flopcast.models.forest import Forest
+from flopcast.models.learners import Forest
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.neural_network import MLPRegressor
 
-from flopcast.models.network import MLP, _forward
+from flopcast.models.learners import MLP, _forward
 
 
 @pytest.fixture(scope="module")

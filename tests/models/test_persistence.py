@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import io
 import json
 import operator
@@ -36,8 +37,18 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, QuantileTr
 from sklearn.svm import SVR
 
 from flopcast.errors import ArtifactError
-from flopcast.models import artifact
-from flopcast.models.persistence import NODES, from_bytes, is_allowed, to_bytes
+from flopcast.models import (
+    OLS,
+    AdditiveTime,
+    Affine,
+    Forest,
+    GeometricStack,
+    LogResidual,
+    LogTarget,
+    Stepwise,
+    artifact,
+)
+from flopcast.models.persistence import MOVED, NODES, from_bytes, is_allowed, to_bytes
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.uniform(1, 9, (80, 4)), columns=["a", "b", "c", "d"])
@@ -258,3 +269,49 @@ def test_only_classes_that_hold_data_are_allowed(name, allowed):
 
 def test_node_kinds_that_call_or_look_up_are_not_on_the_list():
     assert not NODES & {"MethodNode", "PartialNode", "OperatorFuncNode", "ConstructorFromReduceNode"}
+
+
+def earlier(model: BaseEstimator, homes: dict[str, str]) -> bytes:
+    """Return the file that a version wrote in which these classes had other homes."""
+
+    def move(node):
+        if isinstance(node, dict):
+            home = homes.get(node.get("__class__")) if str(node.get("__module__")).startswith("flopcast.") else None
+            moved = {"__module__": f"flopcast.models.{home}"} if home else {}
+            return {key: move(value) for key, value in node.items()} | moved
+        return [move(item) for item in node] if isinstance(node, list) else node
+
+    return rewritten(to_bytes(model), move)
+
+
+@pytest.mark.parametrize(
+    ("model", "homes"),
+    [
+        (
+            GeometricStack([("line", Affine("a")), ("rest", LogResidual(AdditiveTime(["a", "b"])))], cv=2),
+            {
+                "GeometricStack": "geometric",
+                "Affine": "analytic",
+                "LogResidual": "residual",
+                "AdditiveTime": "additive",
+            },
+        ),
+        (LogTarget(Forest(max_trees=4)), {"Forest": "forest"}),
+        (Stepwise(), {"Stepwise": "stepwise"}),
+        (OLS(), {"OLS": "least_squares"}),
+    ],
+)
+def test_a_model_whose_classes_have_moved_since_is_read(model: BaseEstimator, homes: dict[str, str]):
+    model.fit(X, y)
+    old = earlier(model, homes)
+    assert all(
+        f"flopcast.models.{home}".encode() in zipfile.ZipFile(io.BytesIO(old)).read("schema.json")
+        for home in homes.values()
+    )
+    np.testing.assert_array_equal(from_bytes(old, "old").predict(X), model.predict(X))
+
+
+def test_no_module_is_both_moved_and_there():
+    for old, new in MOVED.items():
+        assert importlib.util.find_spec(old) is None
+        assert importlib.util.find_spec(new) is not None

@@ -7,7 +7,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
 
 from flopcast.models.baselines import AdditiveTime
-from flopcast.models.residual import LogResidual
+from flopcast.models.ensembles import LogResidual
 
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

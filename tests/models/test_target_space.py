@@ -10,10 +10,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flopcast.models.base import fit, p_values, selected_features
+from flopcast.models.learners import MLP
 from flopcast.models.linear.least_squares import NNLS, OLS
 from flopcast.models.linear.regularised import Lasso
 from flopcast.models.linear.stepwise import Stepwise
-from flopcast.models.network import MLP
 from flopcast.models.target_space import LARGEST_LOG, Columns, LogTarget, RelativeError
 
 

@@ -6,8 +6,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from flopcast.models.baselines import AdditiveTime
-from flopcast.models.ensembles import SHAPE_TIME, CrossFitted, Transfer
-from flopcast.models.residual import LogResidual
+from flopcast.models.ensembles import SHAPE_TIME, CrossFitted, LogResidual, Transfer
 
 
 def _rows(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

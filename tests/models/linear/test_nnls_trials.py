@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flopcast.models.linear.stepwise_nnls import first_of_least
+from flopcast.models.linear.stepwise_paths import first_of_least
 
 
 def choose(values: list[float], bounds: list[float], known: list[bool]) -> tuple[int, list[int]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.models.base import inner_folds
-from flopcast.models.linear.penalty_path import weighted_folds
+from flopcast.models.base import inner_folds, weighted_folds
 from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
 

@@ -6,8 +6,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.models.baselines import AdditiveTime, AnalyticLaw
-from flopcast.models.ensembles import CrossFitted, GeometricStack, simplex_weights
-from flopcast.models.residual import LogResidual
+from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, simplex_weights
 
 
 def test_weights_of_hand_made_predictions() -> None:
