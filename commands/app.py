@@ -1,15 +1,78 @@
-"""The command ``flopcast``: train, predict and validate as subcommands, and the tools beside them."""
+"""The command ``flopcast``: a table of its commands; the module of one is imported when that command is called."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
 from .. import __version__
-from . import clean, fidelity, gpus, ingest, measure, power, predict, project, scale, train, validate
-from .options import run_command
+from .options import INTERRUPTED, run_command
+
+COMMANDS: Final = {
+    "train": "Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.",
+    "predict": (
+        "Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."
+    ),
+    "validate": (
+        "Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."
+    ),
+    "ingest": "Read profiler traces, counter files and tuner logs into one table, and check their quality.",
+    "measure": (
+        "Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed."
+    ),
+    "clean": "Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel.",
+    "project": (
+        "Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."
+    ),
+    "fidelity": "Say what each profiler adds to a workload, and which of them to believe.",
+    "scale": (
+        "Predict performance at other sizes (SMs, CUs, chiplets) from small scale models; `flopcast scale` alone "
+        "reproduces the published results."
+    ),
+    "power": (
+        "Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
+        "stitched (FinGraV, ISPASS 2025)."
+    ),
+    "gpus": "List the known GPUs, or compare some figure by figure.",
+}
+"""Command -> first line of its help, as the list of commands shows it; a test holds both equal."""
+
+
+def load(name: str) -> Any:
+    """Return a command with its options, from the module of its name.
+
+    A module holds a function ``command`` (``OPTIONS`` beside it names options that its parameters of the library do not
+    have by `options.OPTIONS`), or ``app`` with commands of its own.
+    """
+    module = import_module(f".{name}", __package__)
+    if hasattr(module, "app"):
+        return get_command(module.app)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(run_command(module.command, **getattr(module, "OPTIONS", {})))
+    return get_command(single)
+
+
+class _Unloaded(TyperCommand):
+    """What stands for a command until it is called: its name and the first line of its help."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments as the command itself does."""
+        try:
+            command = load(str(self.name))
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+def _unloaded() -> None:
+    """Stand for a command; never called."""
+
 
 app = typer.Typer(
     name="flopcast",
@@ -18,19 +81,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("train")(run_command(train.command))
-app.command("predict")(run_command(predict.command))
-app.command("validate")(run_command(validate.command))
-app.command("ingest")(run_command(ingest.command))
-app.command("measure")(run_command(measure.command))
-app.command("clean")(run_command(clean.command))
-app.add_typer(scale.app, name="scale")
-app.add_typer(power.app, name="power")
-app.command("project")(run_command(project.command))
-app.command("fidelity")(run_command(fidelity.command))
-
-
-app.command("gpus")(run_command(gpus.command))
+for _name, _help in COMMANDS.items():
+    app.command(_name, cls=_Unloaded, help=_help)(_unloaded)
 
 
 def _version(wanted: bool) -> None:
@@ -55,4 +107,8 @@ def main() -> None:
 
 def script(name: str) -> None:
     """Run one command, as a script of its name does."""
-    app([name, *sys.argv[1:]], prog_name=f"{name}.py")
+    try:
+        load(name).main(sys.argv[1:], prog_name=f"{name}.py")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from ..errors import DataError, FlopcastError, ParameterError
 
@@ -258,11 +257,13 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _refuse(f"{where}{error.strerror or error}")
-        except TerminatedWorkerError:
-            _refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if not _is_killed_worker(error):
+                raise
+            _refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
     return wrapped
 
@@ -284,6 +285,15 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
     """
     known = {**OPTIONS, **(options or {})}
     return known.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+def _is_killed_worker(error: Exception) -> bool:
+    """Whether joblib lost one of its processes; who has not imported it cannot have lost one."""
+    if "joblib" not in sys.modules:
+        return False
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # here: it takes a quarter of a second
+
+    return isinstance(error, TerminatedWorkerError)
 
 
 def _refuse(line: str) -> NoReturn:

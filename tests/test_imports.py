@@ -7,6 +7,7 @@ Every file is parsed once; a test that fails names all offenders at once.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -14,9 +15,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-import typer
 
-from flopcast.commands.app import app
+from flopcast.commands.app import COMMANDS, load
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ("train.py", "predict.py", "validate.py")
@@ -170,7 +170,7 @@ def options_named(text: str) -> set[str]:
 
 def our_options() -> set[str]:
     """Return the options of every command."""
-    commands = typer.main.get_group(app).commands.values()
+    commands = map(load, COMMANDS)
     return {name for command in commands for option in command.params for name in option.opts if name[:2] == "--"}
 
 
@@ -203,9 +203,12 @@ def test_the_package_imports_itself_relatively() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_scripts_name_the_package_and_are_not_imported(script: str) -> None:
+def test_scripts_name_the_package_and_refuse_to_be_imported(script: str) -> None:
     (node,) = (node for node in tree(Path(script)).body if isinstance(node, ast.ImportFrom))
     assert (node.level, node.module) == (0, "flopcast.commands.app")
+    name = script.removesuffix(".py")
+    with pytest.raises(ImportError, match=rf"{script} is a script, .* flopcast\.{name}$"):
+        importlib.import_module(f"flopcast.{name}")
 
 
 def test_files_are_neither_crumbs_nor_tomes() -> None:

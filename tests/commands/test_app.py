@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,22 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flopcast import __version__
-from flopcast.commands.app import app
+from flopcast.commands.app import COMMANDS, app, load
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = [
-    "clean",
-    "fidelity",
-    "gpus",
-    "ingest",
-    "measure",
-    "power",
-    "predict",
-    "project",
-    "scale",
-    "train",
-    "validate",
-]
 
 
 def run(*arguments: str) -> Result:
@@ -47,7 +35,43 @@ def options(shown: str) -> set[str]:
 def test_help_lists_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     listed = re.findall(r"^│ ([a-z]+) +[A-Z]", plain(run("--help").output).partition(" Commands ")[2], re.MULTILINE)
-    assert sorted(listed) == COMMANDS
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_has_the_first_line_of_their_own_help(name: str) -> None:
+    assert load(name).help.partition("\n\n")[0] == COMMANDS[name]
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """Return the least user and system time of three runs of the command in a process of its own."""
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "flopcast", *arguments], capture_output=True, check=False, timeout=120)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times)
+
+
+def modules_of(*arguments: str) -> set[str]:
+    """Return the heavy packages that a command imports."""
+    code = (
+        "import atexit, sys; from flopcast.__main__ import main; heavy = {'numpy', 'pandas', 'pyarrow', 'sklearn'}; "
+        "atexit.register(lambda: print('MODULES', *heavy & set(sys.modules))); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["no-such-command"]])
+def test_what_needs_no_data_imports_no_package_of_data(arguments: list[str]) -> None:
+    assert modules_of(*arguments) == set()
+
+
+def test_version_and_help_are_there_at_once() -> None:
+    assert cpu_seconds("--version") < 0.25
+    assert cpu_seconds("--help") < 0.25
 
 
 def test_version() -> None:

@@ -468,7 +468,7 @@ def test_what_the_user_got_wrong_is_one_line(run: Path, tmp_path: Path, argument
 
 def test_data_are_needed(run: Path) -> None:
     assert invoke(run)[0] == 2
-    with pytest.raises(DataError, match="no DATA to predict"):
+    with pytest.raises(DataError, match="data is missing"):
         predict(run, [])
 
 
