@@ -20,7 +20,7 @@ from ..evaluation.deployment import Deployed, deploy
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..models import artifact
-from ..report import html, wording
+from ..report import training_page, wording
 from ..report.run_folder import write_run
 from ..table.measurements import Measurements
 from .tables import check_jobs, load_measurements
@@ -150,7 +150,7 @@ def write(run: Run, out: Path) -> None:
     ArtifactError
         If ``out`` holds something that is not a run.
     """
-    page = html.render(run.metrics, run.predictions, _losses(run))
+    page = training_page.render(run.metrics, run.predictions, _losses(run))
     save = partial(_save_model, run=run)
     write_run(out, metrics=run.metrics, predictions=run.predictions, save_model=save, html=page)
 

@@ -11,8 +11,8 @@ from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..output import dumps, write_texts
-from ..report.validation import validation_json
-from ..report.validation_page import validation_html
+from ..report.html import page
+from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
 from .tables import load_measurements
 
@@ -105,9 +105,5 @@ def write_validation(result: ValidationResult, out: Path) -> None:
     DataError
         If ``out`` holds other files or cannot be written.
     """
-    write_texts(out, {FILES[0]: to_json(result), FILES[1]: validation_html(result)})
-
-
-def to_json(result: ValidationResult) -> str:
-    """Return what validation.json holds."""
-    return dumps(validation_json(result), missing=True)
+    found = validation_document(result)
+    write_texts(out, {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..api.validating import FILES, to_json, validate, write_validation
-from ..evaluation.linear_scaling import ValidationResult
+from ..api.validating import FILES, validate, write_validation
 from ..output import check_output
-from ..report.console import output, say_written, show_losses
-from ..report.validation import summary, validation_table
+from ..report.terminal import show
+from ..report.validation import validation_document
 from .options import (
     DataArgument,
     GroupOption,
@@ -61,18 +60,4 @@ def command(
     )
     if out is not None:
         write_validation(result, out)
-    if as_json:
-        print(to_json(result), end="")
-    else:
-        _show(result, out)
-
-
-def _show(result: ValidationResult, out: Path | None) -> None:
-    """Print the table, what it comes to, what reading kept out, and where the files are."""
-    console = output()
-    console.print(validation_table(result))
-    for line in summary(result):
-        console.print(f"• {line}", markup=False, highlight=False)
-    show_losses(console, result.rejected, result.notes)
-    if out is not None:
-        say_written(console, *(out / name for name in FILES))
+    show(validation_document(result), *(out / name for name in FILES if out is not None), as_json=as_json)

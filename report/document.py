@@ -1,90 +1,185 @@
-"""The document model: what a command found, as headline, tables, figures and notes, for terminal, page and machines.
+"""The document model: what a command found, as headlines, facts, tables, figures and lines, for every reader at once.
 
-Every topic (training, validation, a projected trace, ...) is built once, as a `Document`, from results:
-`report.terminal` prints it, `report.html` makes a page of it, ``Document.data`` is its JSON. Whatever a person reads is
-decided when the document is built; renderers know nothing of the topic.
+A topic (training, validation, a projected trace, ...) is one file that builds a `Document` from results. What enters a
+document is finished text, made with `report.formats` and `report.words`; `report.terminal` prints it, `report.html`
+makes a page of it, and ``Document.data`` is its JSON (`report.terminal.show` with ``as_json``). The renderers know
+nothing of topics, and topics nothing of rich, HTML or JavaScript. `report.validation` is the example to read first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..remarks import Remark
+from .formats import counted
+from .words import say
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Tone = Literal["", "strong", "soft", "good", "warning", "error"]
-"""How a line or row is meant: renderers choose the colour."""
+Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
+"""How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
+
+Kind = Literal["words", "name", "cut", "prose", "number"]
+"""What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where there is no room,
+prose folds on pages too, numbers stand to the right and never fold."""
+
+Medium = Literal["both", "terminal", "page"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a document; ``medium`` says where it is shown."""
+
+    shape: ClassVar[str]
+    medium: Medium = "both"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its head, whether it holds figures (set to the right, never folded), its least width."""
+    """A column: its head, what it holds, and its least and greatest width on a terminal, in characters."""
 
     head: str
-    number: bool = False
-    width: int | None = None
+    kind: Kind = "words"
+    least: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row: its cells as text, how it is meant, and whether it heads the rows below it."""
-
-    cells: tuple[str, ...]
-    tone: Tone = ""
-    title: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: title, columns, rows, how to read it; ``shown`` rows on a terminal (None: all), on a page all."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    caption: str = ""
-    shown: int | None = None
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of a page, drawn when it is asked for; terminals leave it out."""
-
-    draw: Callable[[], go.Figure]
-    caption: str
-
-
-@dataclass(frozen=True)
-class Note:
-    """A sentence."""
+class Cell:
+    """A cell that is meant otherwise than its row."""
 
     text: str
     tone: Tone = ""
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The answer in large: what it is about, the answer, the rival it is measured by, and a line beneath."""
+class Row:
+    """A row.
 
+    Attributes
+    ----------
+    cells : tuple of str or Cell
+        Where there are fewer than columns, the last one runs to the end of the row; a terminal shows such rows beneath
+        the table.
+    tone : Tone
+        How it is meant.
+    title : bool
+        Whether it heads the rows below it.
+    ends : bool
+        Whether a terminal draws a line under it.
+    """
+
+    cells: tuple[str | Cell, ...]
+    tone: Tone = ""
+    title: bool = False
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class Table(Part):
+    """A table, left out where it has no rows.
+
+    Attributes
+    ----------
+    columns, rows : sequence of Column, of Row
+        See `columns` and `rows`, which make them of plain text.
+    title : str
+        Above it; pages leave it out where it begins with the heading of its section.
+    caption : str
+        Under it: how to read it.
+    shown : int, optional
+        Rows on a terminal, of which the title then says how many they are; on a page there are all.
+    rest : Row, optional
+        What a terminal shows under those rows, instead, where there are more.
+    folded : str
+        Words under which a page folds the table; without them it lies open.
+    """
+
+    shape: ClassVar[str] = "table"
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    caption: str = ""
+    shown: int | None = None
+    rest: Row | None = None
+    folded: str = ""
+
+
+@dataclass(frozen=True)
+class Figure(Part):
+    """A figure of a page, drawn when the page is made and left out where that gives None; terminals show none."""
+
+    shape: ClassVar[str] = "figure"
+    draw: Callable[[], go.Figure | None]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence, and how it is meant."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Lines(Part):
+    """Sentences: ``plain`` ones, a ``list`` (pages set it as such), or the ``answer`` (a page sets it apart)."""
+
+    shape: ClassVar[str] = "lines"
+    lines: Sequence[Line]
+    look: Literal["plain", "list", "answer"] = "plain"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure and what it counts: ``429``, ``pairs of host and target``."""
+
+    value: str
+    label: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Facts(Part):
+    """Figures, each with what it counts."""
+
+    shape: ClassVar[str] = "facts"
+    facts: Sequence[Fact]
+
+
+@dataclass(frozen=True)
+class Headline(Part):
+    """The answer in large: what it is about, the answer, the rival it is measured by, and on pages a line beneath."""
+
+    shape: ClassVar[str] = "headline"
     about: str
     answer: str
     rival: str = ""
     beneath: str = ""
 
 
-Part = Table | Figure | Note | Headline
-
-
 @dataclass(frozen=True)
 class Section:
-    """A section of a page, with its entry in the navigation."""
+    """A section; its heading, and its entry in the navigation, stand on pages only.
 
-    anchor: str
-    link: str
+    Attributes
+    ----------
+    heading : str
+        Of the section.
+    parts : sequence of Part
+        What it shows; a page leaves a section without parts out.
+    anchor, link : str
+        Of its entry in the navigation; by default made of the heading.
+    """
+
     heading: str
     parts: Sequence[Part]
+    anchor: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,20 +188,65 @@ class Document:
 
     Attributes
     ----------
-    title : str
-        One line: what was asked of which data.
-    lead : str
-        One line under it.
+    title, lead : str
+        What was asked of which data, and a line to it; a document that is never a page needs none.
     opening : sequence of Part
         The first screen of a page, and what a terminal prints first: the answer.
     sections : sequence of Section
         Why, then everything.
+    closing : sequence of Part
+        What a terminal prints last, where its reader looks; pages leave it out.
     data : mapping
         The same for machines (``--json``).
     """
 
-    title: str
+    title: str = ""
     lead: str = ""
     opening: Sequence[Part] = ()
     sections: Sequence[Section] = ()
+    closing: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Return columns of words, then of numbers, then of prose, by their heads.
+
+    Examples
+    --------
+    >>> [(column.head, column.kind) for column in columns("kernel", numbers=["time µs"])]
+    [('kernel', 'words'), ('time µs', 'number')]
+    """
+    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("words", words), ("number", numbers), ("prose", prose))
+    return tuple(Column(head, kind) for kind, heads in kinds for head in heads)
+
+
+def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, ...]:
+    """Return rows of their cells, all meant the same way."""
+    return tuple(Row(tuple(one), tone) for one in cells)
+
+
+def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plain", *, tone: Tone = "") -> Lines:
+    """Return sentences that are all meant the same way."""
+    return Lines(tuple(Line(text, tone) for text in texts), look)
+
+
+def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
+    """Return remarks as every command shows them, each once: ``note: fp8 is read as e4m3``."""
+    said = (say(one) if isinstance(one, Remark) else one for one in remarks)
+    return [Line(f"note: {text}", "soft") for text in dict.fromkeys(said)]
+
+
+def losses(rejected: Mapping[Any, int], remarks: Iterable[Remark | str] = (), unreadable: Iterable[str] = ()) -> Lines:
+    """Return how many rows were kept out for each reason, the most frequent first, remarks, and files not read.
+
+    Parameters
+    ----------
+    rejected : mapping of Remark or str to int
+        Reason -> rows.
+    remarks, unreadable : iterable
+        What there is to say of the data, and the error of each file that could not be read.
+    """
+    reasons = {say(reason) if isinstance(reason, Remark) else str(reason): count for reason, count in rejected.items()}
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    lost = [Line(f"{counted(count, 'row')} rejected: {reason}", "warning") for reason, count in ordered]
+    return Lines((*lost, *remarked(remarks), *(Line(f"unreadable: {error}", "error") for error in unreadable)), "list")

@@ -1,248 +1,95 @@
-"""``report.html``: a training run on one self-contained page; nothing is fetched when it is opened."""
+"""Documents as self-contained pages: what enters is a `report.document.Document`, what leaves is one text of HTML.
+
+Nothing is fetched when a page is opened: style, script and, where there are figures, plotly.js stand in it. What it is
+made of lies beside this file: ``page.html.j2`` (escapes every name of the data), ``page.css`` and ``page.js``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
 
-import pandas as pd
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from . import figures, wording
-from .page import SCRIPT, STYLE
+from .document import Document, Facts, Figure, Headline, Lines, Part, Table
+from .page import Page as Page  # until every page is a document
 
-Row = Mapping[str, Any]
-
-TOP = 20
-"""Most features and groups that are drawn; groups beyond are counted."""
+_BESIDE = Path(__file__).parent
 
 
-def render(metrics: Row, predictions: pd.DataFrame, data_report: Row | None = None) -> str:
-    """Return the page of a training run; the same input gives the same text.
+@dataclass(frozen=True)
+class _Plot:
+    """The place of a figure on a page."""
+
+    number: int
+    caption: str
+    height: int
+    shape: str = "plot"
+
+
+def page(document: Document) -> str:
+    """Return a document as a page; the same document gives the same text.
 
     Parameters
     ----------
-    metrics : mapping
-        As ``metrics.json`` holds them. Sections that are missing are left out of the page.
-    predictions : DataFrame
-        One row per workload, scheme and model: ``row``, ``scheme``, ``model``, ``observed``, ``predicted``, ``ape``
-        (%), ``fold``, ``group``, and a column per analytic baseline with its prediction.
-    data_report : mapping, optional
-        What cleaning did: ``rejected`` ({reason: {"count", "examples": ["file:line …"]}}) and ``notes``. Without it
-        the counts of ``metrics["data"]`` are shown.
+    document : Document
+        What was found; its figures are drawn now.
 
     Returns
     -------
     str
-        A complete HTML document with plotly.js inside.
+        A complete HTML document.
     """
-    data, page = metrics.get("data") or {}, Page()
-    _overview(page, metrics)
-    for cv in metrics.get("cv") or []:
-        _scheme(page, cv, predictions, wording.metric(data))
-    _ranking(page, metrics.get("ranking") or [])
-    _groups(page, metrics)
-    _intervals(page, metrics.get("intervals") or {})
-    _cleaning(page, data, data_report or {})
-    return page.document(f"{wording.title(data)} · flopcast")
-
-
-class Page:
-    """HTML in the making: sections, their entries in the navigation, and the figures' JSON."""
-
-    def __init__(self) -> None:
-        self.body: list[str] = []
-        self.links: list[str] = []
-        self.plots: list[str] = []
-
-    def heading(self, title: str, lead: str, *parts: str) -> None:
-        """Add the head of the page: its title, a sentence under it, HTML parts, and its entry in the navigation."""
-        self.links.append('<a href="#top">Overview</a>')
-        self.body.append(
-            f'<header id="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{"".join(parts)}</header>'
-        )
-
-    def section(self, anchor: str, link: str, heading: str, *parts: str) -> None:
-        """Add a section of HTML parts, and its entry in the navigation."""
-        self.links.append(f'<a href="#{anchor}">{escape(link)}</a>')
-        self.body.append(f'<section id="{anchor}"><h2>{escape(heading)}</h2>{"".join(parts)}</section>')
-
-    def figure(self, figure: go.Figure | None, caption: str) -> str:
-        """Return the place of a figure and keep its JSON, in which ``<`` cannot end the script."""
-        if figure is None:
-            return ""
-        text = figure.to_json(validate=False, engine="json")
-        self.plots.append(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-        number = len(self.plots) - 1
-        height = figure.layout.height
-        return (
-            f'<figure><figcaption>{escape(caption)}</figcaption><div class="plot" id="plot-{number}" '
-            f'style="min-height:{height}px"></div></figure>'
-        )
-
-    def document(self, title: str) -> str:
-        """Return the whole page as text."""
-        plots = ",\n".join(self.plots)
-        return (
-            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<meta name="color-scheme" content="light dark">'
-            f"<style>{STYLE}</style></head>\n<body><nav>{''.join(self.links)}</nav><main>\n"
-            + "\n".join(self.body)
-            + "\n<noscript><p>The figures need JavaScript; the tables do not.</p></noscript></main>\n"
-            f"<script>{get_plotlyjs()}</script>\n<script>const plots = [{plots}];\n{SCRIPT}</script></body></html>\n"
-        )
-
-
-def _overview(page: Page, metrics: Row) -> None:
-    """Say what was trained, on what, and how well, before any table."""
-    data = metrics.get("data") or {}
-    tiles = "".join(_tile(cv) for cv in metrics.get("cv") or [])
-    facts = [f"<b>{value}</b> {escape(label)}" for label, value in wording.counts(data)]
-    versions = [
-        f"{escape(str(name))} {escape(str(number))}" for name, number in (metrics.get("versions") or {}).items()
+    plots: list[str] = []
+    opening = [
+        (of_headlines, list(_placed(list(parts), plots)))
+        for of_headlines, parts in groupby(document.opening, lambda part: isinstance(part, Headline))
     ]
-    page.heading(
-        wording.title(data),
-        f"Predicted: {wording.metric(data)}",
-        f'<div class="tiles">{tiles}</div><p class="facts">{" · ".join(facts)}</p>',
-        f'<p class="small">{", ".join(versions)}</p>' if versions else "",
-    )
-
-
-def _tile(cv: Row) -> str:
-    """Return one scheme's headline as a tile: the error before and after, and between what it lies."""
-    chosen, baseline = cv.get("selected"), wording.reference(cv)
-    if not chosen:
-        return ""
-    before = ""
-    if baseline:
-        before = f'<span class="before">{escape(baseline["name"])}: {wording.percent(baseline["e_out"])} →</span> '
-    return (
-        f'<div class="tile"><h3>{escape(wording.scheme(cv))}</h3>'
-        f'<p class="big">{before}<span class="after">flopcast: {wording.percent(chosen.get("e_out"))}</span></p>'
-        f"<p>{escape(str(chosen['name']))}{escape(wording.interval(chosen))}</p></div>"
-    )
-
-
-def _scheme(page: Page, cv: Row, predictions: pd.DataFrame, unit: str) -> None:
-    """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
-    heading = wording.scheme(cv)
-    verdict = "".join(f"<p>{escape(line)}</p>" for line in wording.verdict(cv))
-    name = str((cv.get("selected") or {}).get("name"))
-    page.section(
-        f"cv-{escape(str(cv['scheme']))}",
-        wording.left_out(cv["scheme"]).capitalize(),
-        heading[:1].upper() + heading[1:],
-        f'<div class="verdict">{verdict}</div>' if verdict else "",
-        _models(cv),
-        page.figure(
-            figures.workloads(predictions, cv, unit),
-            f"Observed and predicted by {name}, every workload predicted by a fit that has not seen it; errors below",
-        ),
-        page.figure(figures.inliers(predictions, cv), "Share of workloads predicted within an error"),
-    )
-
-
-def _models(cv: Row) -> str:
-    """Return the table of models: marks and tints for the selected one and its ties, reasons for failures."""
-    classes = {"*": "selected", "≈": "tie"}
-    baselines = len(cv.get("baselines") or [])
-    lines = []
-    for index, (row, mark) in enumerate(wording.ordered(cv)):
-        name, cells = str(row["name"]), wording.cells(row)
-        kind = "baseline" if index < baselines else classes.get(mark, "")
-        name = f'<th scope="row">{escape(f"{mark} {name}".strip())}</th>'
-        failed = f'<td colspan="{len(wording.HEADERS)}" class="failed">failed: {escape(str(row.get("error")))}</td>'
-        lines.append(f'<tr class="{kind}">{name}{_cells(cells) if cells else failed}</tr>')
-    note = (
-        "Errors and inlier ratios (IR T: share of workloads within T %) in %. "
-        "* selected · ≈ as good within the uncertainty of the estimate"
-    )
-    return _table(("model", *wording.HEADERS), lines) + f'<p class="small">{note}</p>'
-
-
-def _ranking(page: Page, ranking: Sequence[Row]) -> None:
-    rows = wording.rankings(ranking, TOP)
-    parts = [page.figure(figures.ranking(found, measure), f"By {measure}") for measure, found in rows.items()]
-    if parts:
-        page.section("ranking", "Features", "Features by what they contribute", *parts)
-
-
-def _groups(page: Page, metrics: Row) -> None:
-    """Show the groups with the largest error as bars and all as a table."""
-    groups = sorted(metrics.get("groups") or [], key=lambda row: -(row.get("e_out") or 0.0))
-    if not groups:
-        return
-    baseline = next((row["name"] for cv in metrics.get("cv") or [] if (row := wording.reference(cv))), "baseline")
-    lines = [
-        f'<tr><th scope="row">{escape(str(row["group"]))}</th>'
-        + _cells([f"{row.get('n', 0):,}", wording.number(row.get("e_out")), wording.number(row.get("baseline_e_out"))])
-        + "</tr>"
-        for row in groups
+    sections = [
+        replace(one, parts=parts, anchor=one.anchor or _slug(one.heading), link=one.link or one.heading)
+        for one in document.sections
+        if (parts := list(_placed(one.parts, plots)))
     ]
-    first = f"The {TOP} groups with the largest error, of {len(groups)}" if len(groups) > TOP else "Worst first"
-    table = _table(("group", "rows", "E_out %", f"{baseline} %"), lines)
-    page.section(
-        "groups",
-        "Groups",
-        "Error of each group",
-        page.figure(figures.groups(groups[:TOP], baseline), first),
-        f"<details><summary>All {len(groups)} groups as a table</summary>{table}</details>",
-    )
+    environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("page.html.j2").render(
+        document=document, opening=opening, sections=sections, plots=plots, plotly=_plotly() if plots else "",
+        style=_read("page.css"), script=_read("page.js"),
+    )  # fmt: skip
 
 
-def _intervals(page: Page, intervals: Row) -> None:
-    rows = wording.covered(intervals)
-    if rows:
-        level = intervals.get("level")
-        lines = [
-            f'<tr><th scope="row">{escape(name)}</th>{_cells([covered, width])}</tr>' for name, covered, width in rows
-        ]
-        said = f"<p>Intervals that should hold {100 * level:.0f} % of new workloads held:</p>" if level else ""
-        table = _table(("predicting", "covered", "median width, of the prediction"), lines)
-        page.section("intervals", "Intervals", "Prediction intervals", said, table)
+def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part | _Plot]:
+    """Yield the parts that a page shows, figures as their places; their JSON goes to ``plots``."""
+    for part in parts:
+        if part.medium == "terminal" or _empty(part):
+            continue
+        if not isinstance(part, Figure):
+            yield part
+        elif (figure := part.draw()) is not None:
+            yield _Plot(len(plots), part.caption, figure.layout.height)
+            text = figure.to_json(validate=False, engine="json")
+            # In a script no character of the data may end the script, or a line of it.
+            plots.append(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-def _cleaning(page: Page, data: Row, report: Row) -> None:
-    """Show what the data lost: rejected rows with their first examples, notes."""
-    rejected = report.get("rejected") or {
-        reason: {"count": count, "examples": []} for reason, count in (data.get("rejected") or {}).items()
-    }
-    lines = [
-        f'<tr><th scope="row">{escape(str(reason))}</th><td>{found["count"]:,}</td>'
-        f'<td class="wide">{"<br>".join(escape(str(example)) for example in found.get("examples") or [])}</td></tr>'
-        for reason, found in sorted(rejected.items(), key=lambda item: (-item[1]["count"], item[0]))
-    ]
-    said = [str(note) for note in dict.fromkeys([*(data.get("notes") or []), *(report.get("notes") or [])])]
-    if data.get("sha256"):
-        said.append(f"SHA-256 of the training data: {data['sha256']}")
-    page.section(
-        "data",
-        "Data",
-        "What the data lost in cleaning",
-        _table(("rejected because", "rows", "first examples"), lines) if lines else "<p>No row was rejected.</p>",
-        *(f'<p class="small">{escape(line)}</p>' for line in said),
-    )
+def _empty(part: Part) -> bool:
+    kinds = ((Table, "rows"), (Lines, "lines"), (Facts, "facts"))
+    return any(isinstance(part, kind) and not getattr(part, name) for kind, name in kinds)
 
 
-def _cells(texts: Iterable[str]) -> str:
-    """Return table cells; those that hold words instead of a figure are set to the left."""
-    return "".join(f"<td{_aligned(text)}>{escape(text)}</td>" for text in texts)
+def _slug(heading: str) -> str:
+    """Return a heading as an anchor."""
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
-def _aligned(text: str) -> str:
-    return ' class="text"' if text[:1].isalpha() else ""
+def _read(name: str) -> str:
+    return (_BESIDE / name).read_text(encoding="utf-8")
 
 
-def _table(headers: Sequence[str], lines: Sequence[str]) -> str:
-    """Return a table that scrolls sideways by itself on narrow screens."""
-    head = "".join(
-        f'<th scope="col"{" class=text" if header in _TEXT else ""}>{escape(header)}</th>' for header in headers
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+def _plotly() -> str:
+    """Return plotly.js; loading its Python takes a while, which pages without figures need not wait for."""
+    from plotly.offline import get_plotlyjs
 
-
-_TEXT = {"model", "group", "predicting", "rejected because", "first examples", "fitted to"}
+    return get_plotlyjs()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --paper: #ffffff; --panel: #f4f6f8;
   --line: #d9dee3; --blue: #0072b2; --red: #b84a00; --tint: #e3f0f8; --tie: #f3f8fc; }
@@ -100,3 +103,50 @@ def table(
         cells = "".join(f"<td{side}>{escape(one)}</td>" for one, side in zip(row, sides, strict=True))
         lines.append(f'<tr class="title">{cells}</tr>' if place in titles else f"<tr>{cells}</tr>")
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+class Page:
+    """HTML in the making: sections, their entries in the navigation, and the figures' JSON."""
+
+    def __init__(self) -> None:
+        self.body: list[str] = []
+        self.links: list[str] = []
+        self.plots: list[str] = []
+
+    def heading(self, title: str, lead: str, *parts: str) -> None:
+        """Add the head of the page: its title, a sentence under it, HTML parts, and its entry in the navigation."""
+        self.links.append('<a href="#top">Overview</a>')
+        self.body.append(
+            f'<header id="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{"".join(parts)}</header>'
+        )
+
+    def section(self, anchor: str, link: str, heading: str, *parts: str) -> None:
+        """Add a section of HTML parts, and its entry in the navigation."""
+        self.links.append(f'<a href="#{anchor}">{escape(link)}</a>')
+        self.body.append(f'<section id="{anchor}"><h2>{escape(heading)}</h2>{"".join(parts)}</section>')
+
+    def figure(self, figure: go.Figure | None, caption: str) -> str:
+        """Return the place of a figure and keep its JSON, in which ``<`` cannot end the script."""
+        if figure is None:
+            return ""
+        text = figure.to_json(validate=False, engine="json")
+        self.plots.append(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+        number = len(self.plots) - 1
+        height = figure.layout.height
+        return (
+            f'<figure><figcaption>{escape(caption)}</figcaption><div class="plot" id="plot-{number}" '
+            f'style="min-height:{height}px"></div></figure>'
+        )
+
+    def document(self, title: str) -> str:
+        """Return the whole page as text."""
+        plots = ",\n".join(self.plots)
+        return (
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">'
+            f"<style>{STYLE}</style></head>\n<body><nav>{''.join(self.links)}</nav><main>\n"
+            + "\n".join(self.body)
+            + "\n<noscript><p>The figures need JavaScript; the tables do not.</p></noscript></main>\n"
+            f"<script>{get_plotlyjs()}</script>\n<script>const plots = [{plots}];\n{SCRIPT}</script></body></html>\n"
+        )

@@ -1,82 +1,96 @@
-"""What `validate` says: a table and conclusions for the terminal, and the same for machines."""
+"""What `validate` found, as a document: the verdict, target against law in a figure, the evidence class by class."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from html import escape
 from math import isnan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
+import plotly.graph_objects as go
 
+from ..errors import few
 from ..evaluation.law_comparison import Explanation
-from ..evaluation.linear_scaling import ClassFinding, Efficiency, LawFinding, ValidationResult
+from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, Efficiency, LawFinding, ValidationResult
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..table.metric import Quantity, quantity
-from .console import plain_table
+from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
+from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
+from .formats import counted
 
-SCHEMA = 1
-QUESTION = "Does linear scaling hold?"
-FIGURES = ("median [90 %]", "slope [95 %]", "scatter", "E_out")
-
-_STYLES = {
-    Outcome.HOLDS: "green",
-    Outcome.CORRECTED: "cyan",
-    Outcome.SIZE: "red",
-    Outcome.SCATTER: "red",
-    Outcome.UNDECIDED: "yellow",
-    Outcome.TOO_FEW: "dim",
-    Outcome.UNKNOWN: "dim",
+SCHEMA: Final = 1
+QUESTION: Final = "Does linear scaling hold?"
+COLUMNS: Final = (
+    Column("class / law", "name"),
+    *(Column(head, "number") for head in ("median [90 %]", "slope [95 %]", "scatter", "E_out")),
+    Column("verdict", "prose"),
+)
+_TONES: Final[dict[Outcome, Tone]] = {
+    Outcome.HOLDS: "good",
+    Outcome.CORRECTED: "accent",
+    Outcome.SIZE: "error",
+    Outcome.SCATTER: "error",
+    Outcome.UNDECIDED: "warning",
+    Outcome.TOO_FEW: "soft",
+    Outcome.UNKNOWN: "soft",
 }
-_NAMED = 4
-"""Classes named in one line of the summary."""
-
-_RANK = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
+_NAMED: Final = 4  # classes named in one line of the summary
+_RANK: Final = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 """How much of a law is left, to say what holds instead of another."""
+_COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
+_SYMBOLS: Final = ("circle", "square", "triangle-up", "cross", "x", "star")
+"""Of the points of a class, one after the other where there are more classes than colours."""
 
 
-def validation_table(result: ValidationResult) -> Table:
-    """Return the evidence and the verdict on every law, class by class."""
-    table = plain_table(f"{QUESTION} {asked(result)}", ["class / law"], FIGURES, caption=legend(result))
-    table.columns[0].no_wrap = True
-    table.add_column("verdict")
+def validation_document(result: ValidationResult) -> Document:
+    """Return what the data say of linear scaling, for terminal, page and machines."""
+    symbol = quantity(result.dataset.metric).symbol
+    verdict = lines(summary(result)).lines
+    caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
+    classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
+    said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, result.notes)
+    return Document(
+        title=QUESTION,
+        lead=asked(result),
+        opening=[Lines(verdict, "answer", medium="page")],
+        sections=[
+            Section("Target against law", [Figure(partial(deviations, result), caption)], "deviations", "Deviations"),
+            Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
+            Section("Class by class", [said, Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
+            Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
+        ],
+        data=validation_json(result),
+    )
+
+
+def evidence(result: ValidationResult) -> Table:
+    """Return the evidence and the verdict on every law, class by class, those with too few data last."""
+    found: list[Row] = []
     for finding in sorted(result.classes, key=lambda finding: not finding.judged):
-        for label, figures, words, outcome in class_lines(finding):
-            style = _STYLES[outcome] if outcome else "dim"
-            name = Text(label, "bold") if label == finding.name else Text(f"  {label}")
-            table.add_row(name, *(Text(cell, "" if outcome else "dim") for cell in figures), Text(words, style))
-        if finding.judged:
-            table.add_section()
-    return table
+        found += class_rows(finding)
+    return Table(COLUMNS, found, caption=legend(result))
 
 
-def class_lines(finding: ClassFinding) -> Iterator[tuple[str, tuple[str, ...], str, Outcome | None]]:
-    """Yield a class as lines of text: its name and size, each analytic law, each fitted law.
-
-    Yields
-    ------
-    label : str
-    figures : tuple of str
-        Under the headings `FIGURES`.
-    words : str
-        The verdict, the parameters of a fitted law, or the efficiencies of the class.
-    outcome : Outcome or None
-        Of an analytic law.
-    """
-    size = (_count(finding.rows, "row"), _count(finding.groups, "group"), "", "")
+def class_rows(finding: ClassFinding) -> list[Row]:
+    """Return a class as rows under `COLUMNS`: its name and size, each analytic law, each fitted law."""
+    size = (counted(finding.rows, "row"), counted(finding.groups, "group"), "", "")
     if not finding.judged:
         outcome = finding.laws[0].verdict.outcome
-        yield finding.name, size, str(outcome), outcome
-        return
-    yield finding.name, size, _efficiencies(finding.efficiency), None
+        return [Row((finding.name, *size, Cell(str(outcome), _TONES[outcome])), title=True)]
+    soft = [Cell(text, "soft") for text in (*size, _efficiencies(finding.efficiency))]
+    found = [Row((finding.name, *soft), title=True)]
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
-        yield law.law, (*_figures(law.evidence), error), law.verdict.text, law.verdict.outcome
+        verdict = Cell(law.verdict.text, _TONES[law.verdict.outcome])
+        found.append(Row((f"  {law.law}", *_figures(law.evidence), error, verdict)))
     for one in finding.explanations:
         if one.parameters:
-            yield one.law, ("", "", "", _error(one)), _parameters(one.parameters, quantity(finding.metric)), None
+            fit = _parameters(one.parameters, quantity(finding.metric))
+            found.append(Row((f"  {one.law}", "", "", "", Cell(_error(one), "soft"), Cell(fit, "soft"))))
+    return [*found[:-1], Row(found[-1].cells, title=found[-1].title, ends=True)]
 
 
 def asked(result: ValidationResult) -> str:
@@ -117,10 +131,10 @@ def summary(result: ValidationResult) -> list[str]:
         names: dict[Outcome, list[str]] = {outcome: [] for outcome in Outcome}
         for finding in judged:
             names[finding.laws[position].verdict.outcome].append(finding.name)
-        parts = [f"{outcome} in {_listed(found)}" for outcome, found in names.items() if found]
+        parts = [f"{outcome} in {few(found, _NAMED)}" for outcome, found in names.items() if found]
         lines += [f"{law.law}: {'; '.join(parts)}"] if parts else []
-    if few := [finding.rows for finding in classes if not finding.judged]:
-        lines.append(f"too few data: {len(few)} of {len(classes)} classes, {_count(sum(few), 'row')}")
+    if rows := [finding.rows for finding in classes if not finding.judged]:
+        lines.append(f"too few data: {len(rows)} of {len(classes)} classes, {counted(sum(rows), 'row')}")
     return lines
 
 
@@ -142,21 +156,21 @@ def conclusion(finding: ClassFinding) -> str:
 
 def validation_json(result: ValidationResult) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is NaN."""
-    data = result.dataset
+    dataset = result.dataset
     return {
         "schema": SCHEMA,
-        "host": data.host.name if data.host else None,
-        "target": data.target.name,
-        "metric": data.metric,
+        "host": dataset.host.name if dataset.host else None,
+        "target": dataset.target.name,
+        "metric": dataset.metric,
         "margin": result.margin,
         "alpha": ALPHA,
         "folds": result.folds,
         "bootstrap": {"replicates": result.replicates, "seed": result.seed},
         "data": {
-            "pairs": len(data.y),
-            "groups": len(np.unique(data.groups)),
+            "pairs": len(dataset.y),
+            "groups": len(np.unique(dataset.groups)),
             "rejected": result.rejected,
-            "pairing": {key: value for key, value in data.report.items() if key != "features"},
+            "pairing": {key: value for key, value in dataset.report.items() if key != "features"},
         },
         "classes": [_class_json(finding) for finding in result.classes],
         "summary": summary(result),
@@ -231,16 +245,6 @@ def _share(value: float) -> str:
     return "–" if isnan(value) else f"{100 * value:.{digits}f}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _listed(names: list[str]) -> str:
-    """Name a few classes, and count the others."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _percent(interval: Interval) -> str:
     return f"{interval.value:.1f} % [{interval.lower:.1f}, {interval.upper:.1f}]"
 
@@ -250,3 +254,61 @@ def _parameters(parameters: dict[str, float], measured: Quantity) -> str:
     if "ratio" in parameters:
         return f"{parameters['ratio']:.3g}·{host}"
     return f"{parameters[f'a_{measured.suffix}']:.3g} {measured.unit} + {parameters['b']:.3g}·{host}"
+
+
+def deviations(result: ValidationResult) -> go.Figure:
+    """Return target / law against t_host by class, with the margin and each class's median; one law at a time."""
+    laws, symbol = [str(name) for name in result.dataset.laws], quantity(result.dataset.metric).symbol
+    traces = [(law, trace) for law in laws for trace in _traces(result, law)]
+    figure = go.Figure([trace.update(visible=law == laws[0]) for law, trace in traces])
+    low, high = 1 / (1 + result.margin), 1 + result.margin
+    figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
+    figure.add_hline(y=1, line_width=1, line_color="green")
+    figure.update_xaxes(type="log", title="t_host (µs)")
+    figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
+    buttons = [_button(law, symbol, [law == owner for owner, _ in traces]) for law in laws]
+    menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    # The chosen button is nearly white, on dark pages too: its words need a colour that both can bear.
+    look = {"bgcolor": "rgba(0,0,0,0)", "bordercolor": GRID, "font": {"color": SELECTED}}
+    styled(figure, 720, legend={"title": {"text": "class (diamond: median)"}, "itemsizing": "constant"})
+    return figure.update_layout(updatemenus=[{**menu, **look, "buttons": buttons}], margin_t=70)
+
+
+def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scattergl]:
+    """Yield, for each class, its points and then its median with the interval."""
+    data = result.dataset
+    host, deviation = data.rows[HOST_DURATION].to_numpy(dtype=float), data.y / data.laws[law].to_numpy()
+    sources = (
+        data.rows["source"].astype(str).map(escape).to_numpy() if "source" in data.rows else np.full(len(host), "")
+    )
+    for index, finding in enumerate(result.classes[1:]):
+        rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
+        symbol = _SYMBOLS[index // len(_COLOURS) % len(_SYMBOLS)]
+        shared = {"name": finding.name, "legendgroup": finding.name, "mode": "markers"}
+        yield go.Scattergl(
+            x=host[rows],
+            y=deviation[rows],
+            text=sources[rows],
+            hovertemplate="%{x:.4g} µs, %{y:.3f}<br>%{text}",
+            marker={"size": 5, "opacity": 0.5, "color": colour, "symbol": symbol},
+            **shared,
+        )
+        if (evidence := finding.law(law).evidence) is not None:
+            c = evidence.deviation
+            yield go.Scatter(
+                x=[float(np.median(host[rows]))],
+                y=[c.value],
+                error_y={"type": "data", "array": [c.upper - c.value], "arrayminus": [c.value - c.lower]},
+                hovertemplate=f"median {c}",
+                showlegend=False,
+                marker={"size": 12, "symbol": "diamond", "color": colour, "line": {"color": "black", "width": 1}},
+                **shared,
+            )
+
+
+def _button(law: str, symbol: str, visible: list[bool]) -> dict[str, Any]:
+    return {"label": law, "method": "update", "args": [{"visible": visible}, {"yaxis.title.text": _axis(symbol, law)}]}
+
+
+def _axis(symbol: str, law: str) -> str:
+    return f"{symbol}_target / {symbol} by {law}"

@@ -30,6 +30,9 @@ DATA = {
     "hardware/gpus.toml",
     "hardware/measured.csv",
     "projection/links.toml",
+    "report/page.css",
+    "report/page.html.j2",
+    "report/page.js",
 }
 
 

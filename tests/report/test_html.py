@@ -1,134 +1,136 @@
 from __future__ import annotations
 
-import copy
 import json
 import re
-from html.parser import HTMLParser
 
+import plotly.graph_objects as go
 import pytest
 
-from flopcast.report.html import render
+from flopcast.report.document import (
+    Cell,
+    Document,
+    Fact,
+    Facts,
+    Figure,
+    Headline,
+    Line,
+    Lines,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    rows,
+)
+from flopcast.report.html import page
 
-VOID = {"meta", "br"}
+from .pages import own, parsed, plots
 
-
-class Checker(HTMLParser):
-    """Collects text and tags of a page, and checks that every element is closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("script", "style"):
-            self.text.append(data)
+EVIL = '</script><img src=x onerror="alert(1)">&'
 
 
-def parsed(page: str) -> Checker:
-    checker = Checker()
-    checker.feed(page)
-    checker.close()
-    assert checker.open == []
-    return checker
+def drawn(name: str = "a") -> go.Figure:
+    return go.Figure(go.Scatter(x=[1], y=[2], name=name), {"height": 300, "font": {"size": 14}})
 
 
-def own(page: str) -> str:
-    """Return the page without plotly.js."""
-    scripts = list(re.finditer(r"<script>.*?</script>", page, re.DOTALL))
-    longest = max(scripts, key=lambda found: len(found.group()))
-    return page[: longest.start()] + page[longest.end() :]
+def of(*parts, **opening) -> Document:
+    return Document("A → B", "time", sections=[Section("Parts of it", parts)], **opening)
 
 
-def plots(page: str) -> list[dict]:
-    text = own(page).split("const plots = ", 1)[1]
-    return json.JSONDecoder().raw_decode(text)[0]
-
-
-@pytest.fixture(scope="module")
-def page(run) -> str:
-    return render(*run)
-
-
-def test_the_page_holds_plotly_once_and_fetches_nothing(page):
-    assert len(re.findall(r"plotly\.js v\d", page)) == 1
-    for tag, attributes in parsed(page).tags:
+def test_a_page_holds_plotly_once_and_fetches_nothing() -> None:
+    text = page(of(Figure(drawn, "one"), Figure(drawn, "two")))
+    assert len(re.findall(r"plotly\.js v\d", text)) == 1
+    for tag, attributes in parsed(text).tags:
         assert tag not in ("link", "iframe", "img", "object", "embed")
         assert "src" not in attributes
         assert not attributes.get("href", "#").startswith(("http", "//"))
-    assert not re.search(r"https?://|@import|url\(", own(page))
+    assert not re.search(r"https?://|@import|url\(", own(text))
+    assert '<meta name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
 
 
-def test_the_page_says_what_was_trained_and_how_well(page, run):
-    text = " ".join(" ".join(parsed(page).text).split())
-    chosen = run[0]["cv"][1]["selected"]
-    for said in (
-        "MI300X → MI355X",
-        "FLOPS scaling: 31.1 % →",
-        f"flopcast: {chosen['e_out']:.1f} %",
-        "choosing between them is a coin toss",
-        "failed: singular matrix in fold 3",
-        "Intervals that should hold 90 % of new workloads held: predicting covered median width, of the prediction",
-        "rejected because rows first examples zero duration 12 tuned<1>.csv:17: us = 0 tuned<1>.csv:19: us = 0",
-        "fp8 <e4m3> read as fp8",
-        "All 16 groups as a table",
-    ):
-        assert said in text
+def test_a_page_without_figures_needs_no_script() -> None:
+    assert "<script" not in page(of(Figure(lambda: None, "none"), lines(["a"])))
 
 
-def test_every_figure_has_its_place_and_a_colour_to_be_set(page):
-    drawn = plots(page)
-    places = [attributes["id"] for _, attributes in parsed(page).tags if attributes.get("class") == "plot"]
-    assert places == [f"plot-{i}" for i in range(len(drawn))]
-    assert len(drawn) == 2 * 2 + 2 + 1
-    assert all("font" in plot["layout"] for plot in drawn)
+def test_every_figure_has_its_place_and_a_colour_to_be_set() -> None:
+    text = page(of(Figure(drawn, "one"), Figure(lambda: None, "none"), Figure(drawn, "two")))
+    places = [attributes["id"] for _, attributes in parsed(text).tags if attributes.get("class") == "plot"]
+    assert places == ["plot-0", "plot-1"]
+    assert [plot["data"][0]["name"] for plot in plots(text)] == ["a", "a"]
+    assert all("font" in plot["layout"] for plot in plots(text))
 
 
-def test_strings_of_the_data_cannot_become_markup(run):
-    evil = '</script><img src=x onerror="alert(1)">&'
-    metrics, predictions, report = copy.deepcopy(run[0]), run[1].copy(), copy.deepcopy(run[2])
-    for cv in metrics["cv"]:
-        cv["models"][-1]["error"] = evil
-        predictions["model"] = predictions["model"].replace(cv["models"][0]["name"], evil)
-        for row in (cv["models"][0], cv["selected"], cv["baselines"][0]):
-            row["name"] = evil
-        cv["selected"]["tied"] = [evil]
-    predictions["group"] = evil
-    predictions[evil] = predictions["observed"]
-    metrics["data"] |= {"host": evil, "notes": [evil], "sha256": evil, "metric": evil}
-    metrics["groups"][0]["group"] = metrics["ranking"][0]["feature"] = metrics["ranking"][1]["measure"] = evil
-    metrics["versions"] = {evil: evil}
-    report["rejected"] = {evil: {"count": 1, "examples": [evil]}}
-    report["notes"] = [evil]
-    page = render(metrics, predictions, report)
-    checker = parsed(page)
+@pytest.mark.parametrize(
+    "part",
+    [
+        Table(columns(EVIL), [Row((EVIL,)), Row((Cell(EVIL, "soft"),))], EVIL, EVIL, folded=EVIL),
+        Table(columns(EVIL, "b", "c"), [Row((EVIL, EVIL)), Row(("a", EVIL, EVIL), title=True)], EVIL, EVIL),
+        Figure(lambda: drawn(EVIL), EVIL),
+        Lines([Line(EVIL)], "list"),
+        Lines([Line(EVIL, "error")], "answer"),
+        Facts([Fact(EVIL, EVIL, "soft")]),
+    ],
+    ids=lambda part: part.shape,
+)
+def test_strings_of_the_data_cannot_become_markup(part) -> None:
+    text = page(
+        Document(EVIL, EVIL, [Headline(EVIL, EVIL, EVIL, EVIL), part], [Section(EVIL, [part], link=EVIL)], [], {})
+    )
+    checker = parsed(text)
     assert "img" not in {tag for tag, _ in checker.tags}
-    assert own(page).count("</script>") == 1
-    assert evil in "".join(checker.text)
-    assert "<img" not in json.dumps(plots(page))
+    assert own(text).count("</script>") == (1 if part.shape == "figure" else 0)
+    assert EVIL in "".join(checker.text)
+    assert "<img" not in own(text)
 
 
-def test_the_same_input_gives_the_same_page(page, run):
-    assert render(*copy.deepcopy(run)) == page
+def test_the_same_document_gives_the_same_page() -> None:
+    document = of(Figure(drawn, "one"), lines(["a"]))
+    assert page(document) == page(document)
 
 
-def test_without_a_report_the_counts_of_the_metrics_are_shown(run):
-    text = " ".join(" ".join(parsed(render(run[0], run[1])).text).split())
-    assert "rejected because rows first examples zero duration 12 not a number 3" in text
+def test_columns_of_words_are_set_to_the_left_and_rows_may_head_others() -> None:
+    found = (
+        Row(("copy", "", "")),
+        Row(("law", "1.5", "x"), title=True),
+        Row(("a<b>", Cell("2", "good"), "y"), tone="strong"),
+        Row(("all", "failed")),
+    )
+    text = page(of(Table(columns("kernel", numbers=["time"], prose=["why"]), found, caption="read it so")))
+    for line in (
+        '<th scope="col" class="text">kernel</th><th scope="col">time</th><th scope="col" class="prose">why</th>',
+        '<tr class="title"><th scope="row" class="text">law</th><td>1.5</td><td class="prose">x</td></tr>',
+        '<tr class="strong"><th scope="row" class="text">a&lt;b&gt;</th><td><span class="good">2</span></td>',
+        '<td class="prose" colspan="2">failed</td>',
+        '<p class="small">read it so</p>',
+    ):
+        assert line in text
 
 
-@pytest.mark.parametrize("metrics", [{}, {"cv": [{"scheme": "kfold"}]}, {"data": {"target": "MI300X", "n": 3}}])
-def test_missing_sections_are_left_out(metrics, run):
-    page = render(metrics, run[1].iloc[:0])
-    checker = parsed(page)
-    assert "intervals" not in {attributes.get("id") for _, attributes in checker.tags}
-    assert "No row was rejected." in checker.text
+def test_a_table_keeps_all_rows_and_repeats_no_heading() -> None:
+    every = rows([("a",), ("b",)])
+    folded = Table(columns("x"), every, "all", shown=1, folded="All 2 groups")
+    text = page(
+        of(Table(columns("x"), every, "parts of it: [%]", shown=1), Table(columns("x"), every, "Other"), folded)
+    )
+    assert text.count('<th scope="row" class="text">b</th>') == 3
+    assert re.findall("<h3>(.*?)</h3>", text) == ["Other"]
+    assert "<details><summary>All 2 groups</summary>" in text
+
+
+def test_the_opening_comes_first_and_headlines_stand_side_by_side() -> None:
+    opening = [Headline("unseen", "flopcast: 9 %", "FLOPS: 31 %", "OLS"), Headline("known", "flopcast: 3 %")]
+    text = page(of(lines(["why"]), opening=[*opening, lines(["so"], "answer")]))
+    assert text.count('<div class="tiles">') == 1
+    assert text.count('<div class="tile">') == 2
+    assert text.index('<span class="before">FLOPS: 31 % →</span>') < text.index('<div class="verdict"><p>so</p>')
+    assert '<a href="#parts-of-it">Parts of it</a>' in text
+    assert '<section id="parts-of-it"><h2>Parts of it</h2>' in text
+
+
+def test_what_is_for_terminals_and_sections_without_parts_are_left_out() -> None:
+    hidden = Section("Hidden", [lines([]), Table(columns("x"), ()), Lines([Line("t")], medium="terminal")])
+    text = page(Document("T", sections=[hidden], closing=[lines(["the end"])]))
+    assert "Hidden" not in text
+    assert "the end" not in text
+    assert json.dumps(parsed(text).text)

@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import find
 from flopcast.output import dumps
-from flopcast.report.console import WIDTH
+from flopcast.report.document import Row
 from flopcast.report.validation import (
-    FIGURES,
+    COLUMNS,
     asked,
-    class_lines,
+    class_rows,
     conclusion,
+    deviations,
+    evidence,
     legend,
     summary,
-    validation_json,
-    validation_table,
+    validation_document,
 )
 from flopcast.table.measurements import clean
 
@@ -46,39 +46,34 @@ def result() -> ValidationResult:
     return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"duration is zero": 2}, ("a remark",))
 
 
-def shown(result: ValidationResult, width: int = WIDTH) -> str:
-    console = Console(width=width, record=True, file=None, quiet=False)
-    with console.capture() as capture:
-        console.print(validation_table(result))
-    return capture.get()
+def cells(row: Row) -> list[str]:
+    return [cell if isinstance(cell, str) else cell.text for cell in row.cells]
 
 
 def test_the_table_holds_every_class_and_law(result: ValidationResult) -> None:
-    text = shown(result)
-    assert "MI300X → MI355X, duration_us: 33 pairs" in text
-    rows = [line.strip() for line in text.splitlines()]
-    laws = [row for row in rows if row.startswith("bandwidth scaling")]
+    rows = evidence(result).rows
+    assert [cells(row)[0] for row in rows if row.title] == [
+        "all rows", "softmax bf16 memory-bound", "gelu bf16 memory-bound"
+    ]  # fmt: skip
+    laws = [row for row in rows if cells(row)[0] == "  bandwidth scaling"]
     assert len(laws) == 2  # all rows, softmax
-    assert all("holds with a correction of 1." in row for row in laws)
-    assert next(row for row in rows if row.startswith("gelu")).endswith("too few data")
-    assert all(len(line) <= WIDTH for line in text.splitlines())
+    assert all(row.cells[-1].tone == "accent" for row in laws)  # type: ignore[union-attr]
+    assert cells(rows[-1]) == ["gelu bf16 memory-bound", "1 row", "1 group", "", "", "too few data"]
 
 
-def test_a_line_carries_its_figures(result: ValidationResult) -> None:
-    softmax = result.classes[1]
-    lines = {label: (figures, words) for label, figures, words, _ in class_lines(softmax)}
-    assert lines["softmax bf16 memory-bound"][0][:2] == ("32 rows", "4 groups")
-    assert re.fullmatch(r"HE \S+→\S+, BW 56→43 %", lines["softmax bf16 memory-bound"][1])
-    figures, verdict = lines["bandwidth scaling"]
-    median, slope, scatter, error = figures
+def test_a_row_carries_its_figures(result: ValidationResult) -> None:
+    softmax = {cells(row)[0].strip(): cells(row)[1:] for row in class_rows(result.classes[1])}
+    assert softmax["softmax bf16 memory-bound"][:2] == ["32 rows", "4 groups"]
+    assert re.fullmatch(r"HE \S+→\S+, BW 56→43 %", softmax["softmax bf16 memory-bound"][-1])
+    median, slope, scatter, error, verdict = softmax["bandwidth scaling"]
     assert re.fullmatch(r"holds with a correction of 1\.(29|30|31) \[1\.\d\d, 1\.\d\d\]", verdict)
     assert re.fullmatch(r"1\.(29|30|31) \[1\.\d\d, 1\.\d\d\]", median)
     assert re.fullmatch(r"(0\.99|1\.00|1\.01) \[0\.9\d, 1\.0\d\]", slope)
     assert re.fullmatch(r"[1-3]\.\d %", scatter)
     assert re.fullmatch(r"2\d\.\d % ", error)  # 1 - 1/1.3, and not among the best
-    assert lines["constant ratio"][0][3].endswith("%*")
-    assert lines["constant ratio"][1].endswith("·t_host")
-    assert len(figures) == len(FIGURES)
+    assert softmax["constant ratio"][3].endswith("%*")
+    assert softmax["constant ratio"][4].endswith("·t_host")
+    assert all(len(figures) == len(COLUMNS) - 1 for figures in softmax.values())
 
 
 def test_the_conclusion_says_what_holds_instead(result: ValidationResult) -> None:
@@ -102,7 +97,7 @@ def test_figures_of_energy_are_in_its_unit(result: ValidationResult) -> None:
     fitted = (replace(result.classes[1].explanations[0], law="affine", parameters={"a_j": 0.5, "b": 2.0}),)
     softmax = replace(result.classes[1], metric="energy_j", explanations=fitted)
     assert "Out of sample affine (0.5 J + 2·E_host) errs least" in conclusion(softmax)
-    assert ("affine", "0.5 J + 2·E_host") in [(line[0], line[2]) for line in class_lines(softmax)]
+    assert ("affine", "0.5 J + 2·E_host") in [(cells(row)[0].strip(), cells(row)[-1]) for row in class_rows(softmax)]
 
 
 def test_title_and_legend_state_the_settings(result: ValidationResult) -> None:
@@ -112,7 +107,7 @@ def test_title_and_legend_state_the_settings(result: ValidationResult) -> None:
 
 
 def test_json_is_complete_and_plain(result: ValidationResult) -> None:
-    found = json.loads(dumps(validation_json(result), missing=True))
+    found = json.loads(dumps(validation_document(result).data, missing=True))
     assert list(found) == [
         "schema", "host", "target", "metric", "margin", "alpha", "folds", "bootstrap", "data", "classes", "summary",
         "notes",
@@ -135,3 +130,51 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     assert set(softmax["efficiency"]) == {"host_flops", "target_flops", "host_bandwidth", "target_bandwidth"}
     assert gelu["laws"][0]["evidence"] is None
     assert gelu["out_of_sample"] == []
+
+
+def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: ValidationResult) -> None:
+    document = validation_document(result)
+    (answer,) = document.opening
+    assert (answer.medium, answer.lines[0].text) == ("page", summary(result)[0])  # type: ignore[attr-defined]
+    *_, classes, lost = document.sections
+    assert [part.medium for part in classes.parts] == ["terminal", "page"]
+    assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
+        ("2 rows rejected: duration is zero", "warning"), ("note: a remark", "soft"),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copies() -> ValidationResult:
+    """Copies that take 0.8 of the host's time, in one class; and one lone softmax."""
+    host, target = find("MI300X"), find("MI355X")
+    cells = [("copy", rows, cols) for cols in (2048, 4096, 8192, 16384) for rows in (4096, 16384, 65536)]
+    shapes = pd.DataFrame([*cells, ("softmax", 8192, 4096)], columns=["op", "rows", "cols"]).assign(dtype_a="bf16")
+    host_us = (shapes["rows"] * shapes["cols"]).to_numpy() / 1e6 * np.exp(np.random.default_rng(0).normal(0, 0.02, 13))
+    sides = ((host.name, host_us), (target.name, 0.8 * host_us))
+    raw = pd.concat([shapes.assign(device=name, duration_us=times) for name, times in sides], ignore_index=True)
+    frame = clean(raw.assign(source=[f"a<b>.csv:{row + 2}" for row in range(len(raw))])).frame
+    dataset = build_dataset(frame, host=host, target=target)
+    return ValidationResult(dataset, assess_scaling(dataset, replicates=100), 0.10, 10, 100, 0, {}, ())
+
+
+def test_the_figure_shows_every_pair_and_the_medians(copies: ValidationResult) -> None:
+    figure = deviations(copies)
+    visible = [trace for trace in figure.data if trace.visible]
+    points = [trace for trace in visible if trace.type == "scattergl"]
+    assert sum(len(trace.x) for trace in points) == 13
+    copied = next(trace for trace in points if trace.name.startswith("copy"))
+    np.testing.assert_allclose(copied.y, 0.8 / (163.4 / 157.3), rtol=0.01)  # fp32 vector peaks
+    median = next(trace for trace in visible if trace.type == "scatter")
+    assert median.name == copied.name  # the lone softmax has no interval
+    found = copies.classes[1].law("FLOPS scaling").evidence
+    assert found is not None
+    assert median.y[0] + median.error_y.array[0] == pytest.approx(found.deviation.upper)
+    band = next(shape for shape in figure.layout.shapes if shape.type == "rect")
+    assert (band.y0, band.y1) == pytest.approx((1 / 1.1, 1.1))
+
+
+def test_each_button_shows_one_law(copies: ValidationResult) -> None:
+    figure = deviations(copies)
+    shares = [button.args[0]["visible"] for button in figure.layout.updatemenus[0].buttons]
+    assert [button.label for button in figure.layout.updatemenus[0].buttons] == list(copies.dataset.laws)
+    assert np.array(shares).sum(axis=0).tolist() == [1] * len(figure.data)

@@ -1,0 +1,125 @@
+"""How numbers are written, on the terminal and on pages: every topic of `report` takes its formats from here.
+
+A figure that does not exist (None, NaN) is ``–`` in each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import pandas as pd
+
+NONE: Final = "–"
+
+
+def known(value: Any) -> bool:
+    """Whether there is a figure: not None, NaN or NA."""
+    return value is not None and not pd.isna(value)
+
+
+def formatted(value: Any, form: str) -> str:
+    """Return a finite figure in a format of `str.format`.
+
+    Examples
+    --------
+    >>> formatted(1234.5, "{:,.2f}"), formatted(float("nan"), "{:.1f}")
+    ('1,234.50', '–')
+    """
+    return form.format(value) if known(value) and math.isfinite(value) else NONE
+
+
+def number(value: float | None) -> str:
+    """Return a figure with one decimal, or in powers of ten where it has become absurd.
+
+    Examples
+    --------
+    >>> number(9.25), number(1.3e9), number(None)
+    ('9.2', '1.3e+09', '–')
+    """
+    return formatted(value, "{:.1f}" if value is None or abs(value) < 1e5 else "{:.1e}")
+
+
+def percent(value: float | None) -> str:
+    """Return a percentage (9.4, not 0.094) with one decimal and its sign."""
+    return f"{number(value)} %"
+
+
+def share(part: float | None, digits: int = 1) -> str:
+    """Return a share of one as a percentage.
+
+    Examples
+    --------
+    >>> share(0.1234), share(0.1234, 0), share(None)
+    ('12.3 %', '12 %', '–')
+    """
+    return formatted(None if not known(part) else 100 * part, f"{{:.{digits}f}} %")  # type: ignore[operator]
+
+
+def figure(value: Any) -> str:
+    """Return four significant digits, from ten thousand on without decimals.
+
+    Examples
+    --------
+    >>> figure(3.14159), figure(123456.7), figure(float("nan"))
+    ('3.142', '123,457', '–')
+    """
+    if not known(value):
+        return NONE
+    return f"{value:.4g}" if abs(value) < 1e4 or not math.isfinite(value) else f"{value:,.0f}"
+
+
+def milliseconds(microseconds: float) -> str:
+    """Return µs as ms with three decimals, the unit being that of the column.
+
+    Examples
+    --------
+    >>> milliseconds(1234567.8)
+    '1,234.568'
+    """
+    return formatted(microseconds / 1e3, "{:,.3f}")
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as a clock would.
+
+    Examples
+    --------
+    >>> clock(125), clock(12.4)
+    ('2 min 05 s', '12 s')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
+    """Return an interval, ``–`` where no bound is known.
+
+    Examples
+    --------
+    >>> between(1.5, 2.25), between(float("nan"), 1.0)
+    ('1.500 … 2.250', '–')
+    """
+    return f"{form.format(lower)} … {form.format(upper)}" if known(lower) else NONE
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row"), counted(2, "activity", "activities")
+    ('1 row', '2,000 rows', '2 activities')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name cut to a number of characters, the last of which says so.
+
+    Examples
+    --------
+    >>> shortened("Cijk_Alik_Bljk", 8), shortened("copy", 8)
+    ('Cijk_Al…', 'copy')
+    """
+    return name if len(name) <= width else name[: width - 1] + "…"

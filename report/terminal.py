@@ -1,0 +1,163 @@
+"""Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from .. import output as files
+from .document import Cell, Column, Document, Facts, Headline, Lines, Part, Row, Table
+from .formats import counted
+
+WIDTH: Final = 120
+"""Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
+_HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
+_FOLDED: Final = 20  # columns that words should have
+_STYLES: Final = {
+    "strong": "bold", "soft": "dim", "good": "green", "accent": "cyan", "warning": "yellow", "error": "red",
+}  # fmt: skip
+
+
+def output() -> Console:
+    """Return the console for results: the terminal as wide as it is, anything else wide enough for every table."""
+    console = Console()
+    return console if console.is_terminal or console.width >= WIDTH else Console(width=WIDTH)
+
+
+def show(document: Document, *written: Path, as_json: bool = False, rows: int | None = None) -> None:
+    """Print a document on the standard output, and where it has been written; or only its JSON.
+
+    Parameters
+    ----------
+    document : Document
+        What was found.
+    *written : Path
+        Files to name at the end.
+    as_json : bool
+        Print ``document.data`` and nothing else.
+    rows : int, optional
+        How many rows the files hold, to say so.
+    """
+    if as_json:
+        print(files.dumps(document.data, missing=True), end="")
+        return
+    console = output()
+    print_document(console, document)
+    if written:
+        say_written(console, *written, rows=rows)
+
+
+def print_document(console: Console, document: Document) -> None:
+    """Print title and lead, the opening, the sections one after the other without their headings, the closing."""
+    if document.title:
+        title = Text(document.title, "bold")
+        console.print(title.append(f" {document.lead}", "not bold") if document.lead else title, highlight=False)
+    for part in _parts(document):
+        for block in rendered(part, console):
+            console.print(block, highlight=False)
+
+
+def say_written(console: Console, *paths: Path, rows: int | None = None) -> None:
+    """Print ``Wrote A and B (N rows)``, in one line however long: a path that is cut cannot be copied."""
+    *first, last = map(str, paths)
+    names = " and ".join(filter(None, (", ".join(first), last)))
+    held = "" if rows is None else f" ({counted(rows, 'row')})"
+    console.print(f"Wrote {names}{held}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _parts(document: Document) -> Iterator[Part]:
+    yield from document.opening
+    for section in document.sections:
+        yield from section.parts
+    yield from document.closing
+
+
+def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
+    """Yield what to print of a part; nothing of figures, of what is for pages, and of tables without rows."""
+    if part.medium == "page":
+        return
+    if isinstance(part, Table) and part.rows:
+        yield from _table(part, console)
+    elif isinstance(part, Facts) and part.facts:
+        grid = Grid.grid(padding=(0, 2))
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for fact in part.facts:
+            grid.add_row(Text(fact.value), Text(fact.label), style=_style(fact.tone))
+        yield Padding(grid, (0, 0, 0, 1))
+    elif isinstance(part, Headline):
+        about, rival = (f"{part.about} — " if part.about else ""), (f"{part.rival} → " if part.rival else "")
+        yield Text(f"{about}{rival}{part.answer}", "bold")
+    elif isinstance(part, Lines):
+        bullet = "• " if part.look == "answer" else ""
+        yield from (Text(f"{bullet}{line.text}", _style(line.tone)) for line in part.lines)
+
+
+def _table(table: Table, console: Console) -> Iterator[RenderableType]:
+    """Yield a table, closer where it is too wide for the terminal, and the rows that are sentences beneath it."""
+    whole = [row for row in table.rows if len(row.cells) == len(table.columns)]
+    cut = table.shown is not None and len(whole) > table.shown
+    counts = f" ({table.shown} of {len(whole):,})" if cut and table.title and not table.rest else ""
+    shown = [*whole[: table.shown], *([table.rest] if cut and table.rest else [])]
+    heads, gap = [column.head for column in table.columns], 2
+    if _needed(table.columns, heads, shown, gap) > console.width:
+        gap = 1
+    if _needed(table.columns, heads, shown, gap) > console.width:
+        heads = [fill(head, _HEAD) for head in heads]
+    if table.title:
+        yield Text(table.title + counts, "bold")
+    yield _grid(table.columns, heads, shown, gap)
+    if table.caption:
+        yield Text(table.caption, "dim italic")
+    sentences = Grid.grid(padding=(0, 1))
+    for row in table.rows:
+        if len(row.cells) < len(table.columns):
+            sentences.add_row(Text("  "), *(_text(cell, "") for cell in row.cells), style=_style(row.tone))
+    if sentences.row_count:
+        yield Padding(sentences, (0, 0, 1, 0))
+
+
+def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> int:
+    """Return the width at which a table reads well: names and numbers whole, words in a few lines."""
+    widths = []
+    for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
+        texts = (cell.text if isinstance(cell, Cell) else cell for cell in (row.cells[place] for row in shown))
+        widest = max(cell_len(line) for text in (head, *texts) for line in text.split("\n"))
+        widths.append(widest if column.kind in ("name", "number") else min(widest, column.least or _FOLDED))
+    return sum(widths) + gap * len(widths) + 1
+
+
+def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> Grid:
+    """Return a table whose columns stand ``gap`` blanks apart, the divider being one of them."""
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for column, head in zip(columns, heads, strict=True):
+        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **_column(column))
+    for row in shown:
+        cells = (_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells))
+        grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
+    return grid
+
+
+def _column(column: Column) -> dict[str, Any]:
+    if column.kind == "number":
+        return {"justify": "right", "no_wrap": True}
+    if column.kind == "cut":
+        return {"no_wrap": True, "overflow": "ellipsis"}
+    return {"overflow": "fold", "no_wrap": column.kind == "name"}
+
+
+def _text(cell: str | Cell, style: str) -> Text:
+    return Text(cell.text, _style(cell.tone)) if isinstance(cell, Cell) else Text(cell, style)
+
+
+def _style(tone: str) -> str:
+    return _STYLES.get(tone, "")

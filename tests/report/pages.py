@@ -1,0 +1,53 @@
+"""Pages taken apart: their tags, their text, their figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+VOID = {"meta", "br"}
+
+
+class Checker(HTMLParser):
+    """Collects text and tags of a page, and checks that every element is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def parsed(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+def own(page: str) -> str:
+    """Return the page without plotly.js."""
+    scripts = list(re.finditer(r"<script>.*?</script>", page, re.DOTALL))
+    if not scripts:
+        return page
+    longest = max(scripts, key=lambda found: len(found.group()))
+    return page[: longest.start()] + page[longest.end() :]
+
+
+def plots(page: str) -> list[dict]:
+    text = own(page).split("const plots = ", 1)[1]
+    return json.JSONDecoder().raw_decode(text)[0]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flopcast.report.document import (
+    Cell,
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Figure,
+    Headline,
+    Line,
+    Lines,
+    Part,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    losses,
+    rows,
+)
+from flopcast.report.terminal import WIDTH, output, print_document, say_written
+
+
+def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert output().width == WIDTH
+    monkeypatch.setenv("COLUMNS", "200")
+    assert output().width == 200
+
+
+def test_a_terminal_keeps_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert output().width == 90
+
+
+def printed(*parts: Part, width: int = 80, title: str = "", lead: str = "") -> list[str]:
+    """Return the lines of a document of parts."""
+    text = io.StringIO()
+    document = Document(title, lead, parts[:1], [Section("unseen", parts[1:])])
+    print_document(Console(file=text, width=width), document)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def test_a_table_has_its_words_on_the_left_and_prints_brackets_as_they_are() -> None:
+    table = Table(columns("x [/]", numbers=["n"]), rows([("word", "1"), ("w", "100")]), "[b]a", caption="[i] of two")
+    found = [line for line in printed(table, width=40) if line]
+    assert [line.strip() for line in (found[0], found[-1])] == ["[b]a", "[i] of two"]
+    assert found[1] == " x [/]    n"
+    assert found[3:5] == [" word     1", " w      100"]
+
+
+def test_a_table_says_how_many_of_its_rows_are_shown() -> None:
+    every = rows([("a", "1"), ("b", "2"), ("c", "3")])
+    assert "worst (2 of 3)" in printed(Table(columns("x", numbers=["n"]), every, "worst", shown=2))
+    found = printed(Table(columns("x", numbers=["n"]), every, "worst", shown=2, rest=Row(("1 more", "3"))))
+    assert "worst" in found
+    assert found[-2] == " 1 more  3"
+    assert printed(Table(columns("x"), ())) == []
+
+
+def test_a_table_comes_closer_where_it_is_too_wide_and_folds_its_heads_last() -> None:
+    table = Table([Column("name", "name"), Column("a long head", "number")], rows([("x" * 10, "1")]))
+    assert " name        a long head" in printed(table, width=26)
+    assert " name       a long head" in printed(table, width=25)
+    assert [line.split() for line in printed(table, width=22)[1:3]] == [["a", "long"], ["name", "head"]]
+
+
+def test_a_row_with_fewer_cells_is_a_sentence_beneath_the_table() -> None:
+    failed = Row(("GaussianProcess", Cell("failed: singular", "error")))
+    found = printed(Table(columns("model", numbers=["E_out", "E_in"]), (*rows([("OLS", "1", "2")]), failed)))
+    assert found[-2] == "   GaussianProcess failed: singular"
+
+
+def test_titles_facts_headlines_and_lines_are_printed_in_order_without_headings() -> None:
+    parts = (
+        Facts([Fact("12,000", "rows [b]"), Fact("3", "groups")]),
+        Headline("unseen groups", "flopcast: 9.4 %", "FLOPS scaling: 31.7 %", "OLS"),
+        lines(["the answer"], "answer"),
+        lines(["a sentence"]),
+    )
+    assert printed(*parts, title="A → B", lead="time") == [
+        "A → B time",
+        " 12,000  rows [b]",
+        "      3  groups",
+        "unseen groups — FLOPS scaling: 31.7 % → flopcast: 9.4 %",
+        "• the answer",
+        "a sentence",
+    ]
+
+
+def test_what_is_for_pages_is_left_out() -> None:
+    assert printed(Lines((Line("x"),), medium="page"), Figure(lambda: None, "f")) == []
+
+
+def test_what_was_written_is_one_line_whatever_the_width() -> None:
+    text, parts = io.StringIO(), [Path("folder-of-a-run") / name for name in ("a[b].json", "b.html", "c.parquet")]
+    console = Console(file=text, width=20)
+    say_written(console, *parts)
+    say_written(console, parts[0], rows=2000)
+    say_written(console, *parts[:2], rows=1)
+    assert text.getvalue().splitlines() == [
+        "Wrote folder-of-a-run/a[b].json, folder-of-a-run/b.html and folder-of-a-run/c.parquet",
+        "Wrote folder-of-a-run/a[b].json (2,000 rows)",
+        "Wrote folder-of-a-run/a[b].json and folder-of-a-run/b.html (1 row)",
+    ]
+
+
+def test_what_was_lost_is_told_the_most_frequent_first() -> None:
+    rejected = {"zero": 1, "no device": 1200, "[b]": 1}
+    assert printed(losses(rejected, ["fp8 is [e4m3]"], ["a.json: no JSON"])) == [
+        "1,200 rows rejected: no device",
+        "1 row rejected: [b]",
+        "1 row rejected: zero",
+        "note: fp8 is [e4m3]",
+        "unreadable: a.json: no JSON",
+    ]
