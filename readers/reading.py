@@ -29,6 +29,7 @@ from ..traces.summary import Annotated, Overview, measurements, overview
 from .base import LINE, DataFile, Note, Options, RawTable, Reader, formats
 from .files import campaign_of, find_files
 from .labels import canonical_device
+from .tidy import tidy_rows
 from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
 
 # Remarks on what was read, equal ones of several files told once.
@@ -89,12 +90,14 @@ def _named(files: Sequence[str], lead: str) -> str:
     return lead + few(files, _NAMED) if files else ""
 
 
+TABLE = "the table"
+"""What messages call a table in memory."""
 _ORDER = "_order"  # column: place of a row among the lines of all files
 _FILE = 2**40  # no file has more lines
 
 
 def read(
-    paths: Sequence[Path | str],
+    paths: Sequence[Path | str | pd.DataFrame],
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
@@ -107,8 +110,9 @@ def read(
 
     Parameters
     ----------
-    paths : sequence of path
-        Files and folders; folders are searched through. The format is detected by content.
+    paths : sequence of path or DataFrame
+        Files and folders; folders are searched through. The format is detected by content. A DataFrame has the columns
+        of a tidy table; where it has no column ``source``, its rows are called ``row 1``, ``row 2``, ...
     units : mapping of str to str, optional
         Column -> unit ("time" -> "ms") for columns of tidy tables whose name does not say it.
     defaults : mapping of str to str, optional
@@ -144,7 +148,7 @@ def read(
 
 
 def read_rows(
-    paths: Sequence[Path | str],
+    paths: Sequence[Path | str | pd.DataFrame],
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
@@ -212,12 +216,14 @@ def read_traces(
 
 
 def _tables(
-    paths: Sequence[Path | str], options: Options, lenient: bool = False, jobs: int = 1
+    data: Sequence[Path | str | pd.DataFrame], options: Options, lenient: bool = False, jobs: int = 1
 ) -> tuple[list[pd.DataFrame], Notes]:
-    """Return the raw rows of all files, one table per format, at least one row in each."""
-    where = ", ".join(map(str, paths))
+    """Return the raw rows of all files and tables, one table per format, at least one row in each."""
+    frames = [item for item in data if isinstance(item, pd.DataFrame)]
+    paths = [item for item in data if not isinstance(item, pd.DataFrame)]
+    where = ", ".join(map(str, paths)) or TABLE
     notes = Notes()
-    tables = _read_each(find_files(paths), options, notes, lenient, jobs)
+    tables = _read_each(find_files(paths), frames, options, notes, lenient, jobs)
     if not tables:
         reasons = "; ".join(notes.unreadable) or f"supported are {formats()}"
         raise DataError(f"nothing readable: {reasons}", source=where)
@@ -228,9 +234,14 @@ def _tables(
 
 
 def _read_each(
-    files: Sequence[DataFile], options: Options, notes: Notes, lenient: bool, jobs: int
+    files: Sequence[DataFile],
+    frames: Sequence[pd.DataFrame],
+    options: Options,
+    notes: Notes,
+    lenient: bool,
+    jobs: int,
 ) -> dict[str, list[pd.DataFrame]]:
-    """Return the raw rows of every readable source, by format."""
+    """Return the raw rows of every readable source, by format; those of tables in memory last."""
     columns: set[str] = set()
     tables: dict[str, list[pd.DataFrame]] = {}
     found = sort_files(files)
@@ -247,6 +258,13 @@ def _read_each(
         columns.update(table.columns)
         notes.add_all(table.notes, source.label)
         tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
+    for place, frame in enumerate(frames, start=len(found.sources)):
+        table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
+        columns.update(table.columns)
+        notes.add_all(table.notes, TABLE)
+        numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
+        rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
+        tables.setdefault(TABLE, []).append(_sourced(rows, TABLE, place))
     if tables:
         _check_units(options.units, columns)
         _check_defaults(options.defaults, columns)

@@ -60,6 +60,37 @@ _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p
 _DIMENSIONS = frozenset({"m", "n", "k"})
 
 
+def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: str = "") -> RawTable:
+    """Return a table under the names of the measurement table.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per measurement; its columns as a tidy file has them.
+    options : Options
+        What the user states.
+    source, campaign : str
+        What messages call the table; the campaign of rows that state none.
+
+    Raises
+    ------
+    DataError
+        No column is the operator, or no single one the duration.
+    """
+    columns = tuple(map(str, table.columns))
+    rows = _with_times(table, options, source)
+    rows = _renamed(rows)
+    for column, value in options.defaults.items():
+        rows[column] = _filled(rows, column, value)
+    if "op" not in rows:
+        raise DataError("no column `op` names each row's operator: state it with --set op=gemm", source=source)
+    _resolve_operators(rows)
+    rows["campaign"] = _filled(rows, "campaign", campaign)
+    notes: list[Note] = []
+    _add_dtypes(rows, notes)
+    return RawTable(rows, notes, columns)
+
+
 class _TidyReader(Reader):
     """What CSV and Parquet share."""
 
@@ -67,18 +98,7 @@ class _TidyReader(Reader):
 
     def _raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
         """Return the table under the names of the measurement table."""
-        columns = tuple(map(str, table.columns))
-        rows = _with_times(table, options, path)
-        rows = _renamed(rows)
-        for column, value in options.defaults.items():
-            rows[column] = _filled(rows, column, value)
-        if "op" not in rows:
-            raise DataError("no column `op` names each row's operator: state it with --set op=gemm", source=str(path))
-        _resolve_operators(rows)
-        rows["campaign"] = _filled(rows, "campaign", campaign_of(path))
-        notes: list[Note] = []
-        _add_dtypes(rows, notes)
-        return RawTable(rows, notes, columns)
+        return tidy_rows(table, options, source=str(path), campaign=campaign_of(path))
 
 
 @register
@@ -143,14 +163,14 @@ def _inferred(values: np.ndarray) -> pd.Series:
     return numbers if filled.any() and not (filled & numbers.isna()).any() else column
 
 
-def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFrame:
+def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFrame:
     """Return the table with its times, energies and powers in the units of the measurement table, named like there."""
     named = {str(name): split_unit(str(name)) for name in table.columns}
     for column, word in options.units.items():
         if column in named:
             named[column] = (named[column][0], stated_unit(column, word))
     taken: dict[str, tuple[str, float]] = {}
-    if duration := _duration_if_needed(named, options, path):
+    if duration := _duration_if_needed(named, options, source):
         taken["duration_us"] = (duration, TIME_UNITS[str(named[duration][1])])
     for column, (base, unit) in named.items():
         if base == "spread" and unit in TIME_UNITS:
@@ -165,10 +185,10 @@ def _with_times(table: pd.DataFrame, options: Options, path: Path) -> pd.DataFra
     return rows
 
 
-def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, path: Path) -> str | None:
+def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, source: str) -> str | None:
     """Return the column that holds the duration; None where no single one does and rows need none."""
     try:
-        return _duration_column(named, options.units, path)
+        return _duration_column(named, options.units, source)
     except DataError:
         if options.timed:
             raise
@@ -182,7 +202,7 @@ def _scaled(values: pd.Series, factor: float) -> pd.Series:
     return numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
 
 
-def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], path: Path) -> str:
+def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], source: str) -> str:
     """Return the one column that holds the duration.
 
     In this order: a column whose unit the user states; `duration_us`; a word for duration with a unit; an average with
@@ -203,7 +223,7 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
             unit = named[columns[0]][1]
             raise DataError(
                 f"columns {', '.join(columns)} could each be the duration: name it with --unit {columns[0]}={unit}",
-                source=str(path),
+                source=source,
             )
     bare = [
         column
@@ -211,10 +231,10 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if unit is None and (base in _DURATION_WORDS or _AVERAGE.match(base))
     ]
     if bare:
-        raise DataError(f"column {bare[0]!r} has no unit: state it with --unit {bare[0]}=ms", source=str(path))
+        raise DataError(f"column {bare[0]!r} has no unit: state it with --unit {bare[0]}=ms", source=source)
     raise DataError(
         f"no column is a duration with its unit (columns: {', '.join(named)}): name it with --unit COLUMN=ms",
-        source=str(path),
+        source=source,
     )
 
 

@@ -216,3 +216,27 @@ def test_a_value_that_changes_nothing_is_told(tmp_path: Path) -> None:
     assert not any("changes nothing" in note for note in read([file], defaults={"device": "mi300x"}).notes)
     (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if "changes nothing" in note)
     assert note.startswith("--set device=MI325X changes nothing here: the files say it themselves")
+
+
+def test_a_table_in_memory_is_read_like_a_file(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "device": "mi300x",
+            "op": "gemm",
+            "dtype_a": "bf16",
+            "m": [1, 2, 2],
+            "n": 3,
+            "k": 4,
+            "time_ms": [1.0, 2.0, 3.0],
+        }
+    )
+    found = read([table]).frame
+    assert found["device"].unique().tolist() == ["MI300X"]
+    assert found[["duration_us", "source"]].to_numpy().tolist() == [[1000.0, "row 1"], [2500.0, "row 2 (+1 more)"]]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    pd.testing.assert_series_equal(read([tmp_path / "t.csv"]).frame["duration_us"], found["duration_us"])
+    both = read([table, tmp_path / "t.csv"]).frame
+    assert both["repeats"].tolist() == [2.0, 4.0]
+    again = read([found]).frame
+    pd.testing.assert_frame_equal(again[found.columns], found)
+    assert read_rows([table])[0]["source"].tolist() == ["row 1", "row 2", "row 3"]
