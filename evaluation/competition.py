@@ -11,10 +11,8 @@ import pandas as pd
 
 from ..errors import DataError, FlopcastError
 from ..features.matrix import Dataset
-from ..features.roofline import roofline_us, size, where_published
 from ..models.base import Candidate
 from ..models.suite import PREFERENCE, Columnar, baselines, suite
-from ..operators.operators import work_of
 from ..table.metric import quantity
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from .deployment import Deployed
 
 REFERENCE = "reference"
-"""Column that the fitted baselines scale: the metric on the host, or the size of the work where there is no host."""
+"""Column that the fitted baselines scale: `Dataset.reference`."""
 
 
 @dataclass(frozen=True)
@@ -216,33 +214,8 @@ def columnar(dataset: Dataset) -> Columnar:
 
 
 def law_table(dataset: Dataset) -> pd.DataFrame:
-    """Return the analytic laws' predictions and the column ``reference``, which the fitted baselines scale.
-
-    Raises
-    ------
-    NotPublishedError
-        There is neither a host, nor a roofline, nor a memory bandwidth of the target.
-    """
-    laws = dataset.laws.reset_index(drop=True)
-    if dataset.host is not None:
-        return laws.assign(**{REFERENCE: dataset.host_values})
-    return laws.assign(**{REFERENCE: size(reference_of(dataset), work_of(dataset.rows), dataset.target)})
-
-
-def reference_of(dataset: Dataset) -> str:
-    """Return what the fitted baselines scale: ``host``, or a measure of `roofline.size`.
-
-    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
-    and ``constant`` for a metric that does not grow with the work.
-    """
-    if dataset.host is not None:
-        return "host"
-    if not quantity(dataset.metric).grows:
-        return "constant"
-    work = work_of(dataset.rows)
-    if np.isfinite(where_published(work, lambda kind: roofline_us(kind, dataset.target))[0]).all():
-        return "roofline"
-    return "memory" if np.isfinite(work.bytes).all() else "work-items"
+    """Return the analytic laws' predictions and the column ``reference``, which the fitted baselines scale."""
+    return dataset.laws.reset_index(drop=True).assign(**{REFERENCE: dataset.reference})
 
 
 def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
 from ..models.base import Candidate, fit
-from .competition import REFERENCE, Competition, law_table, reference_of
+from .competition import REFERENCE, Competition, law_table
 from .domain import TrainedRange
 from .intervals import ConformalIntervals, cross_coverage
 from .ranking import PERMUTATION, rank
@@ -173,7 +173,7 @@ def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:
     }
     line = fitted["affine"]
     return {
-        "reference": reference_of(dataset),
+        "reference": str(dataset.reference.name),
         "constant ratio": {"ratio": float(fitted["constant ratio"].ratio_)},
         "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
     }

@@ -13,6 +13,7 @@ from ..errors import DataError, few
 from ..hardware import GPU
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
+from ..table.metric import quantity
 from ..table.pairing import HOST, one_per_problem, pair, rows_of
 from . import roofline
 from .analytic_laws import own_laws, scaling_laws
@@ -38,6 +39,9 @@ class Dataset:
     laws : DataFrame of n rows
         What the analytic laws of the metric predict (`laws.SCALING`; with one device `laws.OF_ONE`), in its unit; no
         column for a metric without laws. NaN where a figure is not published.
+    reference : Series of n rows
+        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
+        host a measure of `roofline.size`. NaN for unpaired rows.
     unpaired : Dataset or None
         The target's rows that the host has not measured: NaN in the columns that need its measurement.
     host : GPU or None
@@ -57,6 +61,7 @@ class Dataset:
     groups: np.ndarray
     rows: pd.DataFrame
     laws: pd.DataFrame
+    reference: pd.Series
     unpaired: Dataset | None
     host: GPU | None
     target: GPU
@@ -113,7 +118,8 @@ def build_dataset(
     y = positive(pairs.paired, metric)
     recipe = learn_recipe(pairs.paired, host, target, metric)
     work = work_of(pairs.paired)
-    laws, notes = scaling_laws(metric, work, positive(pairs.paired, HOST + metric), host, target)
+    host_values = positive(pairs.paired, HOST + metric)
+    laws, notes = scaling_laws(metric, work, host_values, host, target)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
     others, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
@@ -123,6 +129,7 @@ def build_dataset(
         groups=groups_of(pairs.paired, group, own),
         rows=_described(pairs.paired, work, host),
         laws=laws,
+        reference=pd.Series(host_values, name="host"),
         unpaired=others,
         host=host,
         target=target,
@@ -155,6 +162,7 @@ def _one_device(
         groups=groups_of(rows, group),
         rows=_described(rows, work, target),
         laws=laws,
+        reference=_size(metric, work, target),
         unpaired=None,
         host=None,
         target=target,
@@ -162,6 +170,25 @@ def _one_device(
         recipe=recipe,
         report={**report, "laws": notes, "features": _features(recipe)},
     )
+
+
+def _size(metric: str, work: Work, target: GPU) -> pd.Series:
+    """Return what the fitted baselines scale where there is no host, named after its measure.
+
+    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
+    and ``constant`` for a metric that does not grow with the work.
+
+    Raises
+    ------
+    NotPublishedError
+        There is neither a roofline nor a memory bandwidth of the target.
+    """
+    measure = "constant"
+    if quantity(metric).grows:
+        bounds, _ = roofline.where_published(work, lambda kind: roofline.roofline_us(kind, target))
+        known = "memory" if np.isfinite(work.bytes).all() else "work-items"
+        measure = "roofline" if np.isfinite(bounds).all() else known
+    return pd.Series(roofline.size(measure, work, target), name=measure)
 
 
 def _unpaired(
@@ -178,6 +205,7 @@ def _unpaired(
         groups=groups_of(like, group, own),
         rows=_described(like, work_of(like), recipe.host or recipe.target),
         laws=pd.DataFrame(index=like.index),
+        reference=pd.Series(np.nan, index=like.index),
         unpaired=None,
         host=recipe.host,
         target=recipe.target,
