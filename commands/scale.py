@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 import typer
 from typer.core import TyperGroup
 
@@ -26,10 +25,10 @@ from ..report.device_sizes import devices_json, show_devices
 from ..report.scale_models import configuration_table, configurations_json
 from ..report.scaling import predictions_json, published_json, published_table, show_predictions, trial_table
 from ..report.scaling_page import devices_html, predictions_html
+from ..scaling.curves import SCENARIOS, CurveTable, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices
 from ..scaling.prediction import SizePredictions, predict_sizes
-from ..scaling.size_data import SCENARIOS, SizeTable, curve_targets, read_sizes, stated
-from ..scaling.trials import published, read_facts, reproduction, summary, trial
+from ..scaling.trials import published_trials, reproduction
 from .options import (
     GroupOption,
     JsonOption,
@@ -54,7 +53,7 @@ OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for 
 
 
 def scale(
-    data: Path | SizeTable,
+    data: Path | CurveTable,
     fit: Sequence[float],
     targets: Sequence[float] | None = None,
     *,
@@ -67,8 +66,8 @@ def scale(
 
     Parameters
     ----------
-    data : path or SizeTable
-        Table of benchmark, size and performance (`scaling.size_data`), or one that is already read.
+    data : path or CurveTable
+        Table of benchmark, size and performance (`scaling.curves`), or one that is already read.
     fit : sequence of float
         Sizes to fit, two or more, increasing.
     targets : sequence of float, optional
@@ -87,12 +86,12 @@ def scale(
     DataError
         If the table, the sizes or a name cannot be used.
     """
-    table = data if isinstance(data, SizeTable) else read_sizes(data, where, scenario)
+    table = data if isinstance(data, CurveTable) else read_curves(data, where, scenario)
     if targets is None:
-        targets = list(curve_targets(table.series, fit))
+        targets = list(sizes_beyond(table.curves, fit))
         if not targets:
             raise DataError(f"nothing was measured beyond {max(fit):g}: say with --target what to predict")
-    return predict_sizes(table, fit, targets, names=laws, level=level)
+    return predict_sizes(table, fit, targets, laws=laws, level=level)
 
 
 def scale_devices(
@@ -130,19 +129,6 @@ def scale_devices(
     return assess_devices(
         read.frame, gpus, group=group, margin=margin, replicates=replicates, seed=seed, notes=read.notes
     )
-
-
-def published_trials() -> pd.DataFrame:
-    """Return how every law does on the published benchmarks, each predicted by what the others teach.
-
-    Returns
-    -------
-    DataFrame
-        As `scaling.trials.summary` gives it, for each scenario and target of the paper.
-    """
-    cells, facts = published(), read_facts()
-    tried = dict.fromkeys(zip(cells["scenario"].astype(str), cells["target"].astype(float), strict=True))
-    return summary(pd.concat([trial(facts, *cell) for cell in tried], ignore_index=True))
 
 
 class _Group(TyperGroup):
@@ -307,7 +293,7 @@ def _input(
     performance: list[float] | None,
     mpki: list[float] | None,
     f_mem: float | None,
-) -> Path | SizeTable:
+) -> Path | CurveTable:
     """Return the file, or the table of the values stated."""
     if scenario not in SCENARIOS:
         raise DataError(f"--scenario must be one of {', '.join(SCENARIOS)}, got {scenario!r}")

@@ -10,10 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..evaluation.linear_scaling import ValidationResult
-from ..evaluation.verdicts import Interval, Outcome
-from ..scaling.devices import CU_LAW, LEVEL, MARGIN, DeviceScaling, DeviceSizes, FamilyScaling, Growth
+from ..evaluation.verdicts import Interval, Outcome, too_few
+from ..remarks import Remark
+from ..scaling.devices import CU_LAW, LEVEL, DeviceScaling, DeviceSizes, FamilyScaling
+from ..scaling.scaling_class import MARGIN, Growth
 from .console import note, plain_table
 from .validation import conclusion, summary, validation_json
+from .words import say
 
 COLUMNS = ("family", "problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems", "scaling")
 
@@ -26,7 +29,7 @@ def show_devices(console: Console, result: DeviceScaling) -> None:
     for verdict in result.verdicts:
         for line in verdict_lines(verdict):
             console.print(Text(f"• {line}"), highlight=False)
-    for words in result.notes:
+    for words in device_notes(result):
         console.print(note(words))
 
 
@@ -44,8 +47,20 @@ def family_table(result: DeviceScaling) -> Table:
 def family_cells(one: FamilyScaling) -> tuple[str, ...]:
     """Return a family as words under the headings `COLUMNS`."""
     spread = f"{one.spread[0]:.2f} to {one.spread[1]:.2f}"
-    words = one.words if one.growth is Growth.TOO_FEW else str(one.growth)
+    words = family_words(one) if one.growth is Growth.TOO_FEW else str(one.growth)
     return one.name, str(one.problems), str(one.groups), exponent_words(one.exponent), spread, words
+
+
+def family_words(one: FamilyScaling) -> str:
+    """Return how a family scales, or why nothing can be said."""
+    few = too_few(one.problems, one.groups)
+    return few.text if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
+
+
+def device_notes(result: DeviceScaling) -> list[str]:
+    """Return what the devices cannot show, then what the readers remark."""
+    every = (*result.limits, *result.notes)
+    return [say(one) if isinstance(one, Remark) else str(one) for one in every]
 
 
 def title(measured: DeviceSizes) -> str:
@@ -86,7 +101,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "problems": problems(result.measured),
         "linear": [validation_json(verdict) for verdict in result.verdicts],
         "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
-        "notes": list(result.notes),
+        "notes": device_notes(result),
     }
 
 
@@ -112,5 +127,5 @@ def _family_json(one: FamilyScaling) -> dict[str, Any]:
         "exponent": vars(one.exponent),
         "spread": list(one.spread),
         "class": str(one.growth),
-        "words": one.words,
+        "words": family_words(one),
     }

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..scaling.classes import ScalingClass
 from ..scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
@@ -20,11 +19,14 @@ from ..scaling.prediction import (
     error_percent,
     summarise,
 )
+from ..scaling.scaling_class import ScalingClass
 from .console import note, plain_table
+from .words import say
+from .words.scaling import EXPLANATIONS, class_words, cliff_words, unseen_cliffs
 
 SCHEMA = 1
-NAMED = 4
-"""Benchmarks that a remark names; more are counted."""
+NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
+"""How many a remark names; more are counted."""
 GOOD, POOR = 5.0, 20.0
 """Errors in % below the first are shown in green, above the second in red."""
 
@@ -45,18 +47,18 @@ def prediction_table(result: SizePredictions) -> Table:
     """Return what each law predicts for each benchmark, with its interval and, where measured, its error."""
     level = f"{100 * result.level:g} %"
     title = f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
-    compared = any(one.series.measured_at(target) for one in result.benchmarks for target in result.targets)
+    compared = any(one.curve.measured_at(target) for one in result.benchmarks for target in result.targets)
     columns = [
         column for target in result.targets for column in (f"at {target:g}", level, *(["error"] if compared else []))
     ]
     table = plain_table(title, ["benchmark / law"], columns)
     table.columns[0].no_wrap = True
     for one in result.benchmarks:
-        measured = [one.series.measured_at(target) for target in result.targets]
+        measured = [one.curve.measured_at(target) for target in result.targets]
         heading = [
             cell for value in measured for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
         ]
-        table.add_row(Text(one.series.name, "bold"), *(Text(cell, "bold") for cell in heading))
+        table.add_row(Text(one.curve.name, "bold"), *(Text(cell, "bold") for cell in heading))
         for law in one.laws:
             cells = [_cells(law, *at)[: 2 + compared] for at in zip(result.targets, measured, strict=True)]
             table.add_row(Text(f"  {law.law}"), *(cell for part in cells for cell in part))
@@ -95,13 +97,12 @@ def summary_figures(one: LawSummary) -> tuple[str, str, str, str]:
 
 def description(one: BenchmarkPrediction) -> Iterator[str]:
     """Yield what is known of a benchmark beside the predictions: class, cliffs and cost."""
-    name = one.series.name
-    yield f"{name}: {one.scaling.words}"
+    name = one.curve.name
+    yield f"{name}: {class_words(one.scaling)}"
     if one.cliffs is None:
         yield f"{name}: no miss rates given, so cliffs cannot be seen"
-    for cliff in one.cliffs or ():
-        if cliff not in one.scaling.words:
-            yield f"{name}: {cliff}"
+    for words in unseen_cliffs(one.cliffs, one.scaling):
+        yield f"{name}: {words}"
     if one.costs:
         times = "; ".join(
             f"{cost.speedup:.1f} times faster than size {cost.target:g} ({cost.target_s:,.0f} s), side by side "
@@ -116,17 +117,25 @@ def remarks(result: SizePredictions) -> list[str]:
     about: dict[str, list[str]] = {}
     for one in result.benchmarks:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
-        for words in dict.fromkeys([*one.notes, *failures]):
-            about.setdefault(words, []).append(one.series.name)
+        noted = [_of(laws, one.fitted) + say(note) for note, laws in one.notes.items()]
+        for words in dict.fromkeys([*noted, *failures]):
+            about.setdefault(words, []).append(one.curve.name)
     said = [_about(names, len(result.benchmarks)) + words for words, names in about.items()]
-    return [*result.notes, *said, *_total_costs(result)]
+    return [*map(say, result.notes), *said, *_total_costs(result)]
 
 
 def _about(names: Sequence[str], every: int) -> str:
     """Return the benchmarks a remark is about, a few by name, as the beginning of a sentence; all go without saying."""
     if len(names) == every:
         return ""
-    return f"{', '.join(names)}: " if len(names) <= NAMED else f"{len(names)} of {every} benchmarks: "
+    return f"{', '.join(names)}: " if len(names) <= NAMED_BENCHMARKS else f"{len(names)} of {every} benchmarks: "
+
+
+def _of(laws: Sequence[str], every: int) -> str:
+    """Return the laws that a remark is from as the beginning of a sentence; all go without saying."""
+    if len(laws) == every:
+        return ""
+    return f"{', '.join(laws)}: " if len(laws) <= NAMED_LAWS else f"{len(laws)} of {every} laws: "
 
 
 def _total_costs(result: SizePredictions) -> Iterator[str]:
@@ -155,22 +164,22 @@ def predictions_json(result: SizePredictions) -> dict[str, Any]:
 
 
 def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[str, Any]:
-    series = one.series
+    curve = one.curve
     return {
-        "benchmark": series.benchmark,
-        "scenario": series.scenario,
-        "unit": series.unit,
-        "sizes": series.sizes,
-        "performance": series.performance,
-        "mpki": series.mpki,
-        "mpki_sizes": series.mpki_sizes,
-        "f_mem": series.f_mem,
+        "benchmark": curve.benchmark,
+        "scenario": curve.scenario,
+        "unit": curve.unit,
+        "sizes": curve.sizes,
+        "performance": curve.performance,
+        "mpki": curve.mpki,
+        "mpki_sizes": curve.mpki_sizes,
+        "f_mem": curve.f_mem,
         "class": _class_json(one.scaling),
-        "cliffs": one.cliffs,
+        "cliffs": None if one.cliffs is None else [cliff_words(**vars(cliff)) for cliff in one.cliffs],
         "simulation": [
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup} for cost in one.costs
         ],
-        "predictions": [_law_json(law, series.measured_at(t), t) for law in one.laws for t in targets],
+        "predictions": [_law_json(law, curve.measured_at(t), t) for law in one.laws for t in targets],
     }
 
 
@@ -186,17 +195,17 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
         "measured": measured,
         "error_percent": error,
         "failed": law.failed or None,
-        "notes": list(law.notes),
+        "notes": [say(note) for note in law.notes],
     }
 
 
 def _class_json(scaling: ScalingClass) -> dict[str, Any]:
     return {
-        "kind": str(scaling.kind),
+        "kind": str(scaling.growth),
         "exponent": scaling.exponent,
         "interval": list(scaling.interval),
         "p_value": scaling.p_value,
-        "words": scaling.words,
+        "words": class_words(scaling),
     }
 
 
@@ -206,12 +215,12 @@ def published_table(found: pd.DataFrame) -> Table:
     Parameters
     ----------
     found : DataFrame
-        As `scaling_trials.reproduction` gives it.
+        As `scaling.trials.reproduction` gives it.
     """
-    reasons = list(dict.fromkeys(reason for reason in found["explanation"] if reason))
+    reasons = list(dict.fromkeys(code for code in found["explanation"] if code))
     title = "Errors on the published benchmarks, %, each with the published figure beside it"
     numbers = ["at", "average", "published", "max", "published", ""]
-    caption = "\n".join(f"[{i}] {reason}" for i, reason in enumerate(reasons, 1))
+    caption = "\n".join(f"[{i}] {EXPLANATIONS[reason]}" for i, reason in enumerate(reasons, 1))
     table = plain_table(title, ["scenario", "predictor"], numbers, caption=caption)
     before = ""
     for row in found.to_dict("records"):
@@ -240,7 +249,7 @@ def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
     Parameters
     ----------
     found : DataFrame
-        As `scaling_trials.summary` gives it.
+        As `scaling.trials.summary` gives it.
     level : float
         Of the intervals.
     """
@@ -255,7 +264,8 @@ def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
 
 def published_json(found: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Any]:
     """Return both for machines."""
-    return {"schema": SCHEMA, "published": found.to_dict("records"), "trials": trials.to_dict("records")}
+    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
+    return {"schema": SCHEMA, "published": explained.to_dict("records"), "trials": trials.to_dict("records")}
 
 
 def _figure(value: float | None) -> str:

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from ..scaling.devices import FAMILY, DeviceScaling, DeviceSizes
 from ..scaling.prediction import BenchmarkPrediction, LawPrediction, SizePredictions, error_percent, summarise
 from ..scaling.scale_models import LearnedScaleModel
-from .device_sizes import COLUMNS, family_cells, legend, title, verdict_lines
+from .device_sizes import COLUMNS, device_notes, family_cells, legend, title, verdict_lines
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .html import Page
 from .page import listed, table
@@ -73,7 +73,7 @@ def devices_html(result: DeviceScaling) -> str:
     )
     lines = [line for verdict in result.verdicts for line in verdict_lines(verdict)]
     page.section("linear", "Linear scaling", "Is time inversely proportional to size?", listed(lines))
-    page.section("remarks", "Remarks", "What these data cannot show, and remarks", listed(result.notes))
+    page.section("remarks", "Remarks", "What these data cannot show, and remarks", listed(device_notes(result)))
     return page.document("Performance over size, measured · flopcast")
 
 
@@ -90,7 +90,7 @@ def leading(result: SizePredictions) -> str:
 
 def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = False) -> go.Figure:
     """Return a panel per benchmark: what was measured, the leading law with its interval, and the others to choose."""
-    names = [one.series.name for one in result.benchmarks]
+    names = [one.curve.name for one in result.benchmarks]
     columns = min(COLUMNS_OF_PANELS, len(names))
     rows = -(-len(names) // columns)
     shown: set[str | None] = set()
@@ -104,7 +104,7 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
             named = trace.name is not None and trace.name not in shown
             figure.add_trace(trace.update(showlegend=named), **at)
             shown.add(trace.name)
-        ticks = sorted({*one.series.sizes.tolist(), *result.targets})
+        ticks = sorted({*one.curve.sizes.tolist(), *result.targets})
         figure.update_xaxes(tickvals=ticks, ticktext=[f"{size:g}" for size in ticks], **at)
     figure.update_xaxes(type="log")
     figure.update_yaxes(**({"type": "linear"} if per_unit else {"type": "log", "dtick": "D2"}))
@@ -114,7 +114,7 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
 def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_unit: bool) -> Iterator[go.Scatter]:
     """Yield the curves of one benchmark."""
     start = float(result.fit[0])
-    base = one.series.measured_at(start)
+    base = one.curve.measured_at(start)
     assert base is not None
 
     def drawn(sizes: np.ndarray, values: np.ndarray) -> list[float]:
@@ -163,13 +163,13 @@ def _measured(
     one: BenchmarkPrediction, fit: Sequence[float], drawn: Callable[[np.ndarray, np.ndarray], list[float]]
 ) -> go.Scatter:
     """Return the measured points, filled where the laws were fitted to them."""
-    series = one.series
-    symbols = ["circle" if size in fit else "circle-open" for size in series.sizes]
+    curve = one.curve
+    symbols = ["circle" if size in fit else "circle-open" for size in curve.sizes]
     return go.Scatter(
         name="measured",
         legendgroup="measured",
-        x=series.sizes.tolist(),
-        y=drawn(series.sizes, series.performance),
+        x=curve.sizes.tolist(),
+        y=drawn(curve.sizes, curve.performance),
         mode="markers",
         marker={"color": NEUTRAL, "size": 9, "symbol": symbols, "line": {"width": 2}},
         hovertemplate="%{y:.4~g} at %{x}<extra>measured</extra>",
@@ -236,14 +236,14 @@ def _benchmarks(result: SizePredictions) -> Iterator[str]:
     heads = ("law", "at", "predicted", "lower", "upper", "measured", "error %")
     for one in result.benchmarks:
         rows = [_row(one, law, target) for law in one.laws for target in result.targets]
-        yield f"<h3>{escape(one.series.name)}</h3>{listed(description(one))}"
+        yield f"<h3>{escape(one.curve.name)}</h3>{listed(description(one))}"
         yield f"<details><summary>Predictions</summary>{table(heads, rows)}</details>"
 
 
 def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[str, ...]:
     if law.failed:
         return law.law, f"{target:g}", "no fit", "", "", "", ""
-    measured = one.series.measured_at(target)
+    measured = one.curve.measured_at(target)
     figures = [f"{value:.5g}" if np.isfinite(value) else "–" for value in law.at(target)]
     error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
     return law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error

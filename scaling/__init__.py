@@ -1,37 +1,11 @@
-"""Scaling laws: from performance at a few small sizes of a GPU to any larger one."""
+"""Performance against size: from a few small sizes of a GPU, simulated or measured, to any larger one.
 
-from __future__ import annotations
+What enters is a table of benchmark, size and performance (`curves`), or measurements of the same problems on devices of
+one architecture (`devices`); what leaves is the performance at other sizes with intervals, and whether growth is
+linear. The laws are fitted to one benchmark's few sizes; they are no models of the suite, which learn from many rows.
 
-from collections.abc import Sequence
-
-from .scale_models import Equations, LearnedScaleModel, Program
-from .scaling_laws import (
-    Amdahl,
-    Curve,
-    Gustafson,
-    Linear,
-    Logarithmic,
-    Power,
-    Proportional,
-    ScalingLaw,
-    UniversalScalability,
-)
-
-_ALL: tuple[type[ScalingLaw], ...] = (
-    *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
-    *(Equations, Program, LearnedScaleModel),
-)
-
-LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}
-"""Every law by its name, in the order of tables."""
-
-
-def laws(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
-    """Return every law, unfitted.
-
-    Parameters
-    ----------
-    training : sequence of Curve, optional
-        Curves of other benchmarks to learn from; the published ones by default.
-    """
-    return [law(training) for law in LAWS.values()]
+Start with `prediction`, which fits every law to every benchmark. Below it stand `scaling_laws` (what laws share, and
+those everybody draws), `scale_models` (GPU scale-model simulation, with the `cliffs` of miss rates), `calibration` (how
+far a law errs on other benchmarks) and `scaling_class` (linear, sub-linear, super-linear). `trials` tries the laws on
+the published curves.
+"""

@@ -1,10 +1,12 @@
 """How far a law's predictions reach beyond what was measured, learned from its errors on other benchmarks.
 
-The score of a training benchmark is ``|log(observed / predicted)|`` at a size that the law has not seen. The radius is
-the conformal quantile of the scores, the ceil((m + 1) · level)-th of m [1]_: a new benchmark from the same population
-is covered with probability ``level`` or more, whatever the distribution of the errors. With too few scores for that
-(fewer than 9 at 90 %) it is the prediction interval of normal errors with mean 0, rms · t_m · sqrt(1 + 1/m), and at
-least the largest score.
+Other benchmarks are those the user has measured and, where they are too few, the published ones (`published_curves`).
+Each is cut like the curve that is predicted (`cases_for`), and a law's errors at the sizes cut off are its scores. The
+score of a training benchmark is ``|log(observed / predicted)|`` at a size that the law has not seen. The radius is the
+conformal quantile of the scores, the ceil((m + 1) · level)-th of m [1]_: a new benchmark from the same population is
+covered with probability ``level`` or more, whatever the distribution of the errors. With too few scores for that (fewer
+than 9 at 90 %) it is the prediction interval of normal errors with mean 0, rms · t_m · sqrt(1 + 1/m), and at least the
+largest score.
 
 References
 ----------
@@ -18,15 +20,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import stats
 
 from .. import datasets
-from .curve import Curve, FloatArray
-
-# The published curves: IPC and miss rates of 21 benchmarks on simulated GPUs (see README.md of the data sets).
+from .curves import Curve, FloatArray
 
 SOURCE = "SeyyedAghaei, Naderan-Tahan, Eeckhout: GPU Scale-Model Simulation, HPCA 2024 (artifact)"
 
@@ -58,8 +58,22 @@ MIN_BENCHMARKS = 5
 """Fewer benchmarks say too little of how errors spread; the published ones then join them."""
 
 
-PUBLISHED, JOINED = "published benchmarks", "benchmarks, the published ones among them"
-"""Where cases are from, in words, if not all are given."""
+Source = Literal["given", "joined", "published"]
+"""Where benchmarks to learn from come from: the user; the user and the paper, or the paper alone."""
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """What a law learns from: how many benchmarks, their scenario (``"any"`` where they are mixed), and whose."""
+
+    benchmarks: int
+    scenario: str
+    source: Source
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The same as values of a remark."""
+        return vars(self)
 
 
 @dataclass(frozen=True)
@@ -76,8 +90,8 @@ class Case:
         return self.whole.performance[np.isin(self.whole.sizes, self.sizes)]
 
 
-def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case], str]:
-    """Return training cases like a curve, and in words where they are from.
+def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case], Teachers]:
+    """Return training cases like a curve, and where they are from.
 
     Parameters
     ----------
@@ -93,10 +107,10 @@ def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case
     `MIN_BENCHMARKS` benchmarks or more.
     """
     given = all_cases(curve, training or ())
-    own = _benchmarks(given)
-    if own >= MIN_BENCHMARKS:
-        return _like(curve, given, "other benchmarks")
-    return _like(curve, all_cases(curve, with_published(training)), JOINED if own else PUBLISHED)
+    count = benchmarks_of(given)
+    if count >= MIN_BENCHMARKS:
+        return _like(curve, given, "given")
+    return _like(curve, all_cases(curve, with_published(training)), "joined" if count else "published")
 
 
 def with_published(training: Sequence[Curve] | None) -> list[Curve]:
@@ -134,14 +148,15 @@ def _no_wiser(curve: Curve, cut: Curve) -> Curve:
     return replace(cut, mpki=cut.mpki[seen], mpki_sizes=cut.miss_sizes[seen])
 
 
-def _like(curve: Curve, cases: list[Case], what: str) -> tuple[list[Case], str]:
+def _like(curve: Curve, cases: list[Case], source: Source) -> tuple[list[Case], Teachers]:
     """Return the cases of the curve's scenario, or all of them where those are of too few benchmarks."""
     same = [case for case in cases if case.whole.scenario == curve.scenario]
-    kept, scenario = (same, curve.scenario) if _benchmarks(same) >= MIN_BENCHMARKS else (cases, "any")
-    return kept, f"{_benchmarks(kept)} {what} ({scenario} scaling)"
+    kept, scenario = (same, curve.scenario) if benchmarks_of(same) >= MIN_BENCHMARKS else (cases, "any")
+    return kept, Teachers(benchmarks_of(kept), scenario, source)
 
 
-def _benchmarks(cases: Sequence[Case]) -> int:
+def benchmarks_of(cases: Sequence[Case]) -> int:
+    """Return how many benchmarks the cases are of."""
     return len({case.whole.benchmark for case in cases})
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .curve import STRONG, Curve, FloatArray
+from ..remarks import Remark, remark
+from .curves import STRONG, Curve, FloatArray
 
 THRESHOLD = 2.0
 """Misses must fall by more than this factor when the cache doubles."""
@@ -32,9 +33,6 @@ class Cliff:
     before: float
     after: float
     ratio: float
-
-    def __str__(self) -> str:
-        return f"cliff between {self.before:g} and {self.after:g}: MPKI falls {self.ratio:.3g} times"
 
 
 def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
@@ -56,8 +54,8 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
 
     Examples
     --------
-    >>> [str(cliff) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
-    ['cliff between 16 and 32: MPKI falls 4.92 times']
+    >>> [(cliff.before, cliff.after) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
+    [(16.0, 32.0)]
     """
     at, misses = np.asarray(sizes, dtype=np.float64), np.asarray(mpki, dtype=np.float64)
     found, i = [], 0
@@ -121,8 +119,9 @@ class CliffPath:
     ----------
     cliffs : list of Cliff
         Those that end beyond the largest size; none under weak scaling, where the work grows with the cache.
-    notes : list of str
-        What was found, and what was not known.
+    notes : list of Remark
+        What was found (``cliff-beyond``, ``cliff-among-sizes-fitted``), and what was not known (``miss-rates-end``,
+        ``f-mem-not-measured``).
 
     Notes
     -----
@@ -138,7 +137,7 @@ class CliffPath:
 
     def __init__(self, curve: Curve) -> None:
         self.cliffs: list[Cliff] = []
-        self.notes: list[str] = []
+        self.notes: list[Remark] = []
         self._largest = float(curve.sizes[-1])
         self._most = self._f_mem = curve.f_mem or 0.0
         self._least, self._gone = self._f_mem, np.zeros(1)
@@ -161,11 +160,11 @@ class CliffPath:
         at, largest = curve.miss_sizes, curve.sizes[-1]
         every = cliffs(at, mpki)
         self.cliffs = [cliff for cliff in every if cliff.after > largest]
-        self.notes += [str(cliff) for cliff in self.cliffs]
+        self.notes += [remark("cliff-beyond", **vars(cliff)) for cliff in self.cliffs]
         inside = [cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest]
-        self.notes += [f"{cliff}, among the sizes fitted: the growth seen there holds a jump" for cliff in inside]
+        self.notes += [remark("cliff-among-sizes-fitted", **vars(cliff)) for cliff in inside]
         if at[-1] <= largest:
-            self.notes.append(f"miss rates end at {at[-1]:g}: a cliff beyond would not be seen")
+            self.notes.append(remark("miss-rates-end", size=float(at[-1])))
         if self.cliffs:
             self._measure(curve, dict(zip(at.tolist(), mpki.tolist(), strict=True)))
 
@@ -175,11 +174,7 @@ class CliffPath:
         if curve.f_mem is None:
             self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
             self._least, self._f_mem = 0.0, self._most / 2
-            jump = f"{1 / (1 - self._most):.3g} times" if self._most < 1 else "any factor"
-            self.notes.append(
-                f"f_mem not measured: taken as {self._f_mem:.2f}, bounded by 0 and {self._most:.2f}, "
-                f"so performance may not jump at all or by {jump}"
-            )
+            self.notes.append(remark("f-mem-not-measured", taken=self._f_mem, most=self._most))
 
 
 def _inverse(values: FloatArray) -> FloatArray:

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..evaluation.cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from ..evaluation.linear_scaling import HOST_DURATION, ValidationResult, assess_scaling
 from ..evaluation.verdicts import Interval, too_few
 from ..features.matrix import Dataset, build_dataset, groups_of
 from ..hardware import GPU
 from ..operators.operators import OPS
+from ..remarks import Remark, remark
 from ..table.pairing import one_per_problem, rows_of
 from ..table.problems import problem_ids
+from .scaling_class import MARGIN, Growth, growth_of
 
 CU_LAW = "CU scaling"
 """The law ``t_target = t_host · size_host / size_target``, by the name the user sees; beside it 'size' in a verdict is
@@ -34,18 +35,6 @@ that of the problem."""
 FAMILY = ["op", "family", "dtype_a"]
 FOLDS = 10
 LEVEL = 0.95
-MARGIN = 0.05
-"""Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""
-
-
-class Growth(StrEnum):
-    """How performance grows with size; the value is the stable key of scale.json."""
-
-    LINEAR = "linear"
-    SUB = "sub-linear"
-    SUPER = "super-linear"
-    UNDECIDED = "undecided"
-    TOO_FEW = "too few data"
 
 
 @dataclass(frozen=True)
@@ -95,7 +84,6 @@ class FamilyScaling:
     exponent: Interval
     spread: tuple[float, float]
     growth: Growth
-    words: str
 
     @property
     def name(self) -> str:
@@ -115,14 +103,17 @@ class DeviceScaling:
         How each kernel family scales, the largest first.
     verdicts : tuple of ValidationResult
         Linear scaling over size, from the smallest device to each larger one.
-    notes : tuple of str
-        What the data cannot show, and remarks of the readers.
+    limits : tuple of Remark
+        What the devices cannot show (`limits`).
+    notes : tuple
+        What the readers remark.
     """
 
     measured: DeviceSizes
     families: tuple[FamilyScaling, ...]
     verdicts: tuple[ValidationResult, ...]
-    notes: tuple[str, ...]
+    limits: tuple[Remark, ...]
+    notes: tuple[Any, ...] = ()
 
 
 def assess_devices(
@@ -133,7 +124,7 @@ def assess_devices(
     margin: float = 0.10,
     replicates: int = 2000,
     seed: int = 0,
-    notes: Sequence[str] = (),
+    notes: Sequence[Any] = (),
 ) -> DeviceScaling:
     """Say how measured problems scale from the smallest device to larger ones.
 
@@ -149,8 +140,8 @@ def assess_devices(
         What counts as the same time: t_target / t_law within [1/1.10, 1.10].
     replicates, seed : int
         Of the cluster bootstrap.
-    notes : sequence of str
-        Remarks of the readers, to go along.
+    notes : sequence
+        What the readers remark, to go along.
 
     Raises
     ------
@@ -163,8 +154,8 @@ def assess_devices(
         size_verdict(frame, first, other, group=group, margin=margin, replicates=replicates, seed=seed)
         for other in others
     )
-    found = families(measured, replicates=replicates, seed=seed)
-    return DeviceScaling(measured, tuple(found), verdicts, (*limits(measured), *notes))
+    grown = families(measured, replicates=replicates, seed=seed)
+    return DeviceScaling(measured, tuple(grown), verdicts, tuple(limits(measured)), tuple(notes))
 
 
 def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence[str] | None = None) -> DeviceSizes:
@@ -181,20 +172,23 @@ def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence
 
     Raises
     ------
+    ParameterError
+        There are fewer than two ``devices``.
     DataError
-        There are fewer than two devices, two of one size, or no problem that all have solved.
+        Two of them are of one size, or there is no problem that all have solved.
     """
     ordered = _by_size(devices)
     known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
     parts = [one_per_problem(rows_of(known, device.name))[0] for device in ordered]
     ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
     split = np.split(np.asarray(ids), np.cumsum([len(part) for part in parts])[:-1])
-    common = [one for one in split[0].tolist() if all(one in set(found.tolist()) for found in split[1:])]
+    others = [set(own.tolist()) for own in split[1:]]
+    common = [one for one in split[0].tolist() if all(one in solved for solved in others)]
     if not common:
         raise DataError(f"no problem was measured on all of {', '.join(device.name for device in ordered)}")
     times = [
-        pd.Series(part["duration_us"].to_numpy(dtype=float), index=found).loc[common].to_numpy()
-        for part, found in zip(parts, split, strict=True)
+        pd.Series(part["duration_us"].to_numpy(dtype=float), index=own).loc[common].to_numpy()
+        for part, own in zip(parts, split, strict=True)
     ]
     rows = parts[0][np.isin(split[0], common)].reset_index(drop=True)
     sizes = np.array([float(device.require("cus")) for device in ordered])
@@ -205,11 +199,11 @@ def families(measured: DeviceSizes, *, replicates: int = 2000, seed: int = 0) ->
     """Return how each kernel family scales, the largest first."""
     keys = measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
     exponents = measured.exponents
-    found = []
+    grown = []
     for key, at in keys.groupby(FAMILY, sort=True).indices.items():
         op, family, dtype = cast("tuple[str, str, str]", key)
-        found.append(_family((op, family, dtype), exponents[at], measured.groups[at], replicates, seed))
-    return sorted(found, key=lambda one: -one.problems)
+        grown.append(_family((op, family, dtype), exponents[at], measured.groups[at], replicates, seed))
+    return sorted(grown, key=lambda one: -one.problems)
 
 
 def size_verdict(
@@ -261,34 +255,30 @@ def _same(law: pd.Series, linear: np.ndarray) -> bool:
     return bool(np.allclose(law.to_numpy(dtype=float), linear))
 
 
-def limits(measured: DeviceSizes) -> list[str]:
-    """Return what these devices cannot show: curvature from two sizes, and what does not grow with the units."""
+def limits(measured: DeviceSizes) -> list[Remark]:
+    """Return what these devices cannot show: curvature from two sizes, and what does not grow with the units.
+
+    Codes: ``two-sizes-only``, ``figure-not-published``, ``figure-out-of-proportion``, ``architectures-differ``.
+    """
     first, last = measured.devices[0], measured.devices[-1]
-    found = []
-    if len(measured.devices) == 2:
-        found.append(
-            "two sizes give an exponent and no curvature: where scaling bends, and where it ends, does not show"
-        )
+    shown = [remark("two-sizes-only")] if len(measured.devices) == 2 else []
     ratio = measured.sizes[-1] / measured.sizes[0]
-    for key, words in (("memory_bw_gbs", "memory bandwidth"), ("boost_mhz", "clock")):
-        small, large = getattr(first, key), getattr(last, key)
+    for figure, expected in (("memory_bw_gbs", ratio), ("boost_mhz", 1.0)):
+        small, large = getattr(first, figure), getattr(last, figure)
         if small is None or large is None:
-            found.append(f"{words} of {(first if small is None else last).name} is not published")
-            continue
-        expected = ratio if key == "memory_bw_gbs" else 1.0
-        if abs(large / small / expected - 1) > MARGIN:
-            found.append(
-                f"{words} grows × {large / small:.2f} from {first.name} to {last.name}, the units × {ratio:.2f}: "
-                "not a scale model"
-            )
+            device = (first if small is None else last).name
+            shown.append(remark("figure-not-published", figure=figure, device=device))
+        elif abs(large / small / expected - 1) > MARGIN:
+            grown = {"figure": figure, "ratio": large / small, "units_ratio": float(ratio)}
+            shown.append(remark("figure-out-of-proportion", first=first.name, last=last.name, **grown))
     if len({device.arch for device in measured.devices}) > 1:
-        found.append("the devices are not of one architecture: size is not all that tells them apart")
-    return found
+        shown.append(remark("architectures-differ"))
+    return shown
 
 
 def _by_size(devices: Sequence[GPU]) -> list[GPU]:
     if len(devices) < 2:
-        raise DataError("--devices needs two devices or more of different sizes, e.g. --devices MI308X,MI300X")
+        raise ParameterError("devices", "needs two devices or more of different sizes, e.g. MI308X,MI300X")
     ordered = sorted(devices, key=lambda device: device.require("cus"))
     for small, large in pairwise(ordered):
         if small.require("cus") == large.require("cus"):
@@ -307,24 +297,10 @@ def _family(
         draws = bootstrap(lambda rows: np.median(exponents[rows]), groups, replicates=replicates, seed=seed)
         interval, equal = (_interval(median, draws, groups, level) for level in (LEVEL, 2 * LEVEL - 1))
     low, high = np.quantile(exponents, [0.05, 0.95])
-    growth = Growth.TOO_FEW if few else _growth(interval, equal)
-    words = few.text if few else f"{growth}: performance grows with size to the power {interval}"
-    return FamilyScaling(*key, len(exponents), count, interval, (float(low), float(high)), growth, words)
+    growth = Growth.TOO_FEW if few else growth_of((interval.lower, interval.upper), (equal.lower, equal.upper))
+    return FamilyScaling(*key, len(exponents), count, interval, (float(low), float(high)), growth)
 
 
 def _interval(median: float, draws: np.ndarray, groups: np.ndarray, level: float) -> Interval:
     lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
     return Interval(median, float(lower), float(upper), level)
-
-
-def _growth(exponent: Interval, equal: Interval) -> Growth:
-    """Return the class, by the rule of `scaling_class.classify`.
-
-    Linear where the interval of equivalence (of level 2 · LEVEL - 1, so that both one-sided tests are at 1 - LEVEL)
-    lies within the margin, else by the side of 1 that the interval lies on.
-    """
-    if equal.inside(1 - MARGIN, 1 + MARGIN):
-        return Growth.LINEAR
-    if exponent.upper < 1:
-        return Growth.SUB
-    return Growth.SUPER if exponent.lower > 1 else Growth.UNDECIDED

@@ -1,4 +1,9 @@
-"""Performance at sizes that were not measured: every scaling law fitted to the small sizes of each benchmark."""
+"""Performance at sizes that were not measured: every scaling law fitted to the small sizes of each benchmark.
+
+The table of curves enters `predict_sizes`; what leaves is, for each benchmark, the prediction of every law with its
+interval, how the benchmark scales, its cliffs, and what simulating the small sizes costs. `summarise` says how the laws
+did where a target was measured. `LAWS` is the list of laws.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +13,42 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..evaluation.intervals import check_level
-from . import LAWS, laws
-from .classes import ScalingClass, classify
-from .cliffs import cliffs
-from .curve import Curve
-from .scaling_laws import ScalingLaw
-from .size_data import SizeSeries, SizeTable
+from ..remarks import Remark
+from .cliffs import Cliff, cliffs
+from .curves import Curve, CurveError, CurveTable, listed
+from .scale_models import Equations, LearnedScaleModel, Program
+from .scaling_class import ScalingClass, classify
+from .scaling_laws import (
+    Amdahl,
+    Gustafson,
+    Linear,
+    Logarithmic,
+    Power,
+    Proportional,
+    ScalingLaw,
+    UniversalScalability,
+)
 
-NAMED = 3
-"""Laws that a remark names; more are counted."""
+_ALL: tuple[type[ScalingLaw], ...] = (
+    *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
+    *(Equations, Program, LearnedScaleModel),
+)
+
+LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}
+"""Every law by its name, in the order of tables."""
+
+
+def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
+    """Return every law, unfitted.
+
+    Parameters
+    ----------
+    training : sequence of Curve, optional
+        Curves of other benchmarks to learn from; the published ones by default.
+    """
+    return [law(training) for law in LAWS.values()]
 
 
 @dataclass(frozen=True)
@@ -31,8 +61,8 @@ class LawPrediction:
         Its name.
     sizes, predicted, lower, upper : ndarray of shape (k,)
         From the largest size fitted to the largest asked for, with the interval; NaN without one.
-    notes : tuple of str
-        The law's own remarks.
+    notes : tuple of Remark
+        What the law itself remarks.
     failed : str
         Why it could not be fitted; empty where it could.
     """
@@ -42,7 +72,7 @@ class LawPrediction:
     predicted: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    notes: tuple[str, ...] = ()
+    notes: tuple[Remark, ...] = ()
     failed: str = ""
 
     def at(self, size: float) -> tuple[float, float, float]:
@@ -55,8 +85,8 @@ class LawPrediction:
 class SimulationCost:
     """What simulating the scale models costs, in seconds, against simulating the target.
 
-    ``together`` is the time of all scale models one after the other, ``longest`` that of the slowest: all that passes
-    where they run side by side.
+    ``together_s`` is the time of all scale models one after the other, ``longest_s`` that of the slowest: all that
+    passes where they run side by side.
     """
 
     target: float
@@ -81,33 +111,38 @@ class BenchmarkPrediction:
 
     Attributes
     ----------
-    series : SizeSeries
+    curve : Curve
         What was measured, at the sizes fitted and beyond.
     laws : tuple of LawPrediction
         One per law.
     scaling : ScalingClass
         How it scales over all measured sizes.
-    cliffs : tuple of str or None
-        Cliffs of the miss rate, in words; None where no miss rates are known.
+    cliffs : tuple of Cliff or None
+        Cliffs of the miss rate; None where no miss rates are known.
     costs : tuple of SimulationCost
         One per target whose simulation time is known.
     """
 
-    series: SizeSeries
+    curve: Curve
     laws: tuple[LawPrediction, ...]
     scaling: ScalingClass
-    cliffs: tuple[str, ...] | None
+    cliffs: tuple[Cliff, ...] | None
     costs: tuple[SimulationCost, ...]
 
     @property
-    def notes(self) -> list[str]:
-        """What the laws remark, each remark once and after the laws it is from; cliffs stand elsewhere."""
-        said: dict[str, list[str]] = {}
+    def notes(self) -> dict[Remark, list[str]]:
+        """What the laws remark, each remark with the laws it is from; ``cliff-beyond`` stands in `cliffs`."""
+        said: dict[Remark, list[str]] = {}
         for law in self.laws:
-            for remark in law.notes:
-                said.setdefault(remark, []).append(law.law)
-        every = sum(not law.failed for law in self.laws)
-        return [_of(laws, every) + remark for remark, laws in said.items() if remark not in (self.cliffs or ())]
+            for note in law.notes:
+                if note.code != "cliff-beyond":
+                    said.setdefault(note, []).append(law.law)
+        return said
+
+    @property
+    def fitted(self) -> int:
+        """How many laws could be fitted."""
+        return sum(not law.failed for law in self.laws)
 
 
 @dataclass(frozen=True)
@@ -133,7 +168,7 @@ class SizePredictions:
     fit: tuple[float, ...]
     targets: tuple[float, ...]
     level: float
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def names(self) -> list[str]:
@@ -142,32 +177,34 @@ class SizePredictions:
 
 
 def predict_sizes(
-    table: SizeTable,
+    table: CurveTable,
     fit: Sequence[float],
     targets: Sequence[float],
     *,
-    names: Sequence[str] | None = None,
+    laws: Sequence[str] | None = None,
     level: float = 0.9,
 ) -> SizePredictions:
     """Fit every law to the small sizes of each benchmark and predict the others.
 
     Parameters
     ----------
-    table : SizeTable
+    table : CurveTable
         What was measured.
     fit : sequence of float
         Sizes to fit, two or more, increasing.
     targets : sequence of float
         Sizes to predict, increasing, beyond those to fit.
-    names : sequence of str, optional
-        Laws, each by a part of its name; all by default.
+    laws : sequence of str, optional
+        Each by a part of its name; all by default.
     level : float
         Of the intervals.
 
     Raises
     ------
+    ParameterError
+        The sizes (``fit``, ``targets``) cannot be used, or a law is unknown.
     DataError
-        The sizes cannot be used, a law is unknown, or a benchmark was not measured at a size to fit.
+        A benchmark was not measured at a size to fit, or its curve cannot be used.
 
     Notes
     -----
@@ -175,18 +212,15 @@ def predict_sizes(
     published ones where the table has too few (`ScalingLaw`); never from the benchmark that is predicted.
     """
     _check(fit, targets, level)
-    chosen = _chosen(names)
-    every = [curve_of(one) for one in table.series]
-    fitted = [law for law in laws(_training(every, fit)) if law.name in chosen]
-    benchmarks = tuple(
-        _benchmark(one, curve, fitted, fit, targets, level) for one, curve in zip(table.series, every, strict=True)
-    )
+    chosen = _chosen(laws)
+    fitted = [law for law in every_law(_training(table.curves, fit)) if law.name in chosen]
+    benchmarks = tuple(_benchmark(curve, fitted, fit, targets, level) for curve in table.curves)
     return SizePredictions(benchmarks, tuple(fit), tuple(targets), level, table.notes)
 
 
 def summarise(result: SizePredictions) -> list[LawSummary]:
     """Return how each law did at each target, over the benchmarks of a scenario that were measured there."""
-    scenarios = list(dict.fromkeys(one.series.scenario for one in result.benchmarks))
+    scenarios = list(dict.fromkeys(one.curve.scenario for one in result.benchmarks))
     cells = [(scenario, target, law) for scenario in scenarios for target in result.targets for law in result.names]
     return [found for cell in cells if (found := _summary(result, *cell)) is not None]
 
@@ -196,39 +230,25 @@ def error_percent(predicted: float, measured: float) -> float:
     return 100 * abs(predicted - measured) / measured
 
 
-def curve_of(series: SizeSeries) -> Curve:
-    """Return all that was measured as the laws take it."""
-    return Curve(
-        benchmark=series.benchmark,
-        scenario=series.scenario,
-        unit=series.unit,
-        sizes=series.sizes,
-        performance=series.performance,
-        mpki=series.mpki,
-        mpki_sizes=series.mpki_sizes,
-        f_mem=series.f_mem,
-    )
-
-
 def _check(fit: Sequence[float], targets: Sequence[float], level: float) -> None:
     """Refuse sizes that no law can be fitted to."""
     if len(fit) < 2:
-        raise DataError(f"--fit needs two sizes or more, got {_listed(fit)}: one size shows no scaling")
-    for option, sizes in (("--fit", fit), ("--target", targets)):
+        raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")
+    for name, sizes in (("fit", fit), ("targets", targets)):
         if min(sizes) <= 0 or any(b <= a for a, b in pairwise(sizes)):
-            raise DataError(f"{option} must be sizes above 0 that increase, got {_listed(sizes)}")
+            raise ParameterError(name, f"must be sizes above 0 that increase, got {listed(sizes)}")
     if targets[0] <= fit[-1]:
-        raise DataError(f"--target must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
+        raise ParameterError("targets", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
     check_level(level)
 
 
 def _chosen(names: Sequence[str] | None) -> list[str]:
     """Return the laws whose names contain one of those asked for, in the order of `LAWS`."""
     known = list(LAWS)
-    found = {name: [law for law in known if name.casefold() in law.casefold()] for name in names or known}
-    if unknown := [name for name, fitting in found.items() if not fitting]:
+    fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in names or known}
+    if unknown := [name for name, chosen in fitting.items() if not chosen]:
         raise DataError(f"unknown law {unknown[0]!r}: choose from {', '.join(known)}")
-    return [law for law in known if any(law in fitting for fitting in found.values())]
+    return [law for law in known if any(law in chosen for chosen in fitting.values())]
 
 
 def _training(every: Sequence[Curve], fit: Sequence[float]) -> list[Curve] | None:
@@ -238,7 +258,6 @@ def _training(every: Sequence[Curve], fit: Sequence[float]) -> list[Curve] | Non
 
 
 def _benchmark(
-    series: SizeSeries,
     curve: Curve,
     chosen: Sequence[ScalingLaw],
     fit: Sequence[float],
@@ -246,19 +265,19 @@ def _benchmark(
     level: float,
 ) -> BenchmarkPrediction:
     """Fit the laws to one benchmark."""
-    missing = [size for size in fit if series.measured_at(size) is None]
+    missing = [size for size in fit if curve.measured_at(size) is None]
     if missing:
         raise DataError(
-            f"{series.name} was not measured at {_listed(missing)}, only at {_listed(series.sizes)}: "
-            "choose other sizes with --fit, or other benchmarks with --where"
+            f"{curve.name} was not measured at {listed(missing)}, only at {listed(curve.sizes)}: "
+            "choose other sizes to fit, or other benchmarks"
         )
-    known, grid = curve.cut(fit), _grid(fit[-1], targets, series.sizes)
+    known, grid = curve.cut(fit), _grid(fit[-1], targets, curve.sizes)
     return BenchmarkPrediction(
-        series=series,
+        curve=curve,
         laws=tuple(_law(law, known, grid, level) for law in chosen),
         scaling=classify(curve),
-        cliffs=None if curve.mpki is None else tuple(map(str, cliffs(curve.miss_sizes, curve.mpki))),
-        costs=tuple(_costs(series, fit, targets)),
+        cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
+        costs=tuple(_costs(curve, fit, targets)),
     )
 
 
@@ -277,26 +296,26 @@ def _law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> LawPr
         lower, upper = fitted.interval(grid, level)
     except DataError as error:
         nothing = np.full(len(grid), np.nan)
-        reason = str(error).removeprefix(f"{curve.benchmark}: ")
+        reason = error.problem if isinstance(error, CurveError) else str(error)
         return LawPrediction(law.name, grid, nothing, nothing, nothing, failed=reason)
     return LawPrediction(law.name, grid, predicted, np.asarray(lower), np.asarray(upper), tuple(fitted.notes))
 
 
-def _costs(series: SizeSeries, fit: Sequence[float], targets: Sequence[float]) -> list[SimulationCost]:
-    seconds = [series.simulation_time_s.get(size) for size in fit]
+def _costs(curve: Curve, fit: Sequence[float], targets: Sequence[float]) -> list[SimulationCost]:
+    seconds = [curve.simulation_time_s.get(size) for size in fit]
     known = [one for one in seconds if one is not None]
     if len(known) < len(seconds):
         return []
-    times = series.simulation_time_s
+    times = curve.simulation_time_s
     return [SimulationCost(t, times[t], sum(known), max(known)) for t in targets if t in times]
 
 
 def _summary(result: SizePredictions, scenario: str, target: float, law: str) -> LawSummary | None:
     errors, covered, failed = [], [], 0
     for one in result.benchmarks:
-        measured = one.series.measured_at(target)
+        measured = one.curve.measured_at(target)
         found = next(prediction for prediction in one.laws if prediction.law == law)
-        if one.series.scenario != scenario or measured is None:
+        if one.curve.scenario != scenario or measured is None:
             continue
         predicted, lower, upper = found.at(target)
         if np.isnan(predicted):
@@ -308,14 +327,3 @@ def _summary(result: SizePredictions, scenario: str, target: float, law: str) ->
         return LawSummary(law, scenario, target, 0, failed, np.nan, np.nan, np.nan) if failed else None
     coverage = float(np.mean(covered))
     return LawSummary(law, scenario, target, len(errors), failed, float(np.mean(errors)), max(errors), coverage)
-
-
-def _of(laws: Sequence[str], every: int) -> str:
-    """Return the laws that a remark is from as the beginning of a sentence; many are counted, all go without saying."""
-    if len(laws) == every:
-        return ""
-    return f"{', '.join(laws)}: " if len(laws) <= NAMED else f"{len(laws)} of {every} laws: "
-
-
-def _listed(sizes: Sequence[float] | np.ndarray) -> str:
-    return ", ".join(f"{size:g}" for size in sizes) or "none"

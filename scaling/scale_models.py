@@ -1,4 +1,13 @@
-"""The scale model with one number learned from other benchmarks: by how much the loss grows with every doubling."""
+"""GPU scale-model simulation: from two small GPUs and a miss-rate curve to a large one.
+
+With scale models S < L of performance P_S, P_L the correction is C = (P_L / P_S) / (L / S). The published equations
+(`Equations`) and the program published with them (`Program`) differ; the printed errors are the program's.
+`LearnedScaleModel` has one number learned from other benchmarks: by how much the loss grows with every doubling.
+
+References
+----------
+.. [1] H. SeyyedAghaei, M. Naderan-Tahan, L. Eeckhout, "GPU Scale-Model Simulation", HPCA 2024, and its artifact.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +19,11 @@ import numpy as np
 
 from ..errors import DataError
 from ..models.baselines import weighted_median
-from .calibration import JOINED, MIN_BENCHMARKS, PUBLISHED, Case, all_cases, with_published
+from ..remarks import remark
+from .calibration import MIN_BENCHMARKS, Case, Source, all_cases, with_published
 from .cliffs import CliffPath
-from .curve import STRONG, FloatArray, log_ratio, within
-from .scaling_laws import Curve, ScalingLaw
-
-# GPU scale-model simulation: from two small GPUs and a miss-rate curve to a large one, as published.
-#
-# With scale models S < L of performance P_S, P_L the correction is C = (P_L / P_S) / (L / S). The published equations
-# and the program published with them differ; the printed errors are the program's.
-#
-# References
-# ----------
-# .. [1] H. SeyyedAghaei, M. Naderan-Tahan, L. Eeckhout, "GPU Scale-Model Simulation", HPCA 2024, and its artifact.
+from .curves import STRONG, Curve, CurveError, FloatArray, log_ratio, within
+from .scaling_laws import ScalingLaw
 
 
 class ScaleModel(ScalingLaw):
@@ -42,7 +43,7 @@ class ScaleModel(ScalingLaw):
         self.path_ = CliffPath(curve)
         self.notes += self.path_.notes
         if curve.scenario == STRONG and curve.mpki is None:
-            self.notes.append("no miss rates: a cliff would not be seen")
+            self.notes.append(remark("no-miss-rates"))
         self._prepare(float(np.log2(large / small)))
 
     def _predict(self, sizes: FloatArray) -> FloatArray:
@@ -88,7 +89,7 @@ class Program(ScaleModel):
 
     Raises
     ------
-    DataError
+    CurveError
         In ``fit``, where C ≤ 1/2 (performance does not grow with size) makes c negative or zero.
     """
 
@@ -98,10 +99,11 @@ class Program(ScaleModel):
         per_doubling = self.correction_ ** (1 / doublings)
         self.factor_ = 2 - 1 / per_doubling
         if self.factor_ <= 0:
-            raise DataError(
-                f"{self.curve_.benchmark}: {self.name} has no prediction: performance does not grow from one scale "
-                f"model to the next (C = {per_doubling:.3g}, and 2 - 1 / C must be above 0)"
+            problem = (
+                f"{self.name} has no prediction: performance does not grow from one scale model to the next "
+                f"(C = {per_doubling:.3g}, and 2 - 1 / C must be above 0)"
             )
+            raise CurveError(self.curve_.benchmark, problem)
 
     def _bend(self, sizes: FloatArray, doublings: FloatArray) -> FloatArray:
         return self.factor_ ** (doublings * (doublings + 1) / 2)
@@ -115,7 +117,7 @@ APART = 1.5
 
 
 @dataclass(frozen=True)
-class Growth:
+class FirstDoubling:
     """How performance grew over the first doubling of a curve.
 
     Attributes
@@ -130,7 +132,7 @@ class Growth:
     start: float
 
     @classmethod
-    def of(cls, curve: Curve) -> Growth:
+    def of(cls, curve: Curve) -> FirstDoubling:
         """Read the growth between the smallest size within `REACH` doublings of the largest and the next."""
         near = curve.sizes >= curve.sizes[-1] / 2**REACH * (1 - 1e-9)
         near[-2] = True
@@ -161,10 +163,10 @@ class LearnedScaleModel(ScaleModel):
     ----------
     growth_ : float
         a; for two scale models 0.76 from all published benchmarks, 0.74 to 0.76 without any one of them.
-    start_ : Growth
+    start_ : FirstDoubling
         The loss of the first doubling, and where it ends.
-    learned_from_ : str
-        In words.
+    learned_from_ : (int, Source) or None
+        How many benchmarks it was learned from, and whose; None where it was given.
 
     Notes
     -----
@@ -208,13 +210,16 @@ class LearnedScaleModel(ScaleModel):
         self.growth = growth
 
     def _prepare(self, doublings: float) -> None:
-        self.start_ = Growth.of(self.curve_)
+        self.start_ = FirstDoubling.of(self.curve_)
+        self.learned_from_: tuple[int, Source] | None = None
         if self.growth is not None:
-            self.growth_, self.learned_from_ = self.growth, "given"
+            self.growth_ = self.growth
             return
-        self._lessons, self.learned_from_ = _lessons_for(self.curve_, self.training)
+        self._lessons, source = _lessons_for(self.curve_, self.training)
+        benchmarks = _benchmarks(self._lessons)
+        self.learned_from_ = (benchmarks, source)
         self.growth_ = _learn(self._lessons)
-        self.notes.append(f"the loss grows by {self.growth_:.2f} of the first per doubling: {self.learned_from_}")
+        self.notes.append(remark("loss-grows", growth=self.growth_, benchmarks=benchmarks, source=source))
 
     def _bend(self, sizes: FloatArray, doublings: FloatArray) -> FloatArray:
         start = self.start_
@@ -241,15 +246,17 @@ class Lesson:
     excess: FloatArray
 
 
-def _lessons_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Lesson], str]:
-    """Return the lessons for a curve, and in words where they are from."""
+def _lessons_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Lesson], Source]:
+    """Return the lessons for a curve, and where they are from."""
     lessons = _lessons(all_cases(curve, training or ()))
-    own = len({lesson.benchmark for lesson in lessons})
-    if own >= MIN_BENCHMARKS:
-        return lessons, f"learned from {own} other benchmarks"
-    lessons = _lessons(all_cases(curve, with_published(training)))
-    every = len({lesson.benchmark for lesson in lessons})
-    return lessons, f"learned from {every} {JOINED if own else PUBLISHED}"
+    count = _benchmarks(lessons)
+    if count >= MIN_BENCHMARKS:
+        return lessons, "given"
+    return _lessons(all_cases(curve, with_published(training))), "joined" if count else "published"
+
+
+def _benchmarks(lessons: Sequence[Lesson]) -> int:
+    return len({lesson.benchmark for lesson in lessons})
 
 
 def _lessons(cases: Sequence[Case]) -> list[Lesson]:
@@ -257,9 +264,9 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
 
     log(P_T / P_L) - log(T / L) - log(jump) = y (m_T - m_L) + a · y (m_T(m_T - 1) - m_L(m_L - 1)) / 2
     """
-    found = []
+    lessons = []
     for case in cases:
-        start, path, largest = Growth.of(case.known), CliffPath(case.known), case.known.sizes[-1]
+        start, path, largest = FirstDoubling.of(case.known), CliffPath(case.known), case.known.sizes[-1]
         jump = path.at(case.sizes)
         m, m_largest = start.doublings(case.sizes), start.doublings(largest)
         lever = start.loss * (_beta(m, 1.0) - m - _beta(m_largest, 1.0) + m_largest)
@@ -267,8 +274,8 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
         usable = (np.abs(lever) > 1e-9) & (jump.low == jump.high)
         if np.any(usable):
             excess = grown - start.loss * (m - m_largest)
-            found.append(Lesson(case.whole.benchmark, lever[usable], excess[usable]))
-    return found
+            lessons.append(Lesson(case.whole.benchmark, lever[usable], excess[usable]))
+    return lessons
 
 
 def _learn(lessons: Sequence[Lesson]) -> float:

@@ -1,8 +1,10 @@
-"""The laws people draw through a few sizes: straight lines, power laws, Amdahl, Gustafson, universal scalability.
+"""What every law of scaling shares, and the laws people draw through a few sizes: straight lines to Gunther's.
 
-Sizes are counted in units of the smallest one fitted, u = x / x₀, so a law does not depend on what a size is: a serial
-share is that of the work done at x₀. Except for the proportional law all minimise squared relative errors; with two
-sizes and two parameters they go through both points.
+A law (`ScalingLaw`) is fitted to the small sizes of one benchmark and predicts any size, with an interval: that of its
+errors on other benchmarks (`calibration`), and where sizes outnumber parameters also that of the residuals. Sizes are
+counted in units of the smallest one fitted, u = x / x₀, so a law does not depend on what a size is: a serial share is
+that of the work done at x₀. Except for the proportional law all minimise squared relative errors; with two sizes and
+two parameters they go through both points.
 
 References
 ----------
@@ -17,19 +19,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
+from scipy.optimize import nnls
 
 from ..errors import DataError
-from .calibration import Calibration, Case, cases_for
-from .curve import Curve, FloatArray, doublings_away, listed, log_ratio, positive, relative_fit
-
-# What every law of scaling shares: fit to the small sizes of one benchmark, predict any size, with an interval.
-
-__all__ = ["Curve", "ScalingLaw"]
+from ..remarks import Remark, remark
+from .calibration import Calibration, Case, Teachers, cases_for
+from .curves import Curve, CurveError, FloatArray, doublings_away, listed, log_ratio, positive
 
 
 class ScalingLaw(ABC):
@@ -40,7 +42,7 @@ class ScalingLaw(ABC):
     training : sequence of Curve, optional
         Curves of other benchmarks with the sizes to predict: what the errors (and the learned law) are learned from.
         Without them, and where they are fewer than `calibration.MIN_BENCHMARKS`, the published ones serve
-        (`published.published_curves`). Curves of the benchmark that is predicted are left out in any case.
+        (`calibration.published_curves`). Curves of the benchmark that is predicted are left out in any case.
 
     Attributes
     ----------
@@ -50,8 +52,9 @@ class ScalingLaw(ABC):
         Number of sizes it needs at least.
     curve_ : Curve
         What it was fitted to.
-    notes : list of str
-        Remarks on the fit, and where its interval comes from.
+    notes : list of Remark
+        What there is to say of the fit, then where its interval comes from (``interval-from-others``, or
+        ``interval-from-others-and-residuals``).
     """
 
     name: ClassVar[str]
@@ -59,18 +62,19 @@ class ScalingLaw(ABC):
 
     def __init__(self, training: Sequence[Curve] | None = None) -> None:
         self.training = training
-        self.notes: list[str] = []
+        self.notes: list[Remark] = []
 
     def fit(self, curve: Curve) -> Self:
         """Fit the law to all sizes of the curve.
 
         Raises
         ------
-        DataError
+        CurveError
             The curve cannot be used, has too few sizes for the law, or breaks it.
         """
         self._check(curve)
-        self.__dict__.pop("_calibration", None)
+        for learned in ("_calibration", "_cases"):
+            self.__dict__.pop(learned, None)
         self.curve_, self.notes = curve, []
         self._fit(curve)
         self.notes += self._interval_notes()
@@ -95,7 +99,7 @@ class ScalingLaw(ABC):
     def _check(self, curve: Curve) -> None:
         curve.check()
         if curve.sizes.size < self.needs:
-            raise DataError(f"{curve.benchmark}: {self.name} needs {self.needs} sizes, got {listed(curve.sizes)}")
+            raise CurveError(curve.benchmark, f"{self.name} needs {self.needs} sizes, got {listed(curve.sizes)}")
 
     def _interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Multiply and divide the prediction by what others' errors reach, and widen it by what the law leaves open."""
@@ -107,8 +111,12 @@ class ScalingLaw(ABC):
             return centre * low * np.exp(-radius), centre * high * np.exp(radius)
 
     @cached_property
+    def _cases(self) -> tuple[list[Case], Teachers]:
+        return cases_for(self.curve_, self.training)
+
+    @cached_property
     def _calibration(self) -> Calibration:
-        cases, _ = cases_for(self.curve_, self.training)
+        cases, _ = self._cases
         return Calibration.of(cases, self._case_errors(cases))
 
     def _case_errors(self, cases: Sequence[Case]) -> list[FloatArray]:
@@ -128,8 +136,8 @@ class ScalingLaw(ABC):
             return np.full(len(case.sizes), np.inf)
         return log_ratio(case.observed, law._predict(case.sizes))
 
-    def _interval_notes(self) -> list[str]:
-        return [f"interval from the errors of {cases_for(self.curve_, self.training)[1]}"]
+    def _interval_notes(self) -> list[Remark]:
+        return [remark("interval-from-others", **self._cases[1].values)]
 
     def _open(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors below and above 1 between which the law does not know the performance."""
@@ -155,6 +163,67 @@ class Proportional(ScalingLaw):
 
     def _predict(self, sizes: FloatArray) -> FloatArray:
         return self.slope_ * sizes
+
+
+ROUNDING = 1e-12
+"""Residuals below are those of arithmetic: the fit is exact."""
+
+
+@dataclass(frozen=True)
+class RelativeFit:
+    """A fitted vector of parameters and what its residuals say of its uncertainty.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (p,)
+        Estimates.
+    covariance : ndarray of shape (p, p)
+        (A'A)^-1 of the parameters that are not held at 0; 0 for those that are.
+    noise : float
+        Root of the residual variance, NaN without degrees of freedom.
+    freedom : int
+        Rows less free parameters.
+    """
+
+    coefficients: FloatArray
+    covariance: FloatArray
+    noise: float
+    freedom: int
+
+    def spread(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
+        """Return the standard deviation of a new observation at each row, its noise multiplied by ``scale``.
+
+        sd² = noise² (a' (A'A)^-1 a + scale²)
+        """
+        of_mean = np.einsum("ij,jk,ik->i", rows, self.covariance, rows)
+        return self.noise * np.sqrt(of_mean + scale**2)
+
+    def reach(self, level: float) -> float:
+        """Return how many standard deviations an interval of the level spans to either side: Student's t."""
+        return float(stats.t.ppf((1 + level) / 2, self.freedom))
+
+
+def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = False) -> RelativeFit:
+    """Minimise ``|design · b - target|²``, with b ≥ 0 where ``bounded``.
+
+    Parameters
+    ----------
+    design : ndarray of shape (k, p)
+        Rows scaled so that a residual is a relative error.
+    target : ndarray of shape (k,)
+        Ones, or logarithms.
+    bounded : bool
+        Whether parameters must not be negative.
+    """
+    b = nnls(design, target)[0] if bounded else np.linalg.lstsq(design, target, rcond=None)[0]
+    free = b > 0 if bounded else np.ones(len(b), dtype=bool)
+    covariance = np.zeros((len(b), len(b)))
+    covariance[np.ix_(free, free)] = np.linalg.pinv(design[:, free].T @ design[:, free])
+    freedom = len(target) - int(free.sum())
+    residual = target - design @ b
+    residual = np.where(np.abs(residual) < ROUNDING, 0.0, residual)
+    noise = float(np.sqrt(residual @ residual / freedom)) if freedom else float("nan")
+    return RelativeFit(np.asarray(b, dtype=np.float64), covariance, noise, freedom)
 
 
 class LinearInParameters(ScalingLaw):
@@ -183,7 +252,7 @@ class LinearInParameters(ScalingLaw):
             scaled = design / performance if self.link == "identity" else design * performance
             self.result_ = relative_fit(scaled, np.ones(len(design)), bounded=self.bounded)
         self.coefficients_ = self.result_.coefficients
-        self._remark()
+        self._interpret()
 
     def _predict(self, sizes: FloatArray) -> FloatArray:
         eta = self._rows(sizes) @ self.coefficients_
@@ -211,18 +280,18 @@ class LinearInParameters(ScalingLaw):
             return 1 / upper, np.divide(1.0, lower, out=np.full(len(eta), np.inf), where=lower > 0)
         return np.maximum(lower, 0), upper
 
-    def _interval_notes(self) -> list[str]:
-        notes = super()._interval_notes()
-        if not self.result_.freedom:
-            return notes
-        return [f"{notes[0]}, and from the residuals of {len(self.curve_.sizes)} sizes ({self.result_.freedom} spare)"]
+    def _interval_notes(self) -> list[Remark]:
+        if not (spare := self.result_.freedom):
+            return super()._interval_notes()
+        residuals = {"sizes": len(self.curve_.sizes), "spare": spare}
+        return [remark("interval-from-others-and-residuals", **self._cases[1].values, **residuals)]
 
     def _rows(self, sizes: FloatArray) -> FloatArray:
         """Return A(u) of shape (n, p)."""
         return np.column_stack(np.broadcast_arrays(*self._columns(sizes / self.curve_.sizes[0])))
 
-    def _remark(self) -> None:
-        """Add notes on the parameters."""
+    def _interpret(self) -> None:
+        """Say what the parameters mean."""
 
     @abstractmethod
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]: ...
@@ -269,10 +338,10 @@ class Amdahl(LinearInParameters):
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
         return 1.0, 1 / u
 
-    def _remark(self) -> None:
+    def _interpret(self) -> None:
         self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
         if self.serial_ == 0:
-            self.notes.append("no serial share: performance grows at least in proportion to the size")
+            self.notes.append(remark("no-serial-share"))
 
 
 class Gustafson(LinearInParameters):
@@ -287,10 +356,10 @@ class Gustafson(LinearInParameters):
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
         return 1.0, u
 
-    def _remark(self) -> None:
+    def _interpret(self) -> None:
         self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
         if self.serial_ == 0:
-            self.notes.append("no serial share: performance grows at least in proportion to the size")
+            self.notes.append(remark("no-serial-share"))
 
 
 class UniversalScalability(LinearInParameters):
@@ -307,8 +376,8 @@ class UniversalScalability(LinearInParameters):
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
         return 1 / u, (u - 1) / u, u - 1
 
-    def _remark(self) -> None:
+    def _interpret(self) -> None:
         self.contention_, self.coherence_ = (float(b) for b in self.coefficients_[1:] / self.coefficients_[0])
         if self.coherence_ > 0 and self.contention_ < 1:
             peak = self.curve_.sizes[0] * np.sqrt((1 - self.contention_) / self.coherence_)
-            self.notes.append(f"performance peaks at size {peak:.4g}")
+            self.notes.append(remark("performance-peaks", size=float(peak)))

@@ -1,5 +1,8 @@
 """Trials of the scaling laws: fitted to small sizes, judged by a large one that they have not seen.
 
+`reproduction` sets the errors printed in the paper beside those that its published curves give; `published_trials` has
+every law on the same curves, with `trial` (one scenario, one target) and `summary`.
+
 References
 ----------
 .. [1] H. SeyyedAghaei, M. Naderan-Tahan, L. Eeckhout, "GPU Scale-Model Simulation", HPCA 2024.
@@ -14,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from . import LAWS
 from .calibration import SOURCE, published_curves
-from .curve import CHIPLETS, STRONG, WEAK
-from .scaling_laws import Curve, ScalingLaw
+from .curves import CHIPLETS, STRONG, WEAK, Curve
+from .prediction import LAWS, error_percent
+from .scaling_laws import ScalingLaw
 
 SCALE_MODEL = "scale model"
 """What the paper calls its predictor; its printed errors are those of `PROGRAM`."""
@@ -39,27 +42,16 @@ _PRINTED: Final[dict[tuple[str, int], tuple[tuple[float, float], ...]]] = {
 TOLERANCE = 1.0
 """Points in % by which a reproduced cell may differ from the printed one without a word."""
 
-_OTHER_DATA = "data: the published curves give this with the formula that reproduces the strong-scaling cells"
 _EXPLAINED: Final = {
-    (WEAK, 128, SCALE_MODEL): _OTHER_DATA,
-    (WEAK, 128, "power law"): _OTHER_DATA,
-    (CHIPLETS, 16, "proportional"): (
-        "data or formula: the published curves give this; 58 % is the error of bs divided by its prediction instead of "
-        "by what was simulated (average then 19.2 %)"
-    ),
+    (WEAK, 128, SCALE_MODEL): "printed-from-other-data",
+    (WEAK, 128, "power law"): "printed-from-other-data",
+    (CHIPLETS, 16, "proportional"): "printed-by-other-formula",
 }
-_LITERAL = (
-    "formula: the equations multiply by C once however far the target; the printed errors are those of the published "
-    "program, which multiplies doubling i by (2 - 1/C)^i"
-)
+"""Codes of the reasons why a reproduced cell differs from the printed one."""
+_LITERAL: Final = "equations-to-the-letter"
 
 
-def read_facts() -> list[Curve]:
-    """Return the published curves: 21 benchmarks with strong, 6 with weak scaling, 5 on multi-chiplet GPUs."""
-    return list(published_curves())
-
-
-def published() -> pd.DataFrame:
+def printed_errors() -> pd.DataFrame:
     """Return the errors printed in the paper: scenario, target, predictor, average and max (in %), source."""
     rows = [
         (scenario, target, predictor, float(average), float(largest), SOURCE)
@@ -168,16 +160,31 @@ def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
     return len(known), failed, float(known["ape"].mean()), float(worst["ape"]), str(worst["benchmark"]), coverage
 
 
+def published_trials() -> pd.DataFrame:
+    """Return how every law does on the published benchmarks, each predicted by what the others teach.
+
+    Returns
+    -------
+    DataFrame
+        As `summary` gives it, for each scenario and target of the paper.
+    """
+    curves = published_curves()
+    return summary(
+        pd.concat([trial(curves, scenario, float(target)) for scenario, target in _PRINTED], ignore_index=True)
+    )
+
+
 def reproduction() -> pd.DataFrame:
     """Return every cell of the paper's tables beside what the published curves give.
 
-    Columns: scenario, target, predictor, average, max, published_average, published_max (all in %), explanation. The
-    scale model has two rows: by the published program, whose errors are the printed ones, and by the equations.
+    Columns: scenario, target, predictor, average, max, published_average, published_max (all in %), explanation (a code
+    where they differ, else empty). The scale model has two rows: by the published program, whose errors are the printed
+    ones, and by the equations.
     """
     rows = []
-    facts = read_facts()
+    curves = published_curves()
     for (scenario, target), cells in _PRINTED.items():
-        found = _errors(facts, scenario, target)
+        found = _errors(curves, scenario, target)
         for predictor, printed in zip(PREDICTORS, cells, strict=True):
             why = _EXPLAINED.get((scenario, target, predictor), "")
             rows.append((scenario, target, PREDICTORS[predictor], *found[PREDICTORS[predictor]], *printed, why))
@@ -200,4 +207,4 @@ def _errors(curves: Sequence[Curve], scenario: str, target: float) -> dict[str, 
 def _error(law: ScalingLaw, curve: Curve, target: float) -> float:
     predicted = float(law.fit(curve.cut(curve.sizes[:2])).predict([target])[0])
     observed = float(curve.performance[curve.sizes == target][0])
-    return 100 * abs(predicted - observed) / observed
+    return error_percent(predicted, observed)

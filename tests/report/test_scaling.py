@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flopcast.output import dumps
+from flopcast.remarks import remark
 from flopcast.report.scaling import (
     description,
     prediction_table,
@@ -22,37 +23,38 @@ from flopcast.report.scaling import (
     summary_table,
     trial_table,
 )
-from flopcast.scaling.classes import classify
+from flopcast.report.words.scaling import class_words
+from flopcast.scaling.curves import Curve, curves_of
 from flopcast.scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
     SimulationCost,
     SizePredictions,
-    curve_of,
     summarise,
 )
-from flopcast.scaling.size_data import SizeSeries, sizes_of
+from flopcast.scaling.scaling_class import classify
 
+SERIAL = "no serial share: performance grows at least in proportion to the size"
 GRID = np.array([16.0, 32.0, 64.0])
 
 
-def series(name: str, performance: list[float]) -> SizeSeries:
+def series(name: str, performance: list[float]) -> Curve:
     sizes = [8 * 2**i for i in range(len(performance))]
-    return sizes_of(pd.DataFrame({"benchmark": name, "size": sizes, "ipc": performance, "unit": "SM"})).series[0]
+    return curves_of(pd.DataFrame({"benchmark": name, "size": sizes, "ipc": performance, "unit": "SM"})).curves[0]
 
 
 def benchmark(name: str, performance: list[float]) -> BenchmarkPrediction:
-    good = LawPrediction("straight", GRID, GRID / 8, GRID / 10, GRID / 6, ("a remark",))
+    good = LawPrediction("straight", GRID, GRID / 8, GRID / 10, GRID / 6, (remark("no-serial-share"),))
     bad = LawPrediction("broken", GRID, *[np.full(3, np.nan)] * 3, failed="needs [three] sizes")
     one = series(name, performance)
-    return BenchmarkPrediction(one, (good, bad), classify(curve_of(one)), None, ())
+    return BenchmarkPrediction(one, (good, bad), classify(one), None, ())
 
 
 @pytest.fixture
 def result() -> SizePredictions:
     """Two benchmarks: one measured at the target and predicted right, one not measured there."""
     both = (benchmark("a", [1.0, 2.0, 4.0, 8.0]), benchmark("b [x]", [1.0, 2.0]))
-    return SizePredictions(both, (8, 16), (64,), 0.9, ("columns not used: colour",))
+    return SizePredictions(both, (8, 16), (64,), 0.9, (remark("columns-not-used", columns=("colour",)),))
 
 
 def rows(table: Table) -> list[tuple[str, ...]]:
@@ -81,7 +83,7 @@ def test_a_benchmark_is_described(result: SizePredictions) -> None:
     first = result.benchmarks[0]
     assert first.scaling is not None
     assert list(description(first)) == [
-        f"a (strong): {first.scaling.words}",
+        f"a (strong): {class_words(first.scaling)}",
         "a (strong): no miss rates given, so cliffs cannot be seen",
     ]
     cost = SimulationCost(64, 1200, 300, 200)
@@ -94,20 +96,20 @@ def test_a_benchmark_is_described(result: SizePredictions) -> None:
 
 def test_remarks_stand_once_and_name_their_laws_and_benchmarks(result: SizePredictions) -> None:
     first, second = result.benchmarks
-    other = replace(second.laws[0], notes=("another",))
+    other = replace(second.laws[0], notes=(remark("no-miss-rates"),))
     partly = replace(result, benchmarks=(first, replace(second, laws=(other, second.laws[1]))))
     assert remarks(partly) == [
         "columns not used: colour",
-        "a (strong): a remark",
+        f"a (strong): {SERIAL}",
         "broken cannot be fitted: needs [three] sizes",
-        "b [x] (strong): another",
+        "b [x] (strong): no miss rates: a cliff would not be seen",
     ]
 
 
 def test_remarks_on_many_benchmarks_count_them(result: SizePredictions) -> None:
     first, second = result.benchmarks
     many = replace(result, benchmarks=(first,) * 5 + (replace(second, laws=second.laws[1:]),))
-    assert remarks(many)[1] == "5 of 6 benchmarks: a remark"
+    assert remarks(many)[1] == f"5 of 6 benchmarks: {SERIAL}"
 
 
 def test_what_all_simulations_cost_together_is_said(result: SizePredictions) -> None:
@@ -134,7 +136,7 @@ def test_everything_is_printed_and_brackets_stay(result: SizePredictions) -> Non
 def test_json_holds_every_prediction(result: SizePredictions) -> None:
     found = json.loads(dumps(predictions_json(result), missing=True))
     first, second = found["benchmarks"]
-    assert (first["class"]["kind"], first["cliffs"], first["sizes"]) == (str(result.benchmarks[0].scaling.kind), None,  # type: ignore[union-attr]
+    assert (first["class"]["kind"], first["cliffs"], first["sizes"]) == (str(result.benchmarks[0].scaling.growth), None,  # type: ignore[union-attr]
                                                                         [8, 16, 32, 64])  # fmt: skip
     assert first["predictions"][0]["error_percent"] == 0
     assert first["predictions"][1] == {
@@ -157,7 +159,13 @@ def test_reproduced_errors_stand_beside_the_published_ones() -> None:
     frame = pd.DataFrame(
         [
             {**cell, "published_average": 22.0, "published_max": 113.0, "explanation": ""},
-            {**cell, "target": 64, "published_average": np.nan, "published_max": 52.0, "explanation": "[data] differ"},
+            {
+                **cell,
+                "target": 64,
+                "published_average": np.nan,
+                "published_max": 52.0,
+                "explanation": "printed-from-other-data",
+            },
         ]
     )
     table = published_table(frame)
@@ -165,7 +173,7 @@ def test_reproduced_errors_stand_beside_the_published_ones() -> None:
         ("strong", "proportional", "128", "22.04", "22.00", "113.20", "113.00", ""),
         ("strong", "proportional", "64", "22.04", "–", "113.20", "52.00", "[1]"),
     ]
-    assert str(table.caption) == "[1] [data] differ"
+    assert str(table.caption).startswith("[1] data: the published curves give this")
 
 
 def test_trials_and_published_errors_are_given_to_machines() -> None:
@@ -178,5 +186,5 @@ def test_trials_and_published_errors_are_given_to_machines() -> None:
         ]
     )  # fmt: skip
     assert rows(trial_table(trials)) == [("weak", "linear", "128", "6", "4.90", "12.40", "100 %")]
-    found = json.loads(dumps(published_json(pd.DataFrame(), trials), missing=True))
+    found = json.loads(dumps(published_json(pd.DataFrame({"explanation": []}), trials), missing=True))
     assert (found["published"], found["trials"][0]["worst"]) == ([], "va")

@@ -15,9 +15,9 @@ from flopcast.report.scaling_page import (
     predictions_html,
     problem_figure,
 )
+from flopcast.scaling.curves import curves_of
 from flopcast.scaling.devices import DeviceScaling, assess_devices
 from flopcast.scaling.prediction import SizePredictions, predict_sizes
-from flopcast.scaling.size_data import sizes_of
 from flopcast.table.measurements import clean
 
 
@@ -29,7 +29,7 @@ def result() -> SizePredictions:
     parts = [
         pd.DataFrame({"benchmark": name, "size": sizes, "ipc": sizes ** (1 - 0.05 * i)}) for i, name in enumerate(names)
     ]
-    table = sizes_of(pd.concat([*parts[:3], parts[3].head(2)], ignore_index=True))
+    table = curves_of(pd.concat([*parts[:3], parts[3].head(2)], ignore_index=True))
     return predict_sizes(table, [8, 16], [64])
 
 
@@ -82,9 +82,9 @@ def test_the_leading_law_is_shown_with_its_interval_and_the_others_wait_in_the_l
 
 def test_the_learned_law_leads_and_where_it_is_not_asked_for_one_with_an_interval(result: SizePredictions) -> None:
     assert leading(result) == "scale model (learned)"
-    table = sizes_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
-    assert leading(predict_sizes(table, [8, 16], [64], names=["USL", "linear", "power"])) == "linear"
-    assert leading(predict_sizes(table, [8, 16], [64], names=["USL"])) == "USL"
+    table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
+    assert leading(predict_sizes(table, [8, 16], [64], laws=["USL", "linear", "power"])) == "linear"
+    assert leading(predict_sizes(table, [8, 16], [64], laws=["USL"])) == "USL"
 
 
 def test_per_unit_the_smallest_size_is_one(result: SizePredictions) -> None:
@@ -123,6 +123,6 @@ def test_the_page_has_the_errors_and_the_remarks(result: SizePredictions) -> Non
 
 
 def test_a_page_without_a_measured_target_says_so() -> None:
-    table = sizes_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
+    table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
     page = predictions_html(predict_sizes(table, [8, 16], [64]))
     assert "No target was measured" in page

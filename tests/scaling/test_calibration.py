@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flopcast.scaling.calibration import Calibration, all_cases, cases_for, published_curves, quantile
+from flopcast.scaling.calibration import Calibration, Teachers, all_cases, cases_for, published_curves, quantile
+from flopcast.scaling.curves import Curve
 from flopcast.scaling.scale_models import Program
-from flopcast.scaling.scaling_laws import Curve
 
 
 def curve(name: str, sizes: list[float], scenario: str = "strong") -> Curve:
@@ -37,18 +37,16 @@ def test_the_benchmark_itself_is_left_out() -> None:
 
 def test_cases_are_of_the_same_scenario_where_there_are_enough() -> None:
     mixed = [*FIVE, *(curve(f"w{i}", [8, 16, 32], "weak") for i in range(5))]
-    cases, words = cases_for(SMALL, mixed)
-    assert (len(cases), words) == (5, "5 other benchmarks (strong scaling)")
-    cases, words = cases_for(curve("target", [8, 16], "chiplets"), mixed)
-    assert (len(cases), words) == (10, "10 other benchmarks (any scaling)")
+    cases, teachers = cases_for(SMALL, mixed)
+    assert (len(cases), teachers) == (5, Teachers(5, "strong", "given"))
+    cases, teachers = cases_for(curve("target", [8, 16], "chiplets"), mixed)
+    assert (len(cases), teachers) == (10, Teachers(10, "any", "given"))
 
 
 def test_published_benchmarks_join_those_that_are_too_few() -> None:
-    assert cases_for(SMALL, None)[1] == cases_for(SMALL, [])[1] == "21 published benchmarks (strong scaling)"
-    assert (
-        cases_for(SMALL, published_curves()[:3])[1] == "21 benchmarks, the published ones among them (strong scaling)"
-    )
-    assert cases_for(SMALL, FIVE[:4])[1] == "25 benchmarks, the published ones among them (strong scaling)"
+    assert cases_for(SMALL, None)[1] == cases_for(SMALL, [])[1] == Teachers(21, "strong", "published")
+    assert cases_for(SMALL, published_curves()[:3])[1] == Teachers(21, "strong", "joined")
+    assert cases_for(SMALL, FIVE[:4])[1] == Teachers(25, "strong", "joined")
 
 
 @pytest.mark.parametrize(("count", "rank"), [(9, 9), (10, 10), (19, 18), (20, 19)])

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flopcast.remarks import remark
 from flopcast.scaling.calibration import published_curves
 from flopcast.scaling.cliffs import Cliff, CliffPath, cliffs
-from flopcast.scaling.scaling_laws import Curve
+from flopcast.scaling.curves import Curve
 
 
 def strong(mpki: list[float], f_mem: float | None = None, known: int = 2, sizes: list[float] | None = None) -> Curve:
@@ -76,7 +77,7 @@ def test_one_cliff_multiplies_by_the_published_factor() -> None:
     path = CliffPath(strong([6, 6, 6, 1, 1], f_mem=0.6))
     assert path.at(np.array([16.0, 32, 64, 128])).factor == pytest.approx([1, 1, 2.5, 2.5])
     assert path.ends(np.array([32.0, 64, 128])).tolist() == [False, True, False]
-    assert path.notes == ["cliff between 32 and 64: MPKI falls 6 times"]
+    assert path.notes == [remark("cliff-beyond", before=32.0, after=64.0, ratio=6.0)]
 
 
 def test_several_cliffs_share_f_mem_by_the_misses_they_take() -> None:
@@ -91,27 +92,23 @@ def test_without_f_mem_the_jump_is_bounded_and_said_to_be() -> None:
     assert jump.low == pytest.approx([1, 1, 1])
     assert jump.factor == pytest.approx([1, 1, 1 / (1 - 0.375)])
     assert jump.high == pytest.approx([1, 4, 4])
-    assert "f_mem not measured: taken as 0.38, bounded by 0 and 0.75" in path.notes[-1]
-    assert "by 4 times" in path.notes[-1]
+    assert path.notes[-1] == remark("f-mem-not-measured", taken=0.375, most=0.75)
 
 
 def test_misses_that_vanish_leave_the_jump_without_bound() -> None:
     path = CliffPath(strong([6, 6, 6, 0.0]))
     assert path.at(np.array([64.0])).high.tolist() == [np.inf]
-    assert "any factor" in path.notes[-1]
+    assert path.notes[-1] == remark("f-mem-not-measured", taken=0.5, most=1.0)
 
 
 def test_a_cliff_among_the_fitted_sizes_is_told_and_not_counted() -> None:
     path = CliffPath(strong([6, 1, 1, 1], f_mem=0.5))
     assert path.at(np.array([64.0])).factor.tolist() == [1]
-    (note,) = path.notes
-    assert note == (
-        "cliff between 8 and 16: MPKI falls 6 times, among the sizes fitted: the growth seen there holds a jump"
-    )
+    assert path.notes == [remark("cliff-among-sizes-fitted", before=8.0, after=16.0, ratio=6.0)]
 
 
 def test_misses_that_are_not_known_beyond_are_told() -> None:
-    assert CliffPath(strong([6, 6])).notes == ["miss rates end at 16: a cliff beyond would not be seen"]
+    assert CliffPath(strong([6, 6])).notes == [remark("miss-rates-end", size=16.0)]
 
 
 def test_weak_scaling_has_no_cliffs() -> None:

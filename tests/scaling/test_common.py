@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.scaling import LAWS, laws
 from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.scaling_laws import Curve
+from flopcast.scaling.curves import Curve
+from flopcast.scaling.prediction import LAWS, every_law
 
 GR = next(curve for curve in published_curves() if curve.benchmark == "gr").cut([8, 16, 32])
 AT = np.array([16.0, 24.0, 32.0, 50.0, 64.0, 128.0, 512.0])
@@ -22,8 +22,8 @@ def test_the_names_are_stable() -> None:
         *("proportional", "linear", "power law", "logarithmic", "Amdahl", "Gustafson", "USL"),
         *("scale model (equations)", "scale model (program)", "scale model (learned)"),
     ]
-    assert [law.name for law in laws()] == list(LAWS)
-    assert all(law.training == [GR] for law in laws([GR]))
+    assert [law.name for law in every_law()] == list(LAWS)
+    assert all(law.training == [GR] for law in every_law([GR]))
 
 
 @every
@@ -43,7 +43,8 @@ def test_the_interval_holds_the_prediction_and_grows_with_the_level(name: str) -
     predicted = law.predict(AT)
     assert np.all((low90 <= low50) & (low50 <= predicted * (1 + 1e-12)))
     assert np.all((predicted * (1 - 1e-12) <= high50) & (high50 <= high90))
-    assert law.notes[-1].startswith("interval from the errors of 20 published benchmarks")
+    assert dict(law.notes[-1].items)["benchmarks"] == 20
+    assert dict(law.notes[-1].items)["source"] == "published"
 
 
 @every

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.scaling import LAWS
-from flopcast.scaling.scaling_laws import Curve
-from flopcast.scaling.trials import TOLERANCE, published, read_facts, reproduction, summary, trial
+from flopcast.scaling.calibration import published_curves
+from flopcast.scaling.curves import Curve
+from flopcast.scaling.prediction import LAWS
+from flopcast.scaling.trials import TOLERANCE, printed_errors, reproduction, summary, trial
 
 LEARNED = "scale model (learned)"
 CELLS = [("strong", 32), ("strong", 64), ("strong", 128), ("weak", 32), ("weak", 64), ("weak", 128), ("chiplets", 16)]
@@ -53,7 +54,7 @@ def test_every_difference_is_explained_and_nothing_else(reproduced: pd.DataFrame
 def test_the_chiplet_cell_that_does_not_follow_divides_by_the_prediction() -> None:
     errors = {
         curve.benchmark: 100 * abs(curve.performance[2] / (4 * curve.performance[0]) - 1)
-        for curve in read_facts()
+        for curve in published_curves()
         if curve.scenario == "chiplets"
     }
     assert (max(errors, key=errors.__getitem__), round(max(errors.values()))) == ("bs", 58)
@@ -61,7 +62,7 @@ def test_the_chiplet_cell_that_does_not_follow_divides_by_the_prediction() -> No
 
 
 def test_every_published_cell_has_its_row_and_its_source(reproduced: pd.DataFrame) -> None:
-    cells = published()
+    cells = printed_errors()
     assert len(cells) == 20
     assert cells["source"].str.contains("HPCA 2024").all()
     assert len(reproduced) == len(cells) + 4
@@ -70,27 +71,27 @@ def test_every_published_cell_has_its_row_and_its_source(reproduced: pd.DataFram
 
 @pytest.mark.parametrize(("scenario", "average", "largest"), [("strong", 3.5, 9.0), ("weak", 1.3, 4.0)])
 def test_the_learned_scale_model_on_benchmarks_it_has_not_seen(scenario: str, average: float, largest: float) -> None:
-    (row,) = summary(trial(read_facts(), scenario, 128, [LEARNED])).to_dict("records")
+    (row,) = summary(trial(published_curves(), scenario, 128, [LEARNED])).to_dict("records")
     assert row["average"] <= average
     assert row["max"] <= largest
-    published_only = summary(trial(read_facts(), scenario, 128, [LEARNED], leave_one_out=False))
+    published_only = summary(trial(published_curves(), scenario, 128, [LEARNED], leave_one_out=False))
     assert published_only["average"].tolist() == pytest.approx([row["average"]])
 
 
 def test_its_errors_are_those_of_its_docstring() -> None:
-    found = {s: summary(trial(read_facts(), s, 128, [LEARNED])).iloc[0] for s in ("strong", "weak")}
+    found = {s: summary(trial(published_curves(), s, 128, [LEARNED])).iloc[0] for s in ("strong", "weak")}
     assert [(round(f["average"], 1), round(f["max"], 1)) for f in found.values()] == [(3.1, 8.1), (1.0, 3.2)]
 
 
 def test_it_learns_enough_from_benchmarks_of_the_same_scenario() -> None:
-    weak = [curve for curve in read_facts() if curve.scenario == "weak"]
+    weak = [curve for curve in published_curves() if curve.scenario == "weak"]
     (row,) = summary(trial(weak, "weak", 128, [LEARNED])).to_dict("records")
     assert (row["average"] <= 1.3, row["max"] <= 4) == (True, True)
 
 
 @pytest.mark.long
 def test_intervals_cover_what_they_have_not_seen() -> None:
-    results = pd.concat([trial(read_facts(), scenario, target) for scenario, target in CELLS])
+    results = pd.concat([trial(published_curves(), scenario, target) for scenario, target in CELLS])
     found = results[results["predicted"].notna()]
     inside = (found["lower"] <= found["observed"]) & (found["observed"] <= found["upper"])
     coverage = inside.groupby(found["law"]).mean()
@@ -102,13 +103,13 @@ def test_intervals_cover_what_they_have_not_seen() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64)])
 def test_intervals_from_more_sizes_cover_as_well(sizes: tuple[float, ...]) -> None:
-    found = summary(trial(read_facts(), "strong", 128, sizes=sizes))
+    found = summary(trial(published_curves(), "strong", 128, sizes=sizes))
     assert found["benchmarks"].tolist() == [21] * len(LAWS)
     assert (found["coverage"] >= 0.85).all(), found
 
 
 def test_a_law_without_a_prediction_stays_visible() -> None:
-    results = trial(read_facts(), "weak", 128, ["USL", "linear"])
+    results = trial(published_curves(), "weak", 128, ["USL", "linear"])
     usl = results[results["law"] == "USL"]
     assert usl["predicted"].isna().all()
     assert usl["failed"].str.contains("USL needs 3 sizes, got 8, 16").all()
@@ -130,6 +131,6 @@ def test_hand_solved_trial() -> None:
 
 def test_what_cannot_be_tried_is_refused() -> None:
     with pytest.raises(DataError, match="no benchmark with weak scaling was measured at size 100"):
-        trial(read_facts(), "weak", 100)
+        trial(published_curves(), "weak", 100)
     with pytest.raises(DataError, match=r"must lie beyond those fitted \(16\), got 16"):
-        trial(read_facts(), "weak", 16)
+        trial(published_curves(), "weak", 16)

@@ -9,16 +9,27 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
 import numpy as np
 from scipy import stats
 
 from ..evaluation.law_comparison import p_value_of
-from .cliffs import cliffs
-from .scaling_laws import Curve
+from .cliffs import Cliff, cliffs
+from .curves import Curve
 
-Kind = Literal["linear", "sub-linear", "super-linear", "undecided"]
+MARGIN = 0.05
+"""Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""
+
+
+class Growth(StrEnum):
+    """How performance grows with size; the value is the stable key of scale.json."""
+
+    LINEAR = "linear"
+    SUB = "sub-linear"
+    SUPER = "super-linear"
+    UNDECIDED = "undecided"
+    TOO_FEW = "too few data"
 
 
 @dataclass(frozen=True)
@@ -27,26 +38,30 @@ class ScalingClass:
 
     Attributes
     ----------
-    kind : {"linear", "sub-linear", "super-linear", "undecided"}
-        What the test says.
+    growth : Growth
+        What the test says; never ``TOO_FEW``.
     exponent : float
         Slope of log performance on log size: 1 where performance doubles with the size.
     interval : tuple of float
         Its two-sided confidence interval; infinite with two sizes.
     p_value : float
         Two-sided, of 'the exponent is 1'; NaN with two sizes.
-    words : str
-        The verdict with its figures, cliffs included.
+    level, margin : float
+        Of the interval, and what counts as linear.
+    cliffs : tuple of Cliff
+        Those among the sizes.
     """
 
-    kind: Kind
+    growth: Growth
     exponent: float
     interval: tuple[float, float]
     p_value: float
-    words: str
+    level: float
+    margin: float
+    cliffs: tuple[Cliff, ...] = ()
 
 
-def classify(curve: Curve, level: float = 0.95, margin: float = 0.05) -> ScalingClass:
+def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> ScalingClass:
     """Test how performance scales with size.
 
     Parameters
@@ -79,7 +94,7 @@ def classify(curve: Curve, level: float = 0.95, margin: float = 0.05) -> Scaling
     Notes
     -----
     Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and a wide interval. An
-    exponent shown to differ from 1 by less than the margin is linear; the words give its p-value. The interval takes
+    exponent shown to differ from 1 by less than the margin is linear. The interval takes
     departures from one power law for chance, so a curve that bends, or jumps at a cliff, has a wide one; sizes are few
     and no test of the bend is made. A cliff among the sizes is told.
     """
@@ -90,16 +105,33 @@ def classify(curve: Curve, level: float = 0.95, margin: float = 0.05) -> Scaling
     exponent, error = _slope(u - u.mean(), v - v.mean())
     freedom = len(u) - 2
     if not freedom:
-        words = f"undecided: exponent {exponent:.2f} between two sizes, which carry no interval{_cliffs(curve)}"
-        return ScalingClass("undecided", exponent, (-np.inf, np.inf), float("nan"), words)
+        nothing = (-np.inf, np.inf)
+        return ScalingClass(Growth.UNDECIDED, exponent, nothing, float("nan"), level, margin, _crossed(curve))
     half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
     shown = float(stats.t.ppf(level, freedom)) * error
     interval = (exponent - half, exponent + half)
-    kind = _kind(exponent, interval, shown, margin)
+    growth = growth_of(interval, (exponent - shown, exponent + shown), margin)
     p_value = p_value_of(exponent - 1, error, freedom)
-    words = f"{kind}: exponent {exponent:.2f} [{interval[0]:.2f}, {interval[1]:.2f}], {_p_words(p_value)}"
-    words += f" for exactly 1, but within {margin:g} of it" if kind == "linear" and p_value < 1 - level else ""
-    return ScalingClass(kind, exponent, interval, p_value, words + _cliffs(curve))
+    return ScalingClass(growth, exponent, interval, p_value, level, margin, _crossed(curve))
+
+
+def growth_of(interval: tuple[float, float], equivalence: tuple[float, float], margin: float = MARGIN) -> Growth:
+    """Return the class of an exponent by its intervals.
+
+    Parameters
+    ----------
+    interval : tuple of float
+        Of the level at which the exponent may differ from 1.
+    equivalence : tuple of float
+        Of level 2·level - 1, so that both one-sided tests are at 1 - level.
+    margin : float
+        Exponents within 1 ± margin are linear.
+    """
+    if 1 - margin <= equivalence[0] and equivalence[1] <= 1 + margin:
+        return Growth.LINEAR
+    if interval[1] < 1:
+        return Growth.SUB
+    return Growth.SUPER if interval[0] > 1 else Growth.UNDECIDED
 
 
 def _slope(u: np.ndarray, v: np.ndarray) -> tuple[float, float]:
@@ -110,22 +142,10 @@ def _slope(u: np.ndarray, v: np.ndarray) -> tuple[float, float]:
     return slope, float(np.sqrt(residual @ residual / max(len(u) - 2, 1) / (u @ u)))
 
 
-def _kind(exponent: float, interval: tuple[float, float], shown: float, margin: float) -> Kind:
-    if 1 - margin <= exponent - shown and exponent + shown <= 1 + margin:
-        return "linear"
-    if interval[1] < 1:
-        return "sub-linear"
-    return "super-linear" if interval[0] > 1 else "undecided"
-
-
-def _p_words(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
-
-
-def _cliffs(curve: Curve) -> str:
-    """Return what there is to say of cliffs among the sizes, from a separator on; empty where there are none."""
+def _crossed(curve: Curve) -> tuple[Cliff, ...]:
+    """Return the cliffs among the sizes."""
     if curve.mpki is None:
-        return ""
+        return ()
     first, last = curve.sizes[0], curve.sizes[-1]
-    crossed = [cliff for cliff in cliffs(curve.miss_sizes, curve.mpki) if first < cliff.after and cliff.before < last]
-    return f"; crosses a {' and a '.join(map(str, crossed))}" if crossed else ""
+    every = cliffs(curve.miss_sizes, curve.mpki)
+    return tuple(cliff for cliff in every if first < cliff.after and cliff.before < last)

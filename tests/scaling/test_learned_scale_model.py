@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from flopcast.remarks import remark
 from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.scale_models import Growth, LearnedScaleModel
-from flopcast.scaling.scaling_laws import Curve, Power
+from flopcast.scaling.curves import Curve
+from flopcast.scaling.scale_models import FirstDoubling, LearnedScaleModel
+from flopcast.scaling.scaling_laws import Power
 
 SIZES = 8.0 * 2.0 ** np.arange(5)
 
@@ -38,7 +40,7 @@ def test_the_growth_is_learned_from_the_others(known: int) -> None:
     fitted = LearnedScaleModel(others).fit(target.cut(SIZES[:known]))
     assert fitted.growth_ == pytest.approx(0.6)
     assert fitted.predict(SIZES) == pytest.approx(target.performance)
-    assert fitted.learned_from_ == "learned from 6 other benchmarks"
+    assert fitted.learned_from_ == (6, "given")
     lower, upper = fitted.interval(SIZES)
     assert lower == pytest.approx(upper)
 
@@ -71,10 +73,10 @@ def test_published_benchmarks_stand_in_for_those_that_are_missing() -> None:
     target = made(-0.07, 0.6, "target").cut([8, 16])
     fitted = LearnedScaleModel().fit(target)
     assert fitted.growth_ == pytest.approx(0.76, abs=0.005)
-    assert fitted.learned_from_ == "learned from 21 published benchmarks"
-    assert fitted.notes[-2].startswith("the loss grows by 0.76 of the first per doubling")
+    assert fitted.learned_from_ == (21, "published")
+    assert fitted.notes[-2] == remark("loss-grows", growth=fitted.growth_, benchmarks=21, source="published")
     few = LearnedScaleModel([made(-0.1, 0.6, "one")]).fit(target)
-    assert few.learned_from_ == "learned from 22 benchmarks, the published ones among them"
+    assert few.learned_from_ == (22, "joined")
 
 
 def test_the_number_learned_is_the_same_without_any_one_benchmark() -> None:
@@ -86,15 +88,17 @@ def test_the_number_learned_is_the_same_without_any_one_benchmark() -> None:
 def test_the_first_growth_within_reach_is_read() -> None:
     sizes = 2.0 ** np.arange(7)
     curve = Curve("b", "strong", "SM", sizes, sizes**0.9)
-    assert Growth.of(curve).start == 16
-    assert Growth.of(curve).loss == pytest.approx(-0.1 * np.log(2))
+    assert FirstDoubling.of(curve).start == 16
+    assert FirstDoubling.of(curve).loss == pytest.approx(-0.1 * np.log(2))
 
 
 def test_sizes_close_together_do_not_magnify_noise() -> None:
     curve = Curve("b", "strong", "CU", [76, 80, 152, 304], [7.6, 8.1, 15.2, 30.4])
-    assert Growth.of(curve) == Growth(pytest.approx(0.0), 152)
-    assert Growth.of(Curve("b", "strong", "CU", [76, 80], [7.6, 8.0])).start == 80
-    assert Growth.of(Curve("b", "strong", "CU", [1, 2, 64], [1.0, 2.0, 64.0])) == Growth(pytest.approx(0.0), 64)
+    assert FirstDoubling.of(curve) == FirstDoubling(pytest.approx(0.0), 152)
+    assert FirstDoubling.of(Curve("b", "strong", "CU", [76, 80], [7.6, 8.0])).start == 80
+    assert FirstDoubling.of(Curve("b", "strong", "CU", [1, 2, 64], [1.0, 2.0, 64.0])) == FirstDoubling(
+        pytest.approx(0.0), 64
+    )
 
 
 @pytest.mark.long

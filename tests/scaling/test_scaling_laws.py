@@ -6,15 +6,17 @@ from scipy import stats
 from scipy.optimize import curve_fit
 
 from flopcast.errors import DataError
+from flopcast.remarks import remark
+from flopcast.scaling.curves import Curve
 from flopcast.scaling.scaling_laws import (
     Amdahl,
-    Curve,
     Gustafson,
     Linear,
     Logarithmic,
     Power,
     Proportional,
     UniversalScalability,
+    relative_fit,
 )
 
 SIZES = np.array([8.0, 16.0, 32.0, 64.0])
@@ -63,7 +65,7 @@ def test_hand_solved_predictions_from_two_sizes() -> None:
 def test_growth_beyond_proportion_has_no_serial_share(law: type) -> None:
     fitted = law().fit(curve([10.0, 22.0], [8.0, 16.0]))
     assert fitted.serial_ == 0
-    assert fitted.notes[0] == "no serial share: performance grows at least in proportion to the size"
+    assert fitted.notes[0] == remark("no-serial-share")
     at = fitted.predict([8, 80])
     assert at[1] == pytest.approx(10 * at[0])
 
@@ -74,7 +76,8 @@ def test_universal_scalability_needs_three_sizes_and_finds_the_peak() -> None:
     u = SIZES / 8
     fitted = UniversalScalability().fit(curve(5 * u / (1 + 0.04 * (u - 1) + 0.0024 * u * (u - 1))))
     assert (fitted.contention_, fitted.coherence_) == pytest.approx((0.04, 0.0024))
-    assert fitted.notes[0] == "performance peaks at size 160"
+    assert fitted.notes[0].code == "performance-peaks"
+    assert dict(fitted.notes[0].items)["size"] == pytest.approx(160)
 
 
 def test_relative_least_squares_agrees_with_scipy() -> None:
@@ -104,8 +107,14 @@ def test_the_interval_holds_residuals_and_errors_on_others() -> None:
     below, above = fitted._residual_interval(at, 0.9)
     assert lower <= below < above <= upper
     assert fitted.notes == [
-        "interval from the errors of 21 published benchmarks (strong scaling), "
-        "and from the residuals of 4 sizes (2 spare)"
+        remark(
+            "interval-from-others-and-residuals",
+            benchmarks=21,
+            scenario="strong",
+            source="published",
+            sizes=4,
+            spare=2,
+        )
     ]
 
 
@@ -126,3 +135,27 @@ def test_a_prediction_that_is_not_positive_has_no_interval() -> None:
     fitted = Linear().fit(curve([1.0, 4.0], [8.0, 16.0]))
     assert fitted.predict([1])[0] < 0
     assert np.isnan(fitted.interval([1])).all()
+
+
+DESIGN = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
+
+
+def test_free_fit_is_least_squares() -> None:
+    found = relative_fit(DESIGN, np.array([1.0, 0.0, 2.0, 1.0]))
+    # slope 1/5, intercept 7/10; residuals 0.3, -0.9, 0.9, -0.3
+    assert found.coefficients == pytest.approx([0.7, 0.2])
+    assert found.noise == pytest.approx(np.sqrt(1.8 / 2))
+    assert found.freedom == 2
+    assert found.spread(np.array([[1.0, 1.5]]), np.ones(1)) == pytest.approx(found.noise * np.sqrt(1.25))
+
+
+def test_a_parameter_held_at_zero_is_certain_and_gives_back_its_degree_of_freedom() -> None:
+    found = relative_fit(DESIGN, np.array([3.0, 2.0, 1.0, 0.5]), bounded=True)
+    assert found.coefficients == pytest.approx([6.5 / 4, 0])
+    assert found.freedom == 3
+    assert found.covariance == pytest.approx(np.diag([0.25, 0.0]))
+
+
+def test_a_fit_without_rows_to_spare_has_no_noise() -> None:
+    found = relative_fit(DESIGN[:2], np.array([1.0, 2.0]))
+    assert (found.freedom, np.isnan(found.noise)) == (0, True)

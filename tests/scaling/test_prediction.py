@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.remarks import Remark, remark
 from flopcast.scaling import prediction as size_prediction
-from flopcast.scaling.curve import Curve
+from flopcast.scaling.curves import Curve, CurveTable, curves_of
 from flopcast.scaling.prediction import SimulationCost, error_percent, predict_sizes, summarise
 from flopcast.scaling.scaling_laws import ScalingLaw
-from flopcast.scaling.size_data import SizeTable, sizes_of
 
 
 class Straight(ScalingLaw):
@@ -31,8 +31,8 @@ class Straight(ScalingLaw):
     def interval(self, sizes: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         return 0.8 * self.predict(sizes), 1.2 * self.predict(sizes)
 
-    def _interval_notes(self) -> list[str]:
-        return ["a remark"]
+    def _interval_notes(self) -> list[Remark]:
+        return [remark("no-serial-share")]
 
 
 class Failing(Straight):
@@ -49,19 +49,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Put the toy laws in place of the real ones; return the benchmarks that these were given to learn from."""
     seen: list[list[str]] = []
 
-    def laws(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
+    def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
         seen.append([curve.benchmark for curve in training or ()])
         return [Straight(), Failing()]
 
-    monkeypatch.setattr(size_prediction, "laws", laws)
+    monkeypatch.setattr(size_prediction, "every_law", every_law)
     monkeypatch.setattr(size_prediction, "LAWS", ("straight", "failing"))
     return seen
 
 
-def table(**curves: list[float]) -> SizeTable:
+def table(**curves: list[float]) -> CurveTable:
     """Return benchmarks measured at 8, 16, 32, 64."""
     rows = [(name, 8 * 2**i, value) for name, values in curves.items() for i, value in enumerate(values)]
-    return sizes_of(pd.DataFrame(rows, columns=["benchmark", "size", "performance"]))
+    return curves_of(pd.DataFrame(rows, columns=["benchmark", "size", "performance"]))
 
 
 TWO = {"a": [1.0, 2.0, 4.0, 8.0], "b": [1.0, 2.0, 4.0, 4.0]}
@@ -108,32 +108,32 @@ def test_laws_learn_from_benchmarks_that_reach_beyond_the_sizes_to_fit(asked: li
 
 def test_simulation_costs_are_compared_where_times_are_known(asked: list[list[str]]) -> None:
     frame = pd.DataFrame({"benchmark": "a", "size": [8, 16, 64], "ipc": [1.0, 2.0, 8.0]})
-    timed = sizes_of(frame.assign(simulation_time_s=[10, 20, 120]))
+    timed = curves_of(frame.assign(simulation_time_s=[10, 20, 120]))
     (cost,) = predict_sizes(timed, [8, 16], [64, 128]).benchmarks[0].costs
     assert cost == SimulationCost(64, 120, 30, 20)
     assert (cost.speedup, cost.parallel_speedup) == (4, 6)
-    partly = sizes_of(frame.assign(simulation_time_s=[None, 20, 120]))
+    partly = curves_of(frame.assign(simulation_time_s=[None, 20, 120]))
     assert predict_sizes(partly, [8, 16], [64]).benchmarks[0].costs == ()
 
 
 def test_cliffs_are_sought_where_miss_rates_are_known(asked: list[list[str]]) -> None:
     frame = pd.DataFrame({"benchmark": "a", "size": [8, 16, 32, 64], "ipc": [1.0, 2.0, 4.0, 16.0]})
-    (one,) = predict_sizes(sizes_of(frame.assign(mpki=[6, 6, 6, 0.1])), [8, 16], [64]).benchmarks
+    (one,) = predict_sizes(curves_of(frame.assign(mpki=[6, 6, 6, 0.1])), [8, 16], [64]).benchmarks
     assert one.cliffs is not None
     assert len(one.cliffs) == 1
-    assert predict_sizes(sizes_of(frame), [8, 16], [64]).benchmarks[0].cliffs is None
+    assert predict_sizes(curves_of(frame), [8, 16], [64]).benchmarks[0].cliffs is None
 
 
 @pytest.mark.parametrize(
     ("fit", "targets", "options", "message"),
     [
-        ([8], [64], {}, "--fit needs two sizes or more, got 8: one size shows no scaling"),
-        ([16, 8], [64], {}, "--fit must be sizes above 0 that increase, got 16, 8"),
-        ([-8, 8], [64], {}, "--fit must be sizes above 0 that increase, got -8, 8"),
-        ([8, 16], [64, 32], {}, "--target must be sizes above 0 that increase, got 64, 32"),
-        ([8, 16], [16], {}, r"--target must lie beyond the sizes to fit \(up to 16\), got 16"),
+        ([8], [64], {}, "^fit needs two sizes or more, got 8: one size shows no scaling"),
+        ([16, 8], [64], {}, "^fit must be sizes above 0 that increase, got 16, 8"),
+        ([-8, 8], [64], {}, "^fit must be sizes above 0 that increase, got -8, 8"),
+        ([8, 16], [64, 32], {}, "^targets must be sizes above 0 that increase, got 64, 32"),
+        ([8, 16], [16], {}, r"^targets must lie beyond the sizes to fit \(up to 16\), got 16"),
         ([8, 16], [64], {"level": 90}, "must lie between 0 and 1, got 90"),
-        ([8, 16], [64], {"names": ["straigt"]}, "unknown law 'straigt': choose from straight, failing"),
+        ([8, 16], [64], {"laws": ["straigt"]}, "unknown law 'straigt': choose from straight, failing"),
         ([8, 24], [64], {}, r"a \(strong\) was not measured at 24, only at 8, 16, 32, 64"),
     ],
 )
@@ -145,8 +145,8 @@ def test_what_cannot_be_predicted_is_refused(
 
 
 def test_laws_can_be_chosen_by_a_part_of_their_names(asked: list[list[str]]) -> None:
-    assert predict_sizes(table(**TWO), [8, 16], [64], names=["failing"]).names == ["failing"]
-    assert predict_sizes(table(**TWO), [8, 16], [64], names=["FAIL", "straight"]).names == ["straight", "failing"]
+    assert predict_sizes(table(**TWO), [8, 16], [64], laws=["failing"]).names == ["failing"]
+    assert predict_sizes(table(**TWO), [8, 16], [64], laws=["FAIL", "straight"]).names == ["straight", "failing"]
 
 
 def test_errors_are_relative_to_what_was_measured() -> None:

@@ -11,16 +11,17 @@ from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import GPU
 from flopcast.hardware.scaled import scaled
+from flopcast.remarks import remark
 from flopcast.scaling.devices import (
     CU_LAW,
     DeviceScaling,
-    Growth,
     assess_devices,
     common_problems,
     families,
     limits,
     with_cu_law,
 )
+from flopcast.scaling.scaling_class import Growth
 from flopcast.table.measurements import clean
 
 BASE = GPU(name="toy", arch="A", cus=64, boost_mhz=1000, memory_bw_gbs=6400, peaks={"fp32_vector": 64.0})
@@ -76,7 +77,6 @@ def test_families_are_told_apart(result: DeviceScaling) -> None:
         assert one.exponent.value == pytest.approx(POWERS[op], abs=0.02)
         assert one.spread[0] <= one.exponent.value <= one.spread[1]
         assert (one.problems, one.groups) == (12, 4)
-    assert found["softmax"].words.startswith("sub-linear: performance grows with size to the power 0.50 [")
 
 
 def test_few_groups_have_an_exponent_and_no_class() -> None:
@@ -85,7 +85,7 @@ def test_few_groups_have_an_exponent_and_no_class() -> None:
     (one,) = families(common_problems(few, DEVICES), replicates=50)
     assert one.growth is Growth.TOO_FEW
     assert np.isnan([one.exponent.lower, one.exponent.upper]).all()
-    assert one.words == "too few data (6 of the 10 rows and 2 of the 4 groups needed)"
+    assert (one.problems, one.groups) == (6, 2)
 
 
 def test_the_law_over_size_is_judged_like_any_other(result: DeviceScaling) -> None:
@@ -119,21 +119,24 @@ def test_the_law_joins_the_others_where_size_is_what_devices_differ_in() -> None
 
 
 def test_limits_name_what_does_not_grow_with_the_units(result: DeviceScaling) -> None:
-    assert result.notes == ("a remark",)
+    assert (result.limits, result.notes) == ((), ("a remark",))
     uneven = [DEVICES[0], GPU(name="toy at 16 CUs", arch="B", cus=16, boost_mhz=1500, memory_bw_gbs=800)]
-    found = "\n".join(limits(common_problems(frame(DEVICES[:2]), uneven)))
-    assert "two sizes give an exponent and no curvature" in found
-    assert "memory bandwidth grows × 1.00 from toy at 8 CUs to toy at 16 CUs, the units × 2.00: not a scale" in found
-    assert "clock grows × 1.50" in found
-    assert "not of one architecture" in found
+    between = {"first": "toy at 8 CUs", "last": "toy at 16 CUs", "units_ratio": 2.0}
+    assert [(one.code, dict(one.items)) for one in limits(common_problems(frame(DEVICES[:2]), uneven))] == [
+        ("two-sizes-only", {}),
+        ("figure-out-of-proportion", {**between, "figure": "memory_bw_gbs", "ratio": 1.0}),
+        ("figure-out-of-proportion", {**between, "figure": "boost_mhz", "ratio": 1.5}),
+        ("architectures-differ", {}),
+    ]
     unknown = [DEVICES[0], GPU(name="toy at 16 CUs", arch="A", cus=16)]
-    assert "clock of toy at 16 CUs is not published" in limits(common_problems(frame(DEVICES[:2]), unknown))
+    told = limits(common_problems(frame(DEVICES[:2]), unknown))
+    assert remark("figure-not-published", figure="boost_mhz", device="toy at 16 CUs") in told
 
 
 @pytest.mark.parametrize(
     ("devices", "message"),
     [
-        (DEVICES[:1], "--devices needs two devices or more"),
+        (DEVICES[:1], "^devices needs two devices or more"),
         ([DEVICES[0], GPU(name="other", cus=8)], "toy at 8 CUs and other both have 8 units"),
         ([DEVICES[0], scaled(BASE, 32)], "no row was measured on toy at 32 CUs"),
     ],

@@ -1,4 +1,6 @@
-"""Performance against size, benchmark by benchmark: read from a table, or stated value by value.
+"""Curves of performance against size, one per benchmark: what every law of scaling takes.
+
+A curve is made in memory (`Curve`), read from a table (`read_curves`) or stated value by value (`stated`). Tables have
 
 =================  ===================================================================================================
 column             meaning
@@ -20,18 +22,24 @@ is cheap to obtain at sizes that are too large to simulate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import read_plain_table
+from ..remarks import Remark, remark
 from ..table.measurements import select
 
-SCENARIOS = ("strong", "weak", "chiplets")
+FloatArray = NDArray[np.float64]
+
+STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
+"""The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""
 DEFAULT_UNIT = "size"
 
 _ALIASES = {
@@ -45,54 +53,109 @@ _NUMBERS = ("size", "performance", "mpki", "f_mem", "f_mem_percent", "simulation
 _KNOWN = (*_NEEDED, *_NUMBERS, "scenario", "unit", LINE)
 
 
-@dataclass(frozen=True)
-class SizeSeries:
-    """What is known of one benchmark at several sizes.
+class CurveError(DataError):
+    """A law cannot be fitted to a curve, or the curve itself cannot be used.
 
     Attributes
     ----------
-    benchmark, scenario, unit : str
-        Its name, one of `SCENARIOS`, and what the sizes count.
-    sizes, performance : ndarray of shape (k,)
-        The measured sizes, increasing, and the performance at each.
-    mpki, mpki_sizes : ndarray of shape (m,) or None
-        Misses per thousand instructions, and the sizes they belong to, which may go beyond the measured ones.
+    benchmark, problem : str
+        Whose curve it is, and what is wrong with it.
+    """
+
+    def __init__(self, benchmark: str, problem: str) -> None:
+        super().__init__(problem, source=benchmark)
+        self.benchmark, self.problem = benchmark, problem
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The performance of one benchmark at several sizes of the GPU.
+
+    Attributes
+    ----------
+    benchmark : str
+        Its name. Curves of the same benchmark never teach a law that predicts it.
+    scenario : {"strong", "weak", "chiplets"}
+        How the work grows with the GPU.
+    unit : str
+        What the sizes count: ``"SM"``, ``"CU"``, ``"chiplet"``, ``"thread"``.
+    sizes : ndarray of shape (k,)
+        Increasing, > 0.
+    performance : ndarray of shape (k,)
+        Work per time at each size, > 0: instructions per cycle, or any throughput.
+    mpki : ndarray of shape (m,) or None
+        Misses of the last-level cache per thousand instructions.
+    mpki_sizes : ndarray of shape (m,) or None
+        The sizes of `mpki`, increasing; they may go beyond `sizes`. None: they are `sizes`.
     f_mem : float or None
-        Share of the time that waits for memory, 0 to 1.
-    simulation_time_s : dict of float to float
-        Seconds by size, where stated.
+        Share of the time that waits for memory in the largest scale model, 0 to less than 1.
+    simulation_time_s : mapping of float to float
+        Seconds that the simulation of a size took, by size, where it is known.
     """
 
     benchmark: str
     scenario: str
     unit: str
-    sizes: np.ndarray
-    performance: np.ndarray
-    mpki: np.ndarray | None = None
-    mpki_sizes: np.ndarray | None = None
+    sizes: FloatArray
+    performance: FloatArray
+    mpki: FloatArray | None = None
+    mpki_sizes: FloatArray | None = None
     f_mem: float | None = None
     simulation_time_s: Mapping[float, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in ("sizes", "performance", "mpki", "mpki_sizes"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, np.asarray(values, dtype=np.float64))
+
     @property
     def name(self) -> str:
-        """The benchmark and its scenario in words."""
+        """The benchmark and its scenario, e.g. ``"bfs (strong)"``."""
         return f"{self.benchmark} ({self.scenario})"
+
+    @property
+    def miss_sizes(self) -> FloatArray:
+        """The sizes of the miss-rate curve."""
+        return self.sizes if self.mpki_sizes is None else self.mpki_sizes
 
     def measured_at(self, size: float) -> float | None:
         """Return the performance at a size; None where it was not measured."""
-        found = self.performance[self.sizes == size]
-        return float(found[0]) if found.size else None
+        measured = self.performance[self.sizes == size]
+        return float(measured[0]) if measured.size else None
+
+    def check(self) -> Self:
+        """Return the curve if laws can be fitted to it.
+
+        Raises
+        ------
+        CurveError
+            One line naming the benchmark and what is wrong with it.
+        """
+        problems = (*_size_problems(self.sizes, self.performance), *_miss_problems(self.mpki, self.miss_sizes))
+        if self.scenario not in SCENARIOS:
+            problems = (*problems, f"scenario must be one of {', '.join(SCENARIOS)}, got {self.scenario!r}")
+        if self.f_mem is not None and not 0 <= self.f_mem < 1:
+            problems = (*problems, f"f_mem must be a share of the time from 0 to below 1, got {self.f_mem:g}")
+        if problems:
+            raise CurveError(self.benchmark, problems[0])
+        return self
+
+    def cut(self, sizes: ArrayLike) -> Self:
+        """Return the curve with the performance at some of its sizes only; its miss rates stay at all of theirs."""
+        kept = np.isin(self.sizes, np.asarray(sizes, dtype=np.float64))
+        misses = None if self.mpki is None else self.miss_sizes
+        return replace(self, sizes=self.sizes[kept], performance=self.performance[kept], mpki_sizes=misses)
 
 
 @dataclass(frozen=True)
-class SizeTable:
-    """The benchmarks of one table, and remarks for the user."""
+class CurveTable:
+    """The curves of one table; ``notes`` are of ``columns-not-used``."""
 
-    series: tuple[SizeSeries, ...]
-    notes: tuple[str, ...] = ()
+    curves: tuple[Curve, ...]
+    notes: tuple[Remark, ...] = ()
 
 
-def read_sizes(path: Path, where: Mapping[str, Sequence[str]] | None = None, scenario: str = "strong") -> SizeTable:
+def read_curves(path: Path, where: Mapping[str, Sequence[str]] | None = None, scenario: str = "strong") -> CurveTable:
     """Read a CSV or Parquet table of benchmark, size and performance.
 
     Parameters
@@ -110,17 +173,17 @@ def read_sizes(path: Path, where: Mapping[str, Sequence[str]] | None = None, sce
         The file cannot be read, a column is missing, a value is no number or out of its range, or the sizes of a
         benchmark do not increase.
     """
-    return sizes_of(read_plain_table(path), where, scenario, source=str(path))
+    return curves_of(read_plain_table(path), where, scenario, source=str(path))
 
 
-def sizes_of(
+def curves_of(
     frame: pd.DataFrame,
     where: Mapping[str, Sequence[str]] | None = None,
     scenario: str = "strong",
     *,
     source: str | None = None,
-) -> SizeTable:
-    """Return the benchmarks of a table that is already in memory; see `read_sizes`."""
+) -> CurveTable:
+    """Return the benchmarks of a table that is already in memory; see `read_curves`."""
     rows = _renamed(frame)
     if missing := [name for name in _NEEDED if name not in rows]:
         known = ", ".join(str(name) for name in frame.columns if name != LINE)
@@ -133,9 +196,9 @@ def sizes_of(
     rows = _with_scenario(rows, scenario, source)
     chosen = select(rows, where or {})
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
-    series = tuple(_series(part.reset_index(drop=True), source) for _, part in groups)
-    ignored = [str(name) for name in rows if name not in _KNOWN]
-    return SizeTable(series, (f"columns not used: {', '.join(ignored)}",) if ignored else ())
+    curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
+    ignored = tuple(str(name) for name in rows if name not in _KNOWN)
+    return CurveTable(curves, (remark("columns-not-used", columns=ignored),) if ignored else ())
 
 
 def stated(
@@ -146,7 +209,7 @@ def stated(
     mpki: Sequence[float] | None = None,
     f_mem: float | None = None,
     scenario: str = "strong",
-) -> SizeTable:
+) -> CurveTable:
     """Return the one benchmark whose values were stated one by one.
 
     Parameters
@@ -164,15 +227,19 @@ def stated(
 
     Raises
     ------
+    ParameterError
+        The lengths do not agree.
     DataError
-        The lengths do not agree, or a value is out of its range.
+        A value is out of its range.
     """
     if len(performance) != len(sizes):
-        raise DataError(f"performance must have a value for each of the {len(sizes)} sizes, got {len(performance)}")
+        raise ParameterError(
+            "performance", f"must have a value for each of the {len(sizes)} sizes, got {len(performance)}"
+        )
     every = [*sizes, *targets]
     if mpki is not None and len(mpki) not in {len(sizes), len(every)}:
         wanted = f"{len(sizes)} sizes" + (f", or {len(every)} with the targets" if targets else "")
-        raise DataError(f"MPKI must have a value for each of the {wanted}, got {len(mpki)}")
+        raise ParameterError("mpki", f"must have a value for each of the {wanted}, got {len(mpki)}")
     pad = [np.nan] * len(every)
     frame = pd.DataFrame(
         {
@@ -183,7 +250,7 @@ def stated(
             "f_mem": pad if f_mem is None else f_mem,
         }
     )
-    return sizes_of(frame if mpki else frame.head(len(sizes)), scenario=scenario)
+    return curves_of(frame if mpki else frame.head(len(sizes)), scenario=scenario)
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -221,8 +288,8 @@ def _with_scenario(rows: pd.DataFrame, default: str, source: str | None) -> pd.D
     return rows.assign(scenario=named, benchmark=rows["benchmark"].fillna("").astype(str).str.strip())
 
 
-def _series(rows: pd.DataFrame, source: str | None) -> SizeSeries:
-    """Check the rows of one benchmark, by increasing size, and return them as arrays."""
+def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
+    """Check the rows of one benchmark, by increasing size, and return its curve."""
     name = str(rows["benchmark"].iloc[0])
     _refuse(rows, rows["benchmark"].eq(""), "benchmark", "have a name", source)
     _refuse(rows, ~(rows["size"] > 0), "size", "be above 0", source, name)
@@ -245,7 +312,7 @@ def _series(rows: pd.DataFrame, source: str | None) -> SizeSeries:
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
     timed = seconds.notna()
-    return SizeSeries(
+    return Curve(
         benchmark=name,
         scenario=str(rows["scenario"].iloc[0]),
         unit=_unit(rows),
@@ -294,7 +361,78 @@ def _place(source: str | None, line: object) -> str | None:
     return f"{source}:{line}" if source else None
 
 
-def curve_targets(series: Sequence[SizeSeries], fit: Sequence[float]) -> Iterator[float]:
+def sizes_beyond(curves: Sequence[Curve], fit: Sequence[float]) -> Iterator[float]:
     """Yield the measured sizes beyond those to fit, each once, increasing: what can be predicted and compared."""
-    beyond = {float(size) for one in series for size in one.sizes if size > max(fit)}
+    beyond = {float(size) for curve in curves for size in curve.sizes if size > max(fit)}
     yield from sorted(beyond)
+
+
+# What is wrong with a curve, and the arithmetic of sizes that laws share.
+
+
+def _size_problems(sizes: FloatArray, performance: FloatArray) -> tuple[str, ...]:
+    if sizes.ndim != 1 or sizes.shape != performance.shape:
+        return (f"each size needs one performance, got {sizes.size} and {performance.size}",)
+    if sizes.size < 2:
+        return (f"a curve needs two sizes or more, got {listed(sizes)}",)
+    if not _increasing(sizes):
+        return (f"sizes must be above 0 and increase, got {listed(sizes)}",)
+    if bad := [f"{p:g} at {s:g}" for s, p in zip(sizes, performance, strict=True) if not 0 < p < np.inf]:
+        return (f"performance must be above 0, got {bad[0]}",)
+    return ()
+
+
+def _miss_problems(mpki: FloatArray | None, sizes: FloatArray) -> tuple[str, ...]:
+    if mpki is None:
+        return ()
+    if mpki.shape != sizes.shape:
+        return (f"each MPKI needs a size, got {mpki.size} and {sizes.size}",)
+    if not _increasing(sizes):
+        return (f"sizes of the MPKI must be above 0 and increase, got {listed(sizes)}",)
+    if not np.all((mpki >= 0) & np.isfinite(mpki)):
+        return (f"MPKI must be 0 or more, got {listed(mpki)}",)
+    return ()
+
+
+def _increasing(sizes: FloatArray) -> bool:
+    return bool(np.all(np.diff(sizes, prepend=0.0) > 0) and np.all(np.isfinite(sizes)))
+
+
+def listed(values: FloatArray | Sequence[float]) -> str:
+    """Return the values separated by commas, for messages."""
+    return ", ".join(f"{value:g}" for value in values) or "none"
+
+
+def positive(sizes: ArrayLike) -> FloatArray:
+    """Return the sizes as an array of shape (n,).
+
+    Raises
+    ------
+    DataError
+        If one of them is not above 0.
+    """
+    values = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
+    if not np.all((values > 0) & np.isfinite(values)):
+        raise DataError(f"sizes to predict must be above 0, got {listed(values)}")
+    return values
+
+
+def doublings_away(known: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return how many doublings each size lies from the nearest of the known ones."""
+    return np.abs(np.log2(sizes[:, None] / known[None, :])).min(axis=1)
+
+
+def log_ratio(observed: FloatArray, predicted: FloatArray) -> FloatArray:
+    """Return log(observed / predicted), infinite where the prediction is not a positive number."""
+    usable = np.isfinite(predicted) & (predicted > 0)
+    return np.where(usable, np.log(observed / np.where(usable, predicted, 1.0)), np.inf)
+
+
+def within(curve: Curve, sizes: FloatArray) -> FloatArray:
+    """Return the performance up to the largest size of the curve: power laws from each size to the next.
+
+    The published forms of the scale models speak of larger sizes only.
+    """
+    u, v, at = np.log(curve.sizes), np.log(curve.performance), np.log(sizes)
+    below = v[0] + (at - u[0]) * (v[1] - v[0]) / (u[1] - u[0])
+    return np.exp(np.where(at < u[0], below, np.interp(at, u, v)))
