@@ -204,7 +204,7 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
         (["--fit", "8,16"], "what was measured? give a file, or --performance"),
         (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance of stated must be above 0, got -2"),
         (["--fit", "8,16", "--performance", "1", "--target", "64"], "a value for each of the 2 sizes, got 1"),
-        (["--fit", "8,16", "--performance", "1,2", "--target", "64", "--mpki", "1"], "--mpki must have a value for each"),
+        (["--fit", "8,16", "--performance", "1,2", "--target", "64", "--mpki", "1"], "--mpki must have a value"),
         (["--fit", "8,16", "--performance", "1,2"], "nothing was measured beyond 16: say with --target"),
         (["--devices", "MI300X", "FILE"], "FILE"),
         (["devices", "FILE"], "FILE"),
