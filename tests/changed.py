@@ -20,7 +20,7 @@ def changed(root: Path = ROOT) -> list[str]:
     return [line for done in told for line in done.stdout.splitlines()]
 
 
-def tests_of(paths: Iterable[str], root: Path = ROOT) -> list[str]:
+def called_for(paths: Iterable[str], root: Path = ROOT) -> list[str]:
     """Return the test files and folders to run for changes of these files, all relative to the root."""
     found = {ALWAYS}
     for path in map(PurePosixPath, paths):
@@ -43,4 +43,4 @@ def _mirror(path: PurePosixPath, root: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(*tests_of(changed()))
+    print(*called_for(changed()))

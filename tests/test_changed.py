@@ -37,7 +37,7 @@ def tree(tmp_path: Path) -> Path:
     ],
 )
 def test_a_change_calls_for_its_tests(tree: Path, path: str, found: str | None) -> None:
-    assert set(CHANGED["tests_of"]([path], tree)) == {"tests/test_imports.py", found} - {None}
+    assert set(CHANGED["called_for"]([path], tree)) == {"tests/test_imports.py", found} - {None}
 
 
 def test_changes_are_those_since_main_and_new_files(tmp_path: Path) -> None:
