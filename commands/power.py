@@ -10,13 +10,6 @@ from typing import Annotated
 
 import typer
 
-from ..output import check_output, dumps, write_texts
-from ..power.profile import profile_files
-from ..power.recording import LEAST_EXECUTIONS, plan
-from ..report.console import output, say_written
-from ..report.power import plan_json, plan_table, power_json, show_power
-from ..report.power_page import power_html
-from ..report.words import say
 from .options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
 
 FILES = ("power.json", "power.html")
@@ -57,7 +50,14 @@ def plan_command(
     as_json: JsonOption = False,
 ) -> None:
     """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
-    chosen = plan(parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval"))
+    kernel_us, interval_us = parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval")
+    from ..output import dumps
+    from ..power.recording import plan
+    from ..report.console import output
+    from ..report.power import plan_json, plan_table
+    from ..report.words import say
+
+    chosen = plan(kernel_us, interval_us)
     if as_json:
         print(dumps(plan_json(chosen), missing=True), end="")
         return
@@ -85,35 +85,43 @@ def profile_command(
         str | None,
         typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
     ] = None,
-    execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = LEAST_EXECUTIONS,
+    execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = 4,
     level: LevelOption = 0.9,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
+    components = parse_names(component, "--component", "total,xcd")
+    window_us = None if window is None else parse_window(window)
+    from ..output import check_output, dumps, write_texts
+    from ..power.profile import profile_files
+    from ..report.console import output, say_written
+    from ..report.power import power_json, show_power
+    from ..report.power_page import power_html
+
     if out is not None:
         check_output(out, FILES)
-    found = profile_files(
+    profiles = profile_files(
         log,
         executions,
         clocks,
         gpu=gpu,
         kernel=kernel,
-        components=parse_names(component, "--component", "total,xcd"),
-        window_us=None if window is None else parse_window(window),
+        components=components,
+        window_us=window_us,
         execution=execution,
         level=level,
         seed=seed,
     )
-    text = dumps(power_json(found.kernels, found.clocks, level), missing=True)
+    text = dumps(power_json(profiles.kernels, profiles.clocks, level), missing=True)
     if out is not None:
-        write_texts(out, {FILES[0]: text, FILES[1]: power_html(found.kernels, found.clocks, level)})
+        write_texts(out, {FILES[0]: text, FILES[1]: power_html(profiles.kernels, profiles.clocks, level)})
     if as_json:
         print(text, end="")
         return
     console = output()
-    show_power(console, found.kernels, found.clocks)
+    show_power(console, profiles.kernels, profiles.clocks)
     if out is not None:
         say_written(console, *(out / name for name in FILES))
 

@@ -11,28 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, FlopcastError
+from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import all_gpus
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
-# What the operating system tells of the CPU: model, caches, clock.
-
 CPUINFO = Path("/proc/cpuinfo")
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
+"""Where the operating system tells of the CPU: model, caches, clock."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def cpu_model(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the CPU, that of the architecture where the system does not tell more."""
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
-    found = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+    return model[1] if model else platform.processor() or platform.machine()
 
 
 def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
     """Return the bytes of the caches that the first core sees, by level (``L1d``, ``L2``, ``L3``); {} if untold."""
-    found = {}
+    sizes = {}
     for cache in sorted(folder.glob("cache/index*")):
         try:
             level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
@@ -40,8 +39,8 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
             continue
         if match := re.fullmatch(r"(\d+)([KMG])", size):
             letter = {"Data": "d", "Instruction": "i"}.get(kind, "")
-            found[f"L{level}{letter}"] = int(match[1]) * _UNITS[match[2]]
-    return found
+            sizes[f"L{level}{letter}"] = int(match[1]) * _UNITS[match[2]]
+    return sizes
 
 
 def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
@@ -53,7 +52,7 @@ def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
         The system does not tell.
     """
     if not (sizes := cache_sizes(folder)):
-        raise DataError("the system does not tell the size of the CPU's cache (Linux does): measure with --cache warm")
+        raise DataError("the system does not tell the size of the CPU's cache (Linux does): measure with a warm cache")
     return max(sizes.values())
 
 
@@ -155,14 +154,14 @@ class Backend:
         """
         if self.is_gpu:
             if threads:
-                raise DataError(f"--threads is for the CPU: leave it out with --device {self.word}")
+                raise ParameterError("threads", f"is for the CPU: leave it out on {self.word}")
             return [Device(name or canonical_device(self.gpu_name)[0])]
         counts = list(threads) or [int(self.torch.get_num_threads())]
         if min(counts) < 1 or len(set(counts)) < len(counts):
-            raise DataError(f"--threads must be different numbers from 1 on, got {', '.join(map(str, counts))}")
+            raise ParameterError("threads", f"must be different numbers from 1 on, got {', '.join(map(str, counts))}")
         cpus = os.cpu_count() or max(counts)
         if threads and max(counts) > cpus:
-            raise DataError(f"--threads must be {cpus} at most, the logical CPUs of this machine, got {max(counts)}")
+            raise ParameterError("threads", f"must be {cpus} at most, this machine's logical CPUs, got {max(counts)}")
         return [Device(f"{name or 'CPU'}-{count}T", count) for count in counts]
 
     def use(self, device: Device) -> None:
@@ -240,8 +239,7 @@ class Backend:
         known = next((gpu for gpu in all_gpus() if gpu.name == word), None)
         sizes = [getattr(known, key, None) for key in ("llc_mb", "l2_mb")]
         reported = int(getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0))
-        found = max([reported, *(int(size * 2**20) for size in sizes if size)])
-        return found or _UNSPECIFIED_GPU_CACHE
+        return max([reported, *(int(size * 2**20) for size in sizes if size)]) or _UNSPECIFIED_GPU_CACHE
 
     def _flush(self) -> Call:
         """Return what fills the last-level cache with other data by reading, so that nothing is left to write back."""
@@ -302,14 +300,12 @@ class Operands:
 def _gpu_index(torch: Any, word: str) -> int:
     kind, _, number = word.partition(":")
     if kind != "cuda" or not (number or "0").isdecimal():
-        raise DataError(f"--device must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
+        raise ParameterError("device", f"must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
     if not torch.cuda.is_available():
-        raise DataError(
-            f"PyTorch {torch.__version__} sees no GPU here: measure with --device cpu, or install its GPU build"
-        )
+        raise DataError(f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its GPU build")
     index, count = int(number or 0), int(torch.cuda.device_count())
     if index >= count:
-        raise DataError(f"--device {word}: there are {count} GPUs, cuda:0 to cuda:{count - 1}")
+        raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
     return index
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import DataError
 from .backend import Backend, Operands, import_torch
-from .journal import sizes, unknown, word
+from .rows import sizes, unknown, word
 from .timing import Call
 
 _GO, _QUIT = b"go", b"quit"
@@ -48,7 +48,7 @@ class Group:
         if ranks < 2:
             raise DataError("collectives need two GPUs or more: leave them out")
         if backend.is_gpu and backend.index:
-            raise DataError("collectives are led by the first GPU: measure them with --device cuda:0")
+            raise DataError("collectives are led by the first GPU: measure them on cuda:0")
         self.backend, self.ranks = backend, ranks
         context = multiprocessing.get_context("spawn")
         address = f"tcp://127.0.0.1:{_free_port()}"

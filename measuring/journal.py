@@ -3,69 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..operators.operators import op_of
 from ..output import whole_file
-from ..table.measurements import DTYPE_COLUMNS
-
-# Rows of the measurement table before they are measured: words, whole numbers, and what to say where one is wrong.
-
-WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
-"""Cells of a row that are words, whatever its operator."""
-
-
-def word(row: Mapping[str, Any], name: str) -> str:
-    """Return a text cell, "" where it is missing."""
-    value = row.get(name, "")
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
-
-
-def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> list[int]:
-    """Return dimensions as integers.
-
-    Raises
-    ------
-    DataError
-        One is missing and there is no default, or is not a whole number.
-    """
-    found = []
-    for name in names:
-        value = row.get(name, default)
-        value = default if value is None or (isinstance(value, float) and math.isnan(value)) else value
-        if value is None or isinstance(value, str) or float(value) != int(value):
-            raise DataError(f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}")
-        found.append(int(value))
-    return found
-
-
-def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that are no part of the problem: what a user's function is told besides."""
-    return {name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)}
-
-
-def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:
-    """Return the error for a word that no call of the row's operator has."""
-    said = word(row, name) or "none"
-    return DataError(f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}")
-
-
-def described(row: Mapping[str, Any]) -> str:
-    """Return a row in words, e.g. ``gemm bf16 m=16 n=4096 k=7168``."""
-    first = [word(row, name) for name in ("op", "variant", "dtype_a", "direction", "layout")]
-    skipped = {"op", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "kernel"}
-    dims = [f"{name}={_shown(value)}" for name, value in row.items() if name not in skipped and word(row, name)]
-    return " ".join([part for part in first if part] + dims)
-
-
-def _shown(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
 
 PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
 SUFFIX = ".journal"
@@ -109,7 +53,7 @@ class Journal:
         self.steps: list[list[Entry]] = []
         self.parts: list[Entry] = []
         if folder.exists() and not resume:
-            raise DataError("holds an unfinished measurement: --resume continues it, or delete it", source=str(folder))
+            raise DataError("holds an unfinished measurement: resume it, or delete it", source=str(folder))
         if resume:
             self._check(plan)
             self.steps, self.parts = self._lines(VISITS, _is_step), self._lines(PARTS, _is_part)
@@ -137,7 +81,7 @@ class Journal:
         try:
             stored = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise DataError("there is nothing to resume: leave out --resume", source=where) from None
+            raise DataError("there is nothing to resume: measure from the beginning", source=where) from None
         except (OSError, ValueError) as error:
             raise DataError(
                 f"its {PLAN} cannot be read ({error}): delete the folder, measure anew", source=where
@@ -145,7 +89,7 @@ class Journal:
         plain = json.loads(json.dumps(plan))
         if changed := [name for name in plain if stored.get(name) != plain[name]]:
             raise DataError(
-                f"was begun with other {' and '.join(changed)}: resume with the same options, machine and PyTorch, or "
+                f"was begun with other {' and '.join(changed)}: resume with the same settings, machine and PyTorch, or "
                 "delete it",
                 source=where,
             )

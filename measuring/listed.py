@@ -15,16 +15,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ..errors import DataError, one_line
+from ..errors import DataError, ParameterError, one_line
 from ..operators.operators import op_of
 from ..readers.files import content, csv_header, head
 from ..readers.reading import read_rows
 from ..readers.tidy import ALIASES
+from ..remarks import Remark, remark
 from ..table.measurements import REFUSED, REFUSED_DETAIL
 from .backend import Backend
-from .grids import Row, operators
-from .journal import WORDS, word
 from .results import MEASURED
+from .rows import WORDS, Row, operators, word
 from .timing import Call
 
 _TAKEN = frozenset({*MEASURED, "device", "seed", "kernel", "family", "cache", "tuned", "source"})
@@ -42,13 +42,13 @@ class Listed:
         What can be measured, each once.
     refused : list of dict
         `source`, `reason`, `detail` of each row that cannot.
-    notes : tuple of str
+    notes : tuple of Remark
         What was assumed on reading, and how many rows repeat others.
     """
 
     rows: list[Row]
     refused: list[dict[str, str]]
-    notes: tuple[str, ...]
+    notes: tuple[Remark | str, ...]
 
 
 def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
@@ -59,7 +59,7 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
     path : Path
         CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator.
     families : sequence of str, optional
-        Kernels to keep (see `suite.FAMILIES`).
+        Kernels to keep (see `rows.FAMILIES`).
     function : UserFunction, optional
         What is called with the rows; they keep the other columns that it has parameters for.
 
@@ -88,10 +88,8 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
                 rows.append(row)
     if not rows:
         raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
-    if repeated:
-        was = "1 row that repeats another is" if repeated == 1 else f"{repeated} rows that repeat others are"
-        notes = (*notes, f"{path.name}: {was} measured once")
-    return Listed(rows, refused, notes)
+    once = (remark("measured-once", file=path.name, rows=repeated),) if repeated else ()
+    return Listed(rows, refused, (*notes, *once))
 
 
 def _columns(path: Path) -> set[str]:
@@ -150,14 +148,13 @@ class UserFunction:
     def __init__(self, name: str) -> None:
         module, colon, attribute = name.partition(":")
         if not colon or not module or not attribute:
-            raise DataError(f"--function must be module:function, got {name!r}: write e.g. --function mykernels:gemm")
+            raise ParameterError("function", f"must be module:function, got {name!r}: write e.g. mykernels:gemm")
         self.name, self._function = name, _imported(module, attribute)
         try:
             self._parameters = inspect.signature(self._function).parameters
         except ValueError as error:
-            raise DataError(
-                f"--function: {name} is built in and does not tell its parameters: name a function of yours calling it"
-            ) from error
+            problem = f"{name} is built in and does not tell its parameters: name a function of yours calling it"
+            raise ParameterError("function", problem) from error
 
     def wanted(self, names: Sequence[str]) -> list[str]:
         """Return those of the columns that it has parameters for."""
@@ -206,12 +203,13 @@ def _imported(module: str, attribute: str) -> Callable[..., Any]:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise DataError(f"--function: there is no module {error.name!r} (looked in {here} too)") from error
+        problem = f"needs a module {error.name!r}, which is not there (looked in {here} too)"
+        raise ParameterError("function", problem) from error
     except (Exception, SystemExit) as error:  # a module may raise anything, and a script may end itself
-        raise DataError(f"--function: importing {module!r} fails: {one_line(error)}") from error
+        raise ParameterError("function", f"cannot be had: importing {module!r} fails: {one_line(error)}") from error
     found = getattr(imported, attribute, None)
     if found is None:
-        raise DataError(f"--function: module {module!r} has no {attribute!r}")
+        raise ParameterError("function", f"must exist: module {module!r} has no {attribute!r}")
     if not callable(found):
-        raise DataError(f"--function: {module}:{attribute} cannot be called")
+        raise ParameterError("function", f"must be one that can be called, got {module}:{attribute}")
     return found

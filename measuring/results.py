@@ -1,4 +1,4 @@
-"""From the samples of all visits to the measurement table, and how far its passes agree.
+"""From the samples of all visits to the measurement table, how far its passes agree, and which times are hardly known.
 
 Besides the columns of ``table.measurements`` each row has
 
@@ -6,7 +6,7 @@ Besides the columns of ``table.measurements`` each row has
 column                       meaning
 ===========================  ==========================================================================================
 kernel                       of a user's function: its name, and its parameters that are no dimensions (columns too)
-duration_us                  median of the visits' medians, outliers left out (``visits``)
+duration_us                  median of the visits' medians, outliers left out (`protocol.row_statistics`)
 outliers                     samples removed, further than so many MAD from the median of their visit
 interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
 rounds                       visits behind the row
@@ -39,9 +39,11 @@ import pyarrow as pa
 from .. import output
 from ..errors import DataError
 from ..output import check_table, whole_file
-from .journal import Entry, parameters
-from .monitor import STATE
+from ..remarks import Remark, remark
+from .journal import Entry
+from .machine import STATE
 from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, half_widths, row_statistics
+from .rows import parameters
 from .session import Plan
 
 MEASURED = (
@@ -49,6 +51,11 @@ MEASURED = (
     "calls_per_sample", "warmed_up", "clock_share", "late_share", "stopped_by", "campaign", *STATE,
 )  # fmt: skip
 """The columns that say how a row ran; the others say which one it was, and on which device."""
+
+VAGUE = 0.5
+"""Half width of the interval, relative to the time, from which a row is worth a word."""
+LATE, CLOCK = 0.1, 0.02
+"""Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
 
 
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
@@ -135,6 +142,17 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
     return (100 * (found["last"] - found["first"]).abs() / found["first"]).reset_index(drop=True)
 
 
+def doubts(table: pd.DataFrame) -> list[Remark]:
+    """Return how many times are hardly known, and how many may hold more than the kernel."""
+    counts = {
+        "times-hardly-known": (half_widths(table), VAGUE),
+        "launches-late": (table["late_share"], LATE),
+        "clock-in-samples": (table["clock_share"], CLOCK),
+    }
+    beyond = {code: (int(values.gt(limit).sum()), limit) for code, (values, limit) in counts.items()}
+    return [remark(code, rows=rows, of=len(table), limit=limit) for code, (rows, limit) in beyond.items() if rows]
+
+
 def check_table_path(out: Path, *, resume: bool = False) -> None:
     """Refuse, before minutes of measuring, a file that could not be written or would replace another.
 
@@ -146,11 +164,11 @@ def check_table_path(out: Path, *, resume: bool = False) -> None:
     """
     check_table(out)
     if out.exists() and not resume:
-        raise DataError("exists: choose another file with --out, or delete it", source=str(out))
+        raise DataError("exists: choose another file, or delete it", source=str(out))
     beside = provenance_path(out)
     if beside.exists() and not out.exists():
         raise DataError(
-            f"exists, and the provenance of {out.name} would replace it: choose another --out, or delete it",
+            f"exists, and the provenance of {out.name} would replace it: choose another file, or delete it",
             source=str(beside),
         )
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..errors import one_line
 from .backend import Device
-from .grids import Row
-from .journal import Entry, Journal, described
-from .monitor import Monitor
+from .journal import Entry, Journal
+from .machine import Monitor
 from .protocol import Rule, half_widths, row_statistics, visit
+from .rows import Row, described
 from .timing import Call, Timer
 
 DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
@@ -33,7 +33,7 @@ Step = tuple[int, int, int]
 
 
 class Workbench(Protocol):
-    """Where calls are made ready; see `bench.Bench`."""
+    """Where calls are made ready; see `measure.Bench`."""
 
     timer: Timer
 

@@ -247,10 +247,7 @@ def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    try:
-        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
-    except csv.Error:  # a carriage return within the line
-        return []
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
 
 
 def _delimiter(line: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,29 +12,42 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..measuring.measure import Measured
 from ..measuring.protocol import ENDINGS, half_widths
-from .console import plain_table
+from ..measuring.results import doubts
+from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
+from .console import note, plain_table
+from .words import say
 
 _NAMED = 10  # failed rows that are listed
-_VAGUE = 0.5
-"""Half width of the interval, relative to the time, from which a row is worth a word."""
-_LATE, _CLOCK = 0.1, 0.02
-"""Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
 
 
-def show_measurements(
-    console: Console, table: pd.DataFrame, failures: Sequence[Mapping[str, str]], differences: pd.Series
-) -> None:
-    """Print the rows by operator and device, doubtful rows, those that failed, and how far the passes agree."""
+def show_measurements(console: Console, measured: Measured, out: Path) -> None:
+    """Print the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
+    table, failures = measured.table, measured.failures
     console.print(operator_table(table))
-    for remark in doubts(table):
-        console.print(Text(remark, style="yellow"), soft_wrap=True)
+    for doubt in doubts(table):
+        console.print(Text(say(doubt), style="yellow"), soft_wrap=True)
     for failed in failures[:_NAMED]:
         console.print(Text(f"not measured: {failed['row']}: {failed['reason']}", style="yellow"))
     if len(failures) > _NAMED:
         console.print(Text(f"and {len(failures) - _NAMED} more, listed beside the table", style="yellow"))
-    if len(differences):
-        console.print(difference_line(differences), markup=False, highlight=False)
+    if len(measured.differences):
+        console.print(difference_line(measured.differences), markup=False, highlight=False)
+    for refused in measured.provenance["refused"]:
+        console.print(f"left out: {refused['source']}: {refused['reason']} ({refused['detail']})", markup=False)
+    for one in measured.notes:
+        console.print(note(one if isinstance(one, str) else say(one)))
+    if measured.ended not in (DONE, INTERRUPTED, LOST):
+        console.print(resuming(measured, out), markup=False, highlight=False, soft_wrap=True)
+
+
+def resuming(measured: Measured, out: Path) -> str:
+    """Say why a measurement has ended early, and how to go on with it."""
+    why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
+    left = measured.provenance["unmeasured"]
+    missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)" if left else ""
+    return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
 
 
 def operator_table(table: pd.DataFrame) -> Table:
@@ -55,26 +69,6 @@ def operator_table(table: pd.DataFrame) -> Table:
             *(f"{stopped.get(word, 0)}" for word in words),
         )
     return shown
-
-
-def doubts(table: pd.DataFrame) -> list[str]:
-    """Return which times are hardly known, and what some may hold besides the kernel, in words."""
-    late, clock = (int(table[name].gt(limit).sum()) for name, limit in (("late_share", _LATE), ("clock_share", _CLOCK)))
-    said = []
-    if vague := int(half_widths(table).gt(_VAGUE).sum()):
-        said.append(
-            f"{vague} of {len(table)} rows are known to no better than ±{100 * _VAGUE:.0f} %: measure them again with "
-            "nothing beside, or with a larger --budget, before anything learns from them"
-        )
-    if late:
-        said.append(
-            f"{late} of {len(table)} rows: the host launched too slowly for over {100 * _LATE:.0f} % of the samples, "
-            "which may hold part of it (late_share)"
-        )
-    if clock:
-        limit = f"{100 * _CLOCK:.0f} %"
-        said.append(f"{clock} of {len(table)} rows: the clock itself takes over {limit} of a sample (clock_share)")
-    return said
 
 
 def difference_line(differences: pd.Series) -> str:

@@ -15,13 +15,14 @@ import typer
 from typer.testing import CliRunner
 
 from flopcast.api.training import train
-from flopcast.commands import measure as module
-from flopcast.commands.measure import command, measure
+from flopcast.commands.measure import OPTIONS, command
 from flopcast.commands.options import run_command
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError, FlopcastError
-from flopcast.measuring.bench import Bench
+from flopcast.measuring import measure as module
+from flopcast.measuring import protocol
 from flopcast.measuring.journal import journal_folder
+from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.protocol import Rule
 from flopcast.readers import read
 
@@ -45,12 +46,12 @@ def shapes(tmp_path: Path) -> Path:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command measure by a rule that ends at once."""
-    monkeypatch.setattr(module, "Rule", lambda **options: QUICK)
+    monkeypatch.setattr(protocol, "Rule", lambda **options: QUICK)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
     app = typer.Typer()
-    app.command()(run_command(command))
+    app.command()(run_command(command, **OPTIONS))
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -144,7 +145,7 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
     assert made_with["seconds"] == pytest.approx(sum(part["seconds"] for part in made_with["parts"]))
     table = pd.read_parquet(out)
     assert table["op"].tolist() == ["gemm", "softmax", "add"]
-    assert set(table["rounds"]) == {2}
+    assert table["rounds"].ge(2).all()  # a budget may buy more
     assert not journal_folder(out).exists()
 
 
@@ -240,12 +241,12 @@ def test_a_function_of_the_user_with_and_without_a_list(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--kernel", "gem"), "unknown kernel 'gem'"),
+        (("--kernel", "gem"), "--kernel must be among gemm"),
         (("--kernel", ""), "--kernel must be NAME[,NAME], got ''"),
         (("--kernel", " , "), "--kernel must be NAME[,NAME], got ' , '"),
         (("--function", "math:hypot"), "math:hypot is built in"),
         (("--threads", "many"), "--threads must be whole numbers"),
-        (("--threads", "100000"), "the logical CPUs of this machine, got 100000"),
+        (("--threads", "100000"), "this machine's logical CPUs, got 100000"),
         (("--date", "yesterday"), "--date must be YYYY-MM-DD, got 'yesterday'"),
         (("--date", "20260102"), "--date must be YYYY-MM-DD"),
         (("--interval", "2"), "--interval must lie between 0 and 1"),
@@ -253,8 +254,8 @@ def test_a_function_of_the_user_with_and_without_a_list(
         (("-o", "runs.txt"), "must end in .parquet or .csv"),
         (("--resume",), "nothing to resume"),
         (("--budget", "soon"), "--budget must be a time"),
-        (("--function", "os:getcwd", "--suite", "small"), "leave it out"),
-        (("--function", "os:getcwd", "--kernel", "gemm"), "give SHAPES"),
+        (("--function", "os:getcwd", "--suite", "small"), "--suite must be left out"),
+        (("--function", "os:getcwd", "--kernel", "gemm"), "or give shapes"),
         (("--function", "os:nothing"), "has no 'nothing'"),
         (("--kernel", "collective", "--device", "cpu"), "two GPUs or more"),
         (("missing.csv",), "missing.csv"),
@@ -286,9 +287,9 @@ def test_collectives_on_one_device_are_left_out_with_a_note(
 
 
 def test_passes_and_resume_need_what_they_need() -> None:
-    with pytest.raises(DataError, match="--passes must be 1 or more"):
+    with pytest.raises(DataError, match="passes must be 1 or more"):
         measure(passes=0)
-    with pytest.raises(DataError, match="name it with --out"):
+    with pytest.raises(DataError, match="resume continues the measurement of a file"):
         measure(resume=True)
 
 

@@ -141,7 +141,6 @@ def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: jo
     assert ((upper - lower) > 1.2 * (near_upper - near_lower)).all()
 
 
-@pytest.mark.long
 def test_every_model_liked_in_doubt_extrapolates_from_shapes_alone(data: Path) -> None:
     dataset = build_dataset(read([data]).frame, host=None, target=TARGET)
     shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [40960.0], "n": [8192.0], "k": [4096.0]})
@@ -153,7 +152,6 @@ def test_every_model_liked_in_doubt_extrapolates_from_shapes_alone(data: Path) -
         assert predicted == pytest.approx(truth, rel=0.3), candidate.name
 
 
-@pytest.mark.long
 def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
     path = measurements(tmp_path / "partly.csv", unpaired=6)
     found = job.train([path], host="MI300X", target="MI355X", models=["Mean/Transfer"], jobs=1)
@@ -162,7 +160,6 @@ def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
     assert found.metrics["cv"][1]["models"][0]["e_out"] < 12
 
 
-@pytest.mark.long
 def test_literature_mode_shows_its_failures(data: Path) -> None:
     """With about as many columns as rows, least squares in measured space fits the training rows only."""
     options = {"host": "MI300X", "target": "MI355X", "where": {"n": ["1024", "2048"]}, "models": ["OLS"], "jobs": 1}
@@ -181,11 +178,10 @@ def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     assert any("2 groups only: no folds by group" in note for note in found.metrics["data"]["notes"])
 
 
-@pytest.mark.long
-def test_metrics_are_byte_equal_with_one_and_two_jobs(run: job.Run, data: Path, tmp_path: Path) -> None:
+def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path) -> None:
     texts = []
-    with_two = job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=2)
-    for jobs, found in ((1, run), (2, with_two)):
+    for jobs in (1, 2):
+        found = job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=jobs)
         job.write(found, tmp_path / str(jobs))
         metrics = json.loads((tmp_path / str(jobs) / "metrics.json").read_text(encoding="utf-8"))
         for cv in metrics["cv"]:
@@ -241,7 +237,6 @@ def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path
     assert np.sort(found.frame["predicted"]) == pytest.approx(np.sort(fitted))
 
 
-@pytest.mark.long
 def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: Path, tmp_path: Path) -> None:
     """Times that are exactly proportional, and a network that cannot learn 84 rows of it as well as one number does."""
     table = pd.read_csv(data)

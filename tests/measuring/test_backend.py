@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,17 @@ import pytest
 
 from flopcast.errors import DataError, FlopcastError
 from flopcast.measuring import backend as module
-from flopcast.measuring.backend import Backend, Device, Operands, import_torch
+from flopcast.measuring.backend import (
+    Backend,
+    Device,
+    Operands,
+    cache_sizes,
+    clock_mhz,
+    cpu_model,
+    governor,
+    import_torch,
+    last_level_cache_bytes,
+)
 from flopcast.measuring.timing import EventTimer, HostTimer
 
 
@@ -115,7 +126,7 @@ def test_the_first_gpu_is_the_default_and_a_cpu_where_there_is_none() -> None:
     ("torch", "word", "message"),
     [
         (NO_GPU, "cuda:0", "PyTorch 9.9 sees no GPU"),
-        (gpu(), "cuda:2", "there are 2 GPUs, cuda:0 to cuda:1"),
+        (gpu(), "cuda:2", "must be one of 2 GPUs, cuda:0 to cuda:1, got cuda:2"),
         (gpu(), "hip:0", "must be cpu or cuda:0"),
         (gpu(), "cuda:first", "must be cpu or cuda:0"),
     ],
@@ -130,7 +141,7 @@ def test_a_gpu_has_the_name_of_the_catalogue_and_is_selected() -> None:
     assert found.devices(()) == [Device("MI300X")]
     assert found.devices((), "mine") == [Device("mine")]
     assert found.torch.cuda.current == 1
-    with pytest.raises(DataError, match="--threads is for the CPU"):
+    with pytest.raises(DataError, match="threads is for the CPU"):
         found.devices((1,))
 
 
@@ -142,7 +153,7 @@ def test_each_number_of_threads_is_a_device(monkeypatch: pytest.MonkeyPatch) -> 
     for wrong in ((0,), (2, 2)):
         with pytest.raises(DataError, match="different numbers from 1 on"):
             found.devices(wrong)
-    with pytest.raises(DataError, match="--threads must be 4 at most, the logical CPUs of this machine, got 5"):
+    with pytest.raises(DataError, match="threads must be 4 at most, this machine's logical CPUs, got 5"):
         found.devices((1, 5))
 
 
@@ -260,3 +271,45 @@ def test_operands_are_of_their_format_and_follow_from_the_seed(torch: Any) -> No
     assert torch.equal(one, two)
     with pytest.raises(DataError, match="PyTorch has no tensors of int4"):
         make.dtype("int4")
+
+
+@pytest.fixture
+def cpu(tmp_path: Path) -> Path:
+    for index, (level, kind, size) in enumerate(
+        [(1, "Data", "48K"), (1, "Instruction", "64K"), (2, "Unified", "2048K"), (3, "Unified", "30M")]
+    ):
+        folder = tmp_path / "cache" / f"index{index}"
+        folder.mkdir(parents=True)
+        for name, text in {"level": str(level), "type": kind, "size": size}.items():
+            (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    (tmp_path / "cpufreq").mkdir()
+    (tmp_path / "cpufreq" / "scaling_cur_freq").write_text("3600123\n", encoding="utf-8")
+    (tmp_path / "cpufreq" / "scaling_governor").write_text("performance\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_caches_clock_and_governor_are_read(cpu: Path) -> None:
+    assert cache_sizes(cpu) == {"L1d": 48 * 2**10, "L1i": 64 * 2**10, "L2": 2 * 2**20, "L3": 30 * 2**20}
+    assert last_level_cache_bytes(cpu) == 30 * 2**20
+    assert clock_mhz(cpu) == pytest.approx(3600.123)
+    assert governor(cpu) == "performance"
+
+
+def test_what_is_not_told_is_missing(tmp_path: Path) -> None:
+    assert cache_sizes(tmp_path) == {}
+    assert clock_mhz(tmp_path) is None
+    assert governor(tmp_path) == ""
+    with pytest.raises(DataError, match="measure with a warm cache"):
+        last_level_cache_bytes(tmp_path)
+
+
+def test_a_cache_that_tells_half_is_left_out(cpu: Path) -> None:
+    (cpu / "cache" / "index3" / "size").unlink()
+    assert last_level_cache_bytes(cpu) == 2 * 2**20
+
+
+def test_the_model_is_named_as_well_as_the_system_does(tmp_path: Path) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\n", encoding="utf-8")
+    assert cpu_model(path) == "Some CPU @ 2 GHz"
+    assert cpu_model(tmp_path / "missing")

@@ -57,14 +57,14 @@ def test_a_line_that_lacks_its_end_alone_is_kept_and_the_next_begins_a_line(tmp_
 
 def test_a_journal_is_not_overwritten_and_another_plan_not_continued(tmp_path: Path) -> None:
     Journal(tmp_path / "j", MADE)
-    with pytest.raises(DataError, match="holds an unfinished measurement: --resume continues it"):
+    with pytest.raises(DataError, match="holds an unfinished measurement: resume it"):
         Journal(tmp_path / "j", MADE)
     with pytest.raises(DataError, match="begun with other seed and passes"):
         Journal(tmp_path / "j", {**MADE, "seed": 2, "passes": 1}, resume=True)
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing to resume: leave out --resume"):
+    with pytest.raises(DataError, match="nothing to resume: measure from the beginning"):
         Journal(tmp_path / "j", MADE, resume=True)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Backend, Operands
-from flopcast.measuring.grids import Row, suite
 from flopcast.measuring.kernels import BUILDERS, build
+from flopcast.measuring.rows import Row, suite_rows
 
 FLAT = {"dtype_a": "fp32", "rows": 3, "cols": 5}
 ATTENTION = {"op": "attention", "dtype_a": "fp32", "batch": 2, "heads": 4, "seq_q": 6, "seq_kv": 6, "head_dim": 8}
@@ -118,9 +118,52 @@ def test_what_cannot_be_measured_says_what_can(row: Row, message: str, make: Ope
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_the_small_suite_for_cpus_can_be_built_and_called(dtype: str, make: Operands) -> None:
-    rows = [row for row in suite("small", gpu=False) if row["dtype_a"] == dtype]
+    rows = [row for row in suite_rows("small", gpu=False) if row["dtype_a"] == dtype]
     first = {(row["op"], row.get("variant", "")): row for row in reversed(rows)}
     assert len(first) >= 14
     with make.torch.inference_mode():
         for row in first.values():
             assert build(make, row)().isfinite().all()
+
+
+CONVOLUTION = {
+    "op": "conv", "dtype_a": "fp32", "direction": "F", "batch": 2, "in_channels": 4, "out_channels": 6,
+    "in_h": 9, "in_w": 8, "fil_h": 3, "fil_w": 2, "out_h": 5, "out_w": 7, "stride_h": 2, "pad_h": 1, "groups": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["", "NCHW", "NHWC"])
+def test_a_convolution_forward(layout: str, make: Operands) -> None:
+    result = build(make, {**CONVOLUTION, "layout": layout, "variant": "bias"})()
+    assert tuple(result.shape) == (2, 6, 5, 7)
+    assert result.is_contiguous(memory_format=make.torch.channels_last) == (layout == "NHWC")
+
+
+@pytest.mark.parametrize(("direction", "given"), [("B", (True, False)), ("W", (False, True)), ("BW", (True, True))])
+def test_gradients_of_a_convolution(direction: str, given: tuple[bool, bool], make: Operands) -> None:
+    data, weights, bias = build(make, {**CONVOLUTION, "direction": direction})()
+    assert (data is not None, weights is not None, bias) == (*given, None)
+    assert data is None or tuple(data.shape) == (2, 4, 9, 8)
+    assert weights is None or tuple(weights.shape) == (6, 2, 3, 2)
+
+
+def test_a_convolution_with_depth(make: Operands) -> None:
+    deep = {"in_d": 4, "fil_d": 2, "out_d": 3, "layout": "NDHWC"}
+    assert tuple(build(make, {**CONVOLUTION, **deep})().shape) == (2, 6, 3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"out_h": 4}, "out_h must be 5, which follows"),
+        ({"groups": 3}, "groups must divide"),
+        ({"direction": "X"}, "F, B, W, BW"),
+        ({"direction": "B", "variant": "bias"}, "bias, of direction F"),
+        ({"layout": "CHWN"}, "NCHW, NHWC"),
+        ({"dtype_out": "bf16"}, "known here is fp32"),
+        ({"in_h": None}, "conv needs in_h"),
+    ],
+)
+def test_contradictions_of_a_convolution_are_refused(changed: dict[str, Any], message: str, make: Operands) -> None:
+    with pytest.raises(DataError, match=message):
+        build(make, {**CONVOLUTION, **changed})

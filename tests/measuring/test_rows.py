@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
+from flopcast.datasets.workloads import shapes
 from flopcast.errors import DataError
-from flopcast.measuring.journal import described, sizes, unknown, word
+from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, sizes, suite_rows, unknown, word
+from flopcast.operators.operators import OPS, work_of
+from flopcast.table.measurements import REFUSED, judge
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,66 @@ def test_rows_in_words() -> None:
     assert "softmax with variant odd cannot be measured: known here is log" in str(
         unknown({"op": "softmax", "variant": "odd"}, "variant", "log")
     )
+
+
+GRIDS = [(name, gpu, ranks) for name in SUITES for gpu, ranks in ((False, 1), (True, 1), (True, 8))]
+
+
+@pytest.mark.parametrize(("name", "gpu", "ranks"), GRIDS)
+def test_every_row_is_a_problem_that_models_can_learn(name: str, gpu: bool, ranks: int) -> None:
+    rows = suite_rows(name, gpu=gpu, ranks=ranks)
+    assert len({tuple(sorted(row.items())) for row in rows}) == len(rows)
+    judged = judge(pd.DataFrame(rows).assign(source="suite"), required=())
+    assert set(judged[REFUSED]) == {""}
+    assert (work_of(judged).bytes > 0).all()
+
+
+def test_small_is_a_part_of_full_with_every_operator_and_format() -> None:
+    full, small = (suite_rows(name, gpu=True) for name in ("full", "small"))
+    assert all(row in full for row in small)
+    assert len(small) < len(full) / 5
+    kinds = [{(row["op"], row.get("variant", ""), row["dtype_a"]) for row in rows} for rows in (full, small)]
+    assert kinds[0] == kinds[1]
+
+
+def test_the_families_are_there_on_a_gpu_and_collectives_with_several() -> None:
+    here = {row["op"] for row in suite_rows("full", gpu=True, ranks=8)}
+    assert not [name for name, ops in FAMILIES.items() if here.isdisjoint(ops)]
+    alone = {row["op"] for row in suite_rows("full", gpu=True, ranks=1)}
+    assert here - alone == {"collective"}
+    assert {op for ops in FAMILIES.values() for op in ops} <= set(OPS)
+
+
+def test_prefill_and_decode_are_both_there() -> None:
+    rows = suite_rows("full", gpu=True, families=["attention"])
+    assert {row["op"] for row in rows} == {"attention"}
+    assert {(row["seq_q"] == 1, row["causal"]) for row in rows} == {(True, False), (False, True)}
+
+
+def test_messages_are_shared_out_evenly_among_any_number_of_gpus() -> None:
+    rows = suite_rows("full", gpu=True, families=["collective"], ranks=6)
+    assert rows
+    assert all(row["message_bytes"] % (6 * 2) == 0 for row in rows)
+
+
+def test_embedded_is_what_the_embedded_data_hold() -> None:
+    assert suite_rows("embedded", gpu=False) == list(shapes())
+
+
+def test_names_of_families_and_operators_are_understood() -> None:
+    assert operators(["norm", "gelu"]) == {"layer_norm", "rms_norm", "batch_norm", "batch_norm_inference", "gelu"}
+    assert "gemm" in operators(None)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: suite_rows("huge", gpu=False), "suite must be one of small, full, embedded, got 'huge'"),
+        (lambda: suite_rows("small", gpu=False, families=["gem"]), "kernels must be among gemm, .*, got 'gem'"),
+        (lambda: suite_rows("small", gpu=True, families=["collective"]), "two GPUs or more"),
+        (lambda: suite_rows("embedded", gpu=False, families=["cross_entropy"]), "choose other kernels"),
+    ],
+)
+def test_wrong_names_are_refused(call: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        call()  # type: ignore[operator]

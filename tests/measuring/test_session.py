@@ -13,7 +13,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Device
 from flopcast.measuring.journal import Journal
-from flopcast.measuring.monitor import Busy, Monitor
+from flopcast.measuring.machine import Busy, Monitor
 from flopcast.measuring.protocol import Rule
 from flopcast.measuring.session import (
     BUDGET,
@@ -175,7 +175,7 @@ def test_a_journal_of_another_machine_or_pytorch_is_not_continued(tmp_path: Path
     Journal(tmp_path / "j", plan.to_dict())
     Journal(tmp_path / "j", plan.to_dict(), resume=True)
     other = replace(plan, machine={"cpu": "Xeon", "torch": "2.10"})
-    with pytest.raises(DataError, match="begun with other cpu and torch: resume with the same options, machine"):
+    with pytest.raises(DataError, match="begun with other cpu and torch: resume with the same settings, machine"):
         Journal(tmp_path / "j", other.to_dict(), resume=True)
 
 
@@ -197,7 +197,6 @@ class Unsteady(FakeBench):
         return super().samples(call, count, calls) * (1.05 if odd and self.rows in (2, 3) else 1.0)
 
 
-@pytest.mark.long
 def test_a_budget_buys_more_visits_of_rows_that_are_not_known_well_enough() -> None:
     bench = Unsteady()
     run = session(bench, passes=1)
@@ -225,7 +224,6 @@ def test_a_device_lost_in_a_further_visit_ends_the_run() -> None:
     assert [rows for rows, _ in bench.built].count(3) == 3
 
 
-@pytest.mark.long
 def test_further_visits_are_the_same_when_the_measurement_is_resumed(tmp_path: Path) -> None:
     whole = session(Unsteady(), passes=1)
     whole.run(budget_seconds=1e9)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from flopcast.report.measuring import difference_line, doubts, measurements_json, show_measurements
+from flopcast.measuring.measure import Measured
+from flopcast.remarks import remark
+from flopcast.report.measuring import difference_line, measurements_json, show_measurements
 
 TABLE = pd.DataFrame(
     {
@@ -29,11 +33,17 @@ TABLE = pd.DataFrame(
 )
 
 
-def test_operators_failures_and_passes_are_shown() -> None:
+def shown(**changes: Any) -> str:
+    provenance = {"refused": [], "unmeasured": 0, "workloads": 3}
+    parts = {"table": TABLE, "provenance": provenance, "differences": pd.Series(dtype=float), "failures": []}
     console = Console(width=140, record=True, file=io.StringIO())
+    show_measurements(console, Measured(**{**parts, "ended": "done", **changes}), Path("runs.csv"))
+    return console.export_text()
+
+
+def test_operators_failures_and_passes_are_shown() -> None:
     failures = [{"row": f"conv fp32 batch={i}", "reason": "out of memory"} for i in range(12)]
-    show_measurements(console, TABLE, failures, pd.Series([1.0, 2.0, 9.0]))
-    text = console.export_text()
+    text = shown(failures=failures, differences=pd.Series([1.0, 2.0, 9.0]))
     (gemm,) = [line for line in text.splitlines() if " gemm " in line]
     assert gemm.split() == ["CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1"]
     (head,) = [line for line in text.splitlines() if "operator" in line]
@@ -44,16 +54,17 @@ def test_operators_failures_and_passes_are_shown() -> None:
     assert "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %" in text
 
 
-def test_rows_whose_times_hold_more_than_the_kernel_are_told() -> None:
-    assert doubts(TABLE) == []
-    (vague,) = doubts(TABLE.assign(interval_high_us=[102.0, 310.0, 9000.0]))
-    assert vague.startswith("2 of 3 rows are known to no better than ±50 %: measure them again with nothing beside")
-    found = doubts(TABLE.assign(clock_share=[0.03, 0.5, 0.0], late_share=[0.2, 0.0, 0.0]))
-    assert found[0].startswith("1 of 3 rows: the host launched too slowly for over 10 % of the samples")
-    assert found[1] == "2 of 3 rows: the clock itself takes over 2 % of a sample (clock_share)"
-    console = Console(width=140, record=True, file=io.StringIO())
-    show_measurements(console, TABLE.assign(late_share=1.0), [], pd.Series([], dtype=float))
-    assert "3 of 3 rows: the host launched too slowly" in console.export_text()
+def test_doubts_notes_and_what_is_left_are_told() -> None:
+    left = {"refused": [], "unmeasured": 1, "workloads": 3}
+    text = shown(
+        table=TABLE.assign(late_share=1.0),
+        ended="budget",
+        provenance=left,
+        notes=(remark("measured-once", file="s.csv", rows=2),),
+    )
+    assert "3 of 3 rows: the host launched too slowly" in text
+    assert "note: s.csv: 2 rows that repeat others are measured once" in text
+    assert "the budget is spent: what is measured is in runs.csv (1 of 3 workloads have no time yet)" in text
 
 
 def test_the_difference_in_words() -> None:

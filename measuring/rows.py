@@ -1,5 +1,6 @@
-"""The default grids: families of kernels over the sizes of today's models, for a GPU or for a CPU.
+"""Rows to measure: their cells, and the default grids of kernels over the sizes of today's models, for a GPU or a CPU.
 
+A row has the columns of the measurement table before it is measured: operator, number formats, dimensions. Of the grids
 ``full`` has every row; ``small`` the smallest, the middle and the largest of each operator, variant and number format;
 ``embedded`` the workloads of the embedded measurements (``datasets``).
 """
@@ -7,16 +8,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from ..datasets.workloads import shapes
-from ..errors import DataError
-from ..operators.operators import work_of
+from ..errors import DataError, ParameterError
+from ..operators.operators import op_of, work_of
+from ..table.measurements import DTYPE_COLUMNS
 
 Row = dict[str, Any]
+
+WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
+"""Cells of a row that are words, whatever its operator."""
 
 SUITES = ("small", "full", "embedded")
 FAMILIES = {
@@ -33,7 +39,7 @@ FAMILIES = {
     "copy": ("copy", "fill"),
     "collective": ("collective",),
 }
-"""What ``--kernel`` names, and the operators each name stands for."""
+"""Names of kernels that can be chosen, and the operators each stands for."""
 
 _WEIGHTS = ((4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192), (7168, 2048))
 _LAYERS = (  # in_channels, out_channels, image side, filter side, stride, groups: ResNet-50, MobileNetV2
@@ -44,12 +50,59 @@ _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 _GPU_DTYPES, _HALF = ("fp32", "bf16", "fp16"), ("bf16", "fp16")
 
 
-def suite(name: str, *, gpu: bool, families: Sequence[str] | None = None, ranks: int = 1) -> list[Row]:
+def word(row: Mapping[str, Any], name: str) -> str:
+    """Return a text cell, "" where it is missing."""
+    value = row.get(name, "")
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> list[int]:
+    """Return dimensions as integers.
+
+    Raises
+    ------
+    DataError
+        One is missing and there is no default, or is not a whole number.
+    """
+    dimensions = []
+    for name in names:
+        value = row.get(name, default)
+        value = default if value is None or (isinstance(value, float) and math.isnan(value)) else value
+        if value is None or isinstance(value, str) or float(value) != int(value):
+            raise DataError(f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}")
+        dimensions.append(int(value))
+    return dimensions
+
+
+def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells that are no part of the problem: what a user's function is told besides."""
+    return {name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)}
+
+
+def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:
+    """Return the error for a word that no call of the row's operator has."""
+    said = word(row, name) or "none"
+    return DataError(f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}")
+
+
+def described(row: Mapping[str, Any]) -> str:
+    """Return a row in words, e.g. ``gemm bf16 m=16 n=4096 k=7168``."""
+    first = [word(row, name) for name in ("op", "variant", "dtype_a", "direction", "layout")]
+    skipped = {"op", "variant", "dtype_a", "dtype_b", "dtype_out", "direction", "layout", "kernel"}
+    dims = [f"{name}={_shown(value)}" for name, value in row.items() if name not in skipped and word(row, name)]
+    return " ".join([part for part in first if part] + dims)
+
+
+def _shown(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, ranks: int = 1) -> list[Row]:
     """Return the rows of a default grid.
 
     Parameters
     ----------
-    name : {"small", "full", "embedded"}
+    suite : {"small", "full", "embedded"}
     gpu : bool
         Whether the sizes are those for a GPU.
     families : sequence of str, optional
@@ -62,15 +115,15 @@ def suite(name: str, *, gpu: bool, families: Sequence[str] | None = None, ranks:
     DataError
         The suite or a kernel is unknown, or nothing is left.
     """
-    if name not in SUITES:
-        raise DataError(f"--suite must be one of {', '.join(SUITES)}, got {name!r}")
+    if suite not in SUITES:
+        raise ParameterError("suite", f"must be one of {', '.join(SUITES)}, got {suite!r}")
     ops = operators(families)
-    rows = list(shapes()) if name == "embedded" else list(_gpu_rows(ranks) if gpu else _cpu_rows())
+    rows = list(shapes()) if suite == "embedded" else list(_gpu_rows(ranks) if gpu else _cpu_rows())
     rows = [row for row in rows if row["op"] in ops]
     if not rows:
         hint = "collectives need two GPUs or more" if families == ["collective"] else "choose other kernels"
-        raise DataError(f"suite {name} has none of {', '.join(families or ())} here: {hint}")
-    return _spread(rows) if name == "small" else rows
+        raise DataError(f"suite {suite} has none of {', '.join(families or ())} here: {hint}")
+    return _spread(rows) if suite == "small" else rows
 
 
 def operators(families: Sequence[str] | None) -> set[str]:
@@ -81,13 +134,13 @@ def operators(families: Sequence[str] | None) -> set[str]:
     DataError
         A name is neither a family's nor an operator's.
     """
-    found: set[str] = set()
+    chosen: set[str] = set()
     every = {op for ops in FAMILIES.values() for op in ops}
     for name in FAMILIES if families is None else families:
         if name not in FAMILIES and name not in every:
-            raise DataError(f"unknown kernel {name!r}: --kernel knows {', '.join(FAMILIES)}")
-        found |= set(FAMILIES.get(name, (name,)))
-    return found
+            raise ParameterError("kernels", f"must be among {', '.join(FAMILIES)}, got {name!r}")
+        chosen |= set(FAMILIES.get(name, (name,)))
+    return chosen
 
 
 def _spread(rows: Iterable[Row]) -> list[Row]:

@@ -18,6 +18,7 @@ from flopcast.measuring.protocol import Rule
 from flopcast.measuring.results import (
     MEASURED,
     check_table_path,
+    doubts,
     measurement_table,
     pass_differences,
     provenance_path,
@@ -26,6 +27,7 @@ from flopcast.measuring.results import (
 from flopcast.measuring.session import Plan
 from flopcast.output import METADATA
 from flopcast.readers import read
+from flopcast.remarks import remark
 
 ROWS: list[dict[str, Any]] = [
     {"op": "gemm", "dtype_a": "bf16", "m": 4, "n": 8, "k": 16},
@@ -200,3 +202,21 @@ def test_a_json_that_is_not_the_tables_is_not_replaced(resume: bool, tmp_path: P
         check_table_path(tmp_path / "keep.csv", resume=resume)
     (tmp_path / "keep.csv").touch()
     check_table_path(tmp_path / "keep.csv", resume=True)
+
+
+def test_rows_whose_times_are_hardly_known_or_hold_more_than_the_kernel_are_counted() -> None:
+    table = pd.DataFrame(
+        {
+            "duration_us": [100.0, 200.0, 1234.5],
+            "interval_low_us": [99.0, 190.0, 1234.5],
+            "interval_high_us": [102.0, 204.0, 1234.5],
+            "clock_share": [0.0, 0.005, np.nan],
+            "late_share": [0.0, 0.1, 0.0],
+        }
+    )
+    assert doubts(table) == []
+    wide = table.assign(interval_high_us=[102.0, 310.0, 9000.0])
+    assert doubts(wide) == [remark("times-hardly-known", rows=2, of=3, limit=0.5)]
+    slow = table.assign(clock_share=[0.03, 0.5, 0.0], late_share=[0.2, 0.0, 0.0])
+    expected = [remark("launches-late", rows=1, of=3, limit=0.1), remark("clock-in-samples", rows=2, of=3, limit=0.02)]
+    assert doubts(slow) == expected

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring import bench as module
+from flopcast.measuring import measure as module
 from flopcast.measuring.backend import Backend, Device
-from flopcast.measuring.bench import Bench
+from flopcast.measuring.measure import Bench
 
 ROW = {"op": "softmax", "dtype_a": "fp32", "rows": 2, "cols": 4}
 

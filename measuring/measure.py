@@ -1,0 +1,322 @@
+"""Measure kernels of PyTorch, or a function of the user: the front of `measuring`.
+
+`measure` takes what to measure and where to write it; a `Bench` makes each row a call on the device at hand; what
+was measured comes back as `Measured`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..remarks import Remark, remark
+from .backend import Backend, Device, Operands, import_torch
+from .collectives import Group
+from .journal import Journal, journal_folder
+from .kernels import build
+from .listed import UserFunction, read_shapes
+from .machine import environment, machine, monitor
+from .protocol import Rule
+from .results import check_table_path, measurement_table, pass_differences, write_table
+from .rows import Row, operators, suite_rows, word
+from .session import DONE, INTERRUPTED, Plan, Progress, Session, failed_rows, unmeasured
+from .timing import Call, Timer
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The measurement table (see `results`).
+    provenance : dict
+        Machine, versions, protocol, what failed, and the runs it took (`parts`: command, date, seconds, budget, the
+        smallest and largest limit of time that the budget gave a visit, how it ended), but for one that was killed;
+        the JSON beside the table.
+    differences : Series
+        Change of each time from the first pass to the last, percent; empty with one pass.
+    failures : list of dict
+        Rows that cannot be measured, in words (`row`), and why (`reason`).
+    ended : str
+        ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``.
+    lost : str
+        The row that left the device useless, and what it raised.
+    notes : tuple of Remark
+        What was assumed, left out and said once.
+    """
+
+    table: pd.DataFrame
+    provenance: dict[str, Any]
+    differences: pd.Series
+    failures: list[dict[str, str]]
+    ended: str
+    lost: str = ""
+    notes: tuple[Remark | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows to measure, rows of the file that cannot be measured, and remarks."""
+
+    rows: list[Row]
+    refused: list[dict[str, str]]
+    notes: tuple[Remark | str, ...]
+
+
+def measure(
+    shapes: Path | None = None,
+    out: Path | None = None,
+    *,
+    suite: str | None = None,
+    kernels: Sequence[str] | None = None,
+    function: str | None = None,
+    device: str | None = None,
+    threads: Sequence[int] = (),
+    name: str | None = None,
+    rule: Rule | None = None,
+    passes: int = 1,
+    cold: bool = False,
+    budget: float | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    date: str | None = None,
+    command: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Time kernels of PyTorch, or a function of the user.
+
+    Parameters
+    ----------
+    shapes : Path, optional
+        Rows to measure; by default those of a suite.
+    out : Path, optional
+        Table to write, .parquet or .csv; the journal lies beside it until all is measured.
+    suite : {"small", "full", "embedded"}, optional
+        See `rows.SUITES`; small by default.
+    kernels : sequence of str, optional
+        Kernels to measure; all by default.
+    function : str, optional
+        ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it has parameters for.
+    device : str, optional
+        ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is none.
+    threads : sequence of int
+        Numbers of threads on a CPU, each a device of its own in the table.
+    name : str, optional
+        Name of the device.
+    rule : Rule, optional
+        When a row has been repeated enough.
+    passes : int
+        Times that everything is measured.
+    cold : bool
+        Whether the cache is filled with other data before each call.
+    budget : float, optional
+        Seconds for the whole of it; rows that are not known well enough after their rounds are visited again with what
+        is left of it.
+    seed : int
+        Of operands and order.
+    resume : bool
+        Whether to go on with the journal beside ``out``.
+    date, command
+        For the provenance; today and this process's command line by default.
+    progress : callable, optional
+        ``(done, total, label, eta_seconds)``.
+
+    Raises
+    ------
+    FlopcastError
+        A parameter, the file or the device cannot be used, PyTorch is missing, or nothing could be measured.
+    """
+    _check_parameters(out, suite, shapes, kernels, function, passes=passes, date=date, resume=resume)
+    torch = import_torch()
+    backend = Backend(torch, device)
+    devices = backend.devices(threads, name)
+    called = UserFunction(function) if function else None
+    started, threads_before = time.monotonic(), torch.get_num_threads()
+    with closing(Bench(backend, cold=cold, function=called)) as bench:
+        grid = _grid(shapes, suite, kernels, called, bench)
+        plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend))
+        journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
+        session = Session(plan, bench, journal, monitor(backend))
+        about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
+        try:
+            with nullcontext() if called else torch.inference_mode():
+                session.run(budget, progress)
+        finally:
+            torch.set_num_threads(threads_before)
+    if journal is not None and not session.visits:
+        journal.remove()
+    part = _part(session, about, budget, time.monotonic() - started)
+    if journal is not None and session.visits:
+        journal.end_part(part)
+    result = _measured(session, grid, about, [part] if journal is None else journal.parts)
+    if out is not None and journal is not None:
+        write_table(result.table, result.provenance, out)
+        if session.ended == DONE:
+            journal.remove()
+    return result
+
+
+def _check_parameters(
+    out: Path | None,
+    suite: str | None,
+    shapes: Path | None,
+    kernels: Sequence[str] | None,
+    function: str | None,
+    *,
+    passes: int,
+    date: str | None,
+    resume: bool,
+) -> None:
+    """Refuse what contradicts itself, before PyTorch is imported."""
+    if passes < 1:
+        raise ParameterError("passes", f"must be 1 or more, got {passes}")
+    if date is not None and not _is_date(date):
+        raise ParameterError("date", f"must be YYYY-MM-DD, got {date!r}")
+    if suite is not None and (shapes is not None or function is not None):
+        raise ParameterError("suite", "must be left out where shapes or a function say what to measure")
+    if shapes is None and function is not None and kernels:
+        raise ParameterError("kernels", "must be left out where a function alone is measured, or give shapes")
+    if resume and out is None:
+        raise ParameterError("resume", "continues the measurement of a file: name it")
+    if out is not None:
+        check_table_path(out, resume=resume)
+    if kernels is not None:
+        if not kernels:
+            raise ParameterError("kernels", "names no kernel: write e.g. gemm, conv, or leave it out")
+        operators(kernels)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _grid(
+    shapes: Path | None, suite: str | None, kernels: Sequence[str] | None, function: UserFunction | None, bench: Bench
+) -> Grid:
+    """Return the rows: of the user's list, of the user's function alone, or of a suite."""
+    if shapes is not None:
+        listed = read_shapes(shapes, kernels, function)
+        return Grid(listed.rows, listed.refused, listed.notes)
+    if function is not None:
+        return Grid([function.row()], [], ())
+    suite = suite or "small"
+    rows = suite_rows(suite, gpu=bench.backend.is_gpu, families=kernels, ranks=bench.ranks)
+    single = bench.ranks == 1 and suite != "embedded" and (kernels is None or "collective" in kernels)
+    return Grid(rows, [], (remark("collectives-need-two-gpus"),) if single else ())
+
+
+def _part(session: Session, about: Mapping[str, Any], budget: float | None, seconds: float) -> dict[str, Any]:
+    """Return what a run says of itself; a measurement that was resumed has several."""
+    return {
+        "command": about["command"],
+        "date": about["date"],
+        "seconds": round(seconds, 1),
+        "budget_seconds": budget,
+        "visit_limit_seconds": session.limits_s and [round(limit, 4) for limit in session.limits_s],
+        "ended": session.ended,
+    }
+
+
+def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Measured:
+    plan, failures = session.plan, failed_rows(session)
+    if not session.visits:
+        if session.ended == INTERRUPTED:
+            raise KeyboardInterrupt
+        first = session.lost or (f"{failures[0]['row']}: {failures[0]['reason']}" if failures else "")
+        raise DataError(f"nothing was measured{f': {first}' if first else ' before it was stopped'}")
+    table = measurement_table(plan, session.visits)
+    differences = pass_differences(table)
+    quantiles = differences.quantile([0.5, 0.9]).round(3)
+    stated = plan.to_dict()
+    provenance = {
+        "schema": 1,
+        **about,
+        **{name: stated[name] for name in ("protocol", "cache", "passes", "function")},
+        "workloads": len(plan.rows),
+        "seconds": round(sum(part["seconds"] for part in parts), 1),
+        "parts": list(parts),
+        "ended": session.ended,
+        "unmeasured": len(unmeasured(session)),
+        "pass_difference_percent": ({"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None),
+        "failed": failures,
+        "refused": grid.refused,
+        "notes": [one if isinstance(one, str) else {"code": one.code, **dict(one.items)} for one in grid.notes],
+    }
+    return Measured(table, provenance, differences, failures, session.ended, session.lost, grid.notes)
+
+
+class Bench:
+    """Makes calls ready on one device of PyTorch.
+
+    Parameters
+    ----------
+    backend : Backend
+    cold : bool
+        Whether the cache is filled with other data before each sample.
+    function : UserFunction, optional
+        In place of the suite's kernels.
+    """
+
+    def __init__(self, backend: Backend, *, cold: bool = False, function: UserFunction | None = None) -> None:
+        self.backend, self.function = backend, function
+        self.timer: Timer = backend.timer(cold)
+        self._group: Group | None = None
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that collectives have."""
+        return int(self.backend.torch.cuda.device_count()) if self.backend.is_gpu else 1
+
+    def use(self, device: Device, row: Row) -> None:
+        """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
+
+        A user's function sets its own.
+
+        Raises
+        ------
+        DataError
+            The device does not compute in that number format.
+        """
+        self.backend.use(device)
+        if self.function is None:
+            self.backend.multiply_as(word(row, "dtype_a"))
+
+    def build(self, row: Row, seed: int) -> Call:
+        """Return the call of a row, its operands drawn with ``seed``.
+
+        Raises
+        ------
+        DataError
+            The row cannot be measured.
+        """
+        if self.function is not None:
+            return self.function.build(self.backend, seed, row)
+        if row["op"] == "collective":
+            if self._group is None:
+                self._group = Group(self.backend, self.ranks)
+            return self._group.build(row, seed)
+        return build(Operands(self.backend, seed), row)
+
+    def recover(self) -> None:
+        """Make the device ready for the next row after one that failed; see `Backend.recover`."""
+        self.backend.recover()
+
+    def close(self) -> None:
+        """End the processes of collectives, if there are any; give PyTorch its settings back."""
+        self.backend.restore()
+        if self._group is not None:
+            self._group.close()
+            self._group = None
