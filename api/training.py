@@ -22,6 +22,8 @@ from ..hardware import find
 from ..models import artifact
 from ..report import training_page, wording
 from ..report.run_folder import write_run
+from ..report.words import say
+from ..report.words.training import selection
 from ..table.measurements import Measurements
 from .tables import check_jobs, load_measurements
 
@@ -136,7 +138,7 @@ def train(
         jobs=jobs,
         budget=budget,
         progress=progress,
-        prefer=scheme,
+        scheme=scheme,
     )
     model = deploy(dataset, competition, seed=seed)
     return Run(_metrics(dataset, measured, competition, model), competition.table(dataset), dataset, model, measured)
@@ -158,7 +160,7 @@ def write(run: Run, out: Path) -> None:
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
     """Return what ``metrics.json`` holds."""
     report = dataset.report
-    notes = [*measured.notes, *competition.notes]
+    notes = [*measured.notes, *map(say, competition.notes)]
     return {
         "schema": 1,
         "data": {
@@ -179,13 +181,19 @@ def _metrics(dataset: Dataset, measured: Measurements, competition: Competition,
             "not_published": report["features"]["not_published"],
             "notes": notes,
         },
-        "cv": competition.summary(),
+        "cv": [{**entry, "selected": _in_words(entry["selected"])} for entry in competition.summary()],
         "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
         "intervals": model.coverage,
         "ranking": model.ranking,
-        "groups": competition.by_group(dataset, model),
+        "groups": competition.by_group(dataset, model.name),
         "versions": artifact.versions(),
     }
+
+
+def _in_words(selected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a selection with its statement; so has the best model, where a baseline was selected."""
+    inner = {"best_model": _in_words(selected["best_model"])} if "best_model" in selected else {}
+    return {**selected, **inner, "statement": selection(selected)}
 
 
 def data_hash(dataset: Dataset) -> str:

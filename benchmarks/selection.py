@@ -15,7 +15,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
 
 from ..models.linear.least_squares import NNLS
-from ..models.linear.stepwise import PATHS, Stepwise, selection_path
+from ..models.linear.stepwise import Stepwise, selection_path
 from .counters import counters as caused
 from .harness import Comparison, Contender
 from .r_session import RSession, r_lacks
@@ -191,8 +191,7 @@ def elimination(X: np.ndarray, y: np.ndarray, kind: str) -> Comparison:
 
 
 def ours(X: np.ndarray, y: np.ndarray, direction: Any = "forward", **parameters: Any) -> list[int]:
-    """Return the columns that flopcast selects, those held at zero by their sign included; no earlier path is used."""
-    PATHS.clear()
+    """Return the columns that flopcast selects, those held at zero by their sign included."""
     moved = {int(step[3:]) for step in Stepwise(direction=direction, **parameters).fit(X, y).steps_}
     return [j for j in range(X.shape[1]) if (j in moved) == (direction == "forward")]
 

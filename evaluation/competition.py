@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FlopcastError
+from ..errors import FlopcastError, ParameterError
 from ..features.matrix import Dataset
 from ..models.base import Candidate
-from ..models.suite import PREFERENCE, Columnar, baselines, suite
+from ..models.suite import Columnar, baselines, suite
+from ..remarks import Remark, remark
 from ..table.metric import quantity
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .selection import select
-
-if TYPE_CHECKING:
-    from .deployment import Deployed
 
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""
@@ -40,8 +38,8 @@ class Competition:
         ``best_model`` is the same for the models alone.
     scheme : str
         The scheme the saved model is chosen under.
-    notes : tuple of str
-        Remarks for the user.
+    notes : tuple of Remark
+        ``few-groups`` (there are no folds by group) and ``baseline-wins``.
     """
 
     evaluation: Evaluation
@@ -49,7 +47,7 @@ class Competition:
     models: tuple[Candidate, ...]
     selected: dict[str, dict[str, Any]]
     scheme: str
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     def best_model(self, scheme: str) -> Candidate:
         """Return the model of the suite that was selected; where a baseline was, the best of the models alone.
@@ -65,7 +63,7 @@ class Competition:
             if model.name == entry["name"]:
                 return model
         reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
-        raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): raise --budget or choose other --models")
+        raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others")
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the list ``cv`` of ``metrics.json``."""
@@ -100,13 +98,13 @@ class Competition:
                     frame["source"] = dataset.rows["source"].astype(str).to_numpy()
                 yield pd.concat([frame, own.reset_index(drop=True)], axis=1)
 
-    def by_group(self, dataset: Dataset, model: Deployed) -> list[dict[str, Any]]:
-        """Return rows, E_out of the saved model and of the first baseline that ran, per group, the worst first."""
-        predictions = self.evaluation[model.scheme].predictions
-        found = by_group(dataset.y, predictions[model.name], dataset.groups)
+    def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
+        """Return rows, E_out of a model and of the first baseline that ran, per group of `scheme`, the worst first."""
+        predictions = self.evaluation[self.scheme].predictions
+        table = by_group(dataset.y, predictions[name], dataset.groups)
         rows = [
             {"group": str(group), "n": int(n), "e_out": float(error)}
-            for group, n, error in zip(found["group"], found["rows"], found["e_out"], strict=True)
+            for group, n, error in zip(table["group"], table["rows"], table["e_out"], strict=True)
         ]
         first = next((c.name for c in self.baselines if c.name in predictions), None)
         if first is not None:
@@ -126,7 +124,7 @@ def compete(
     jobs: int = 1,
     budget: float | None = None,
     progress: Progress | None = None,
-    prefer: str = "grouped",
+    scheme: str = "grouped",
 ) -> Competition:
     """Cross-validate baselines and suite, and select.
 
@@ -141,7 +139,7 @@ def compete(
         See `models.suite.suite`.
     seed, jobs, budget, progress
         See `crossval.evaluate`.
-    prefer : {"grouped", "kfold"}
+    scheme : {"grouped", "kfold"}
         The scheme the saved model is chosen under; ``kfold`` is taken where there are fewer than three groups.
 
     Raises
@@ -149,8 +147,8 @@ def compete(
     FlopcastError
         For a scheme, suite or model that does not exist, too few rows, and where nothing ran.
     """
-    if prefer not in SCHEMES:
-        raise DataError(f"--scheme must be {' or '.join(SCHEMES)}, got {prefer!r}")
+    if scheme not in SCHEMES:
+        raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
@@ -165,12 +163,21 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
-    preference = PREFERENCE if kind == "default" else None
+    preference = by_preference(contestants) if kind == "default" else None
     selected = {name: _selected(both, name, names, preference, seed) for name in both.schemes}
-    scheme = prefer if prefer in schemes else schemes[0]
-    won = [s for s in schemes if selected[s]["baseline"]]
-    notes += [f"under the scheme {s} the baseline {selected[s]['name']!r} beats every model" for s in won]
-    return Competition(both, tuple(analytic), tuple(contestants), selected, scheme, tuple(notes))
+    notes += [
+        remark("baseline-wins", scheme=name, baseline=entry["name"])
+        for name, entry in selected.items()
+        if entry["baseline"]
+    ]
+    kept = scheme if scheme in schemes else schemes[0]
+    return Competition(both, tuple(analytic), tuple(contestants), selected, kept, tuple(notes))
+
+
+def by_preference(candidates: Sequence[Candidate]) -> list[str]:
+    """Return the names of the candidates that have a preference, the most cautious first."""
+    liked = [(candidate.preference, candidate.name) for candidate in candidates if candidate.preference is not None]
+    return [name for _, name in sorted(liked)]
 
 
 def _selected(
@@ -218,13 +225,12 @@ def law_table(dataset: Dataset) -> pd.DataFrame:
     return dataset.laws.reset_index(drop=True).assign(**{REFERENCE: dataset.reference})
 
 
-def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[str]]:
-    """Return the schemes that the number of groups allows, and a note where one is left out."""
+def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[Remark]]:
+    """Return the schemes that the number of groups allows, and a remark where one is left out."""
     count = len(np.unique(dataset.groups.astype(str)))
     if count >= 3:
         return tuple(SCHEMES), []
-    only = f"{count} group{'s' * (count > 1)}"
-    return ("kfold",), [f"{only} only: no folds by group, so nothing is known of new groups (--group chooses others)"]
+    return ("kfold",), [remark("few-groups", groups=count)]
 
 
 def _merged(first: Evaluation, second: Evaluation) -> Evaluation:

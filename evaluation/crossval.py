@@ -18,7 +18,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, one_line
-from ..models.base import Candidate, fit, selected_features
+from ..models.base import Candidate, Paths, fit, selected_features
 from .metrics import by_group, check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
@@ -126,7 +126,7 @@ def evaluate(
     candidates : sequence of Candidate
         Models and baselines, in the order in which the budget is spent on them.
     schemes : sequence of {"kfold", "grouped"}
-        See `schemes.make_folds`.
+        See `make_folds`.
     folds, seed : int
         Number of folds and seed of their shuffle.
     jobs : int
@@ -205,20 +205,20 @@ class _Shared:
 
 @dataclass(frozen=True)
 class _Task:
-    candidate: Candidate
+    """One fold of one scheme for candidates that are fitted together: one, or those of one path."""
+
+    candidates: tuple[Candidate, ...]
     scheme: str
     fold: int
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.scheme, self.candidate.name
 
 
 @dataclass(frozen=True)
 class _Outcome:
     """One fit: its predictions of the held-out rows, or its error."""
 
-    task: _Task
+    name: str
+    scheme: str
+    fold: int
     predicted: FloatArray | None
     e_in: float
     seconds: float
@@ -241,14 +241,14 @@ def _run(
     fold, so that the time left can be told from the first fold on.
     """
     tasks = [
-        _Task(candidate, scheme, int(fold))
-        for candidate in candidates
+        _Task(together, scheme, int(fold))
+        for together in _together(candidates)
         for scheme, folds in shared.fold_of.items()
         for fold in np.unique(folds)
     ]
     if budget is None:
         tasks.sort(key=lambda task: task.fold)
-    start = clock()
+    total, start = sum(len(task.candidates) for task in tasks), clock()
 
     def pending() -> Iterator[_Task]:
         for task in tasks:
@@ -258,33 +258,50 @@ def _run(
 
     outcomes: dict[tuple[str, str], list[_Outcome]] = {}
     pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-    for done, outcome in enumerate(pool(delayed(_fit_fold)(task, shared) for task in pending()), start=1):
-        outcomes.setdefault(outcome.task.key, []).append(outcome)
+    fits = (outcome for fitted in pool(delayed(_fit_fold)(task, shared) for task in pending()) for outcome in fitted)
+    for done, outcome in enumerate(fits, start=1):
+        outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
         if progress is not None:
-            remaining = (len(tasks) - done) * (clock() - start) / done
+            remaining = (total - done) * (clock() - start) / done
             left = remaining if budget is None else min(remaining, max(budget - (clock() - start), 0.0))
-            progress(done, len(tasks), f"{outcome.task.candidate.name} ({outcome.task.scheme})", left)
-    return {key: sorted(found, key=lambda outcome: outcome.task.fold) for key, found in outcomes.items()}
+            progress(done, total, f"{outcome.name} ({outcome.scheme})", left)
+    return {key: sorted(found, key=lambda outcome: outcome.fold) for key, found in outcomes.items()}
 
 
-def _fit_fold(task: _Task, shared: _Shared) -> _Outcome:
+def _together(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the candidates, those of one path together, in the order of the first of them."""
+    found: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.name if candidate.path is None else f"path {candidate.path}", []).append(candidate)
+    return [tuple(group) for group in found.values()]
+
+
+def _fit_fold(task: _Task, shared: _Shared) -> list[_Outcome]:
+    """Fit candidates without one fold and predict the fold; those of one path walk along it once."""
+    paths = Paths()
+    return [_fit_one(candidate, task.scheme, task.fold, shared, paths) for candidate in task.candidates]
+
+
+def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, paths: Paths) -> _Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
-    train = shared.fold_of[task.scheme] != task.fold
-    X, y, groups = shared.training(task.scheme, task.fold, task.candidate.uses_unpaired)
-    told = groups if task.scheme in shared.tell_groups else None
-    estimator = clone(task.candidate.estimator)
+    train = shared.fold_of[scheme] != fold
+    X, y, groups = shared.training(scheme, fold, candidate.uses_unpaired)
+    told = groups if scheme in shared.tell_groups else None
+    estimator = clone(candidate.estimator)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
         warnings.simplefilter("always")
         try:
-            fitted = fit(estimator, shared.frame(X), y, told)
+            fitted = fit(estimator, shared.frame(X), y, told, paths=paths)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, shared.frame(shared.X[~train]))
             e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))
             used = selected_features(fitted)
         except Exception as error:
-            return _Outcome(task, None, np.nan, time.perf_counter() - start, None, _texts(caught), one_line(error))
-    return _Outcome(task, predicted, e_in, seconds, None if used is None else len(used), _texts(caught), None)
+            seconds, why = time.perf_counter() - start, one_line(error)
+            return _Outcome(candidate.name, scheme, fold, None, np.nan, seconds, None, _texts(caught), why)
+    count = None if used is None else len(used)
+    return _Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, count, _texts(caught), None)
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
@@ -347,7 +364,7 @@ def _assemble(
         return None, f"left out: the budget of {budget:g} s was spent"
     predicted = np.empty(len(folds))
     for outcome in found:
-        predicted[folds == outcome.task.fold] = outcome.predicted
+        predicted[folds == outcome.fold] = outcome.predicted
     bad = np.flatnonzero(~np.isfinite(predicted))
     if len(bad):
         sources = _sources(dataset)

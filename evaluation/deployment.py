@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
 from ..models.base import Candidate, fit
+from ..models.baselines import Affine, ConstantRatio
 from .competition import REFERENCE, Competition, law_table
 from .domain import TrainedRange
 from .intervals import ConformalIntervals, cross_coverage
@@ -92,7 +93,7 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Depl
         domain=trained_range(dataset.X),
         coverage=_coverage(dataset, competition),
         ranking=_ranking(dataset, competition, best, estimator, seed),
-        fitted_baselines=_baselines(dataset, competition),
+        fitted_baselines=_baselines(dataset),
     )
 
 
@@ -137,15 +138,18 @@ def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
 def _ranking(
     dataset: Dataset, competition: Competition, best: Candidate, fitted: Any, seed: int
 ) -> list[dict[str, Any]]:
-    """Rank features by the best model, by the forest, and by the p-values of the best least-squares model."""
+    """Rank features by the best model, by the forest, and by the p-values of the best model that selects by tests.
+
+    The p-values of a fit to all columns rank nothing: each is the worth of a column beside every other, and near copies
+    take it from one another. So only least squares on selected columns is ranked by them, as in the literature.
+    """
     scheme = competition.scheme
     errors = {row["name"]: row["e_out"] for row in competition.evaluation[scheme].rows if row["error"] is None}
     ran = [model for model in competition.models if model.name in errors]
-    tested = [model for model in ran if model.name.startswith("OLS")]
-    forest = [model for model in ran if model.name == "RandomForest" and model is not best]
+    tested = [model for model in ran if model.selects_features and model.tests_features]
     linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
-    rows = _ranked(best, fitted, dataset, seed)
-    for model in forest:
+    rows = [row for row in _ranked(best, fitted, dataset, seed) if best.selects_features or row["significant"] is None]
+    for model in (model for model in ran if model.is_forest and model is not best):
         rows += _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
     for model in linear:
         found = _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
@@ -164,16 +168,13 @@ def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> li
     ]
 
 
-def _baselines(dataset: Dataset, competition: Competition) -> dict[str, Any]:
-    laws = law_table(dataset)
-    fitted = {
-        candidate.name: clone(candidate.estimator).fit(laws[[REFERENCE]], dataset.y)
-        for candidate in competition.baselines
-        if candidate.space != "no fitting"
-    }
-    line = fitted["affine"]
+def _baselines(dataset: Dataset) -> dict[str, Any]:
+    """Return the constant ratio and the line of all rows, and what they scale."""
+    reference = law_table(dataset)[[REFERENCE]]
+    ratio = ConstantRatio(REFERENCE).fit(reference, dataset.y)
+    line = Affine(REFERENCE).fit(reference, dataset.y)
     return {
         "reference": str(dataset.reference.name),
-        "constant ratio": {"ratio": float(fitted["constant ratio"].ratio_)},
+        "constant ratio": {"ratio": float(ratio.ratio_)},
         "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
     }

@@ -94,14 +94,18 @@ def rss_decrease(fitted: Any) -> dict[str, float]:
     """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
 
     The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
-    which sum to 1; empty for a model that has none.
+    which sum to 1; empty for a model that has none. Columns on which no tree splits have 0. Where the columns that the
+    forest was given have no names, they are x0, x1, ...
     """
-    names: list[str] = []
+    handed_on: list[list[str]] = []  # what the layers outside may have handed on, the nearest last
     for layer in _layers(fitted):
-        names = _names(layer) or names
+        given, selected = (_words(getattr(layer, name, None)) for name in ("feature_names_in_", "selected_features_"))
         values = getattr(layer, "feature_importances_", None)
-        if values is not None and len(values) == len(names):
+        if values is not None:
+            fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
+            names = fitting[-1] if fitting else [f"x{column}" for column in range(len(values))]
             return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
+        handed_on += [given, selected]
     return {}
 
 
@@ -116,13 +120,8 @@ def _layers(fitted: Any) -> Iterator[Any]:
         fitted = steps[-1][1] if steps else next((found for found in inner if found is not None), None)
 
 
-def _names(layer: Any) -> list[str]:
-    """Return the features an estimator works on: those it selected, else those it was given."""
-    if (selected := getattr(layer, "selected_features_", None)) is not None:
-        return [str(name) for name in selected]
-    if (given := getattr(layer, "feature_names_in_", None)) is not None:
-        return [str(name) for name in given]
-    return []
+def _words(names: Any) -> list[str]:
+    return [] if names is None else [str(name) for name in names]
 
 
 def _table(measure: str, values: dict[str, float]) -> list[dict[str, Any]]:

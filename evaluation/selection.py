@@ -83,8 +83,8 @@ def select(
         ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, its uncorrected error; ``interval`` of
         ``e_out`` (expanded percentile bootstrap, shifted by the correction); ``within``, every model whose E_out lies
         below the interval's upper end; ``tied``, those of them whose difference to the chosen one is not told from zero
-        by the paired bootstrap; ``picked``, how often each model was chosen on a sample, percent; ``statement`` in
-        words; and ``method``, ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
+        by the paired bootstrap; ``picked``, how often each model was chosen on a sample, percent; and ``method``,
+        ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def select(
         No model ran, or there are fewer than two groups to resample.
     """
     if predictions.shape[1] == 0:
-        raise FlopcastError("no model ran, so none can be selected: see the error of each, or raise --budget")
+        raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
     errors = np.column_stack([ape(observed, predictions[name]) for name in predictions.columns])
     errors = np.minimum(errors, _WORST)
     clusters = np.asarray(groups) if scheme == "grouped" else np.arange(len(errors))
@@ -122,7 +122,6 @@ def select(
         "within": within,
         "tied": tied,
         "picked": _shares(draws.chosen, names),
-        "statement": _statement(names[best], honest, interval, level, tied, names[best] in baselines),
         "method": METHOD,
         "rule": "smallest E_out" if preference is None else RULE,
         "resampled": resampled,
@@ -252,12 +251,3 @@ def _tied(in_bag: FloatArray, model: int, best: int, units: int, level: float) -
 
 def _shares(chosen: NDArray[np.intp], names: list[str]) -> dict[str, float]:
     return {names[i]: 100.0 * count / len(chosen) for i, count in Counter(chosen.tolist()).most_common()}
-
-
-def _statement(name: str, error: float, interval: list[float], level: float, tied: list[str], baseline: bool) -> str:
-    text = f"{name}: {error:.1f} % [{interval[0]:.1f}, {interval[1]:.1f}] at {100 * level:g} % confidence"
-    if baseline:
-        text += "; an analytic baseline beats every fitted model"
-    if len(tied) > 1:
-        text += f"; a coin toss between {', '.join(tied[:-1])} and {tied[-1]}"
-    return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
@@ -38,12 +38,29 @@ class Candidate:
         What the fit minimises, in words: ``"relative error"``, ``"log time"``, ``"measured time"``, ``"no fitting"``.
     uses_unpaired : bool
         Whether the model also learns from target rows without a host time (their host columns are NaN).
+    preference : int, optional
+        Place in the order of caution, 0 the most cautious: what grows with the work beyond the trained range, the least
+        fitted first. It decides between models within one standard error; those without one come after.
+    selects_features : bool
+        Whether the fit leaves out columns that do not pay.
+    tests_features : bool
+        Whether the fit gives each column that it keeps a p-value.
+    is_forest : bool
+        Whether it is the literature's forest, which ranks features by the decrease of the residual sum of squares.
+    path : str, optional
+        Candidates of one path are stepwise searches that differ in the criterion alone: fitted together on the same
+        rows, they walk along it once.
     """
 
     name: str
     estimator: BaseEstimator
     space: str
     uses_unpaired: bool = False
+    preference: int | None = None
+    selects_features: bool = False
+    tests_features: bool = False
+    is_forest: bool = False
+    path: str | None = None
 
 
 class DroppedColumns(UserWarning):
@@ -69,17 +86,39 @@ class DroppedColumns(UserWarning):
         return type(self), (self.model, self.constant, self.copies)
 
 
+class Paths:
+    """Paths of searches, kept for the next criterion on the same training rows.
+
+    Forward/AIC and Forward/BIC walk along one path. Whoever fits them one after the other makes this, hands it to each
+    `fit`, and lets go of it: nothing is kept beyond. A path that is found may have grown; that must not show in
+    results.
+    Not for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[tuple[np.ndarray, ...], Any]] = {}
+
+    def of(self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]) -> Result:
+        """Return the path of this kind on equal rows, or make it; the rows must not be written to afterwards."""
+        known, path = self._kept.get(kind, ((), None))
+        if not known or not all(np.array_equal(a, b) for a, b in zip(known, rows, strict=True)):
+            path = make()
+            self._kept[kind] = rows, path
+        return path
+
+
 def fit(
     estimator: BaseEstimator,
     X: Any,
     y: np.ndarray,
     groups: np.ndarray | None = None,
     sample_weight: np.ndarray | None = None,
+    paths: Paths | None = None,
 ) -> BaseEstimator:
     """Fit ``estimator``, handing it the groups where its inner folds can respect them.
 
-    Both reach the last step of a pipeline. Groups are for inner folds only, so a model without any does not get them;
-    weights change what is minimised, so a model that cannot take them is an error.
+    All reach the last step of a pipeline. Groups are for inner folds only and paths save time only, so a model without
+    any does not get them; weights change what is minimised, so a model that cannot take them is an error.
 
     Raises
     ------
@@ -90,7 +129,7 @@ def fit(
     known = inspect.signature(last.fit).parameters
     if sample_weight is not None and "sample_weight" not in known:
         raise ValueError(f"{type(last).__name__} cannot weight its rows: use a model whose fit takes sample_weight")
-    given = {"groups": groups, "sample_weight": sample_weight}
+    given = {"groups": groups, "sample_weight": sample_weight, "paths": paths}
     extra = {prefix + key: value for key, value in given.items() if value is not None and key in known}
     return estimator.fit(X, y, **extra)
 
@@ -170,8 +209,6 @@ class _BlasOfProcess:
     """
 
     def __init__(self, libraries: Sequence[Any]) -> None:
-        # threadpoolctl 3.8 lets one thread set limits and ignores all others: here any thread may be first or last
-        self._set = [getattr(library, "_real_set_num_threads", library.set_num_threads) for library in libraries]
         self._libraries, self._before = libraries, list[int]()
         self._lock, self._inside = threading.Lock(), 0
 
@@ -189,8 +226,13 @@ class _BlasOfProcess:
                 self._apply(self._before)
 
     def _apply(self, numbers: Sequence[int]) -> None:
-        for set_number, number in zip(self._set, numbers, strict=True):
-            set_number(number)
+        for library, number in zip(self._libraries, numbers, strict=True):
+            # threadpoolctl 3.8 lets one thread set numbers and ignores all others: here any may be first or last, and
+            # whoever limits threads around these calls must be able to set them again.
+            free = getattr(library, "clear_controlling_thread", lambda **_: None)
+            free(force=True)
+            library.set_num_threads(number)
+            free(force=True)
 
 
 _FINDING = threading.Lock()

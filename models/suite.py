@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 
-from ..errors import DataError, nearest
+from ..errors import DataError, ParameterError, nearest
 from .base import Candidate
 from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
 from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, Transfer
@@ -21,16 +22,11 @@ from .linear.stepwise import Stepwise
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")
+RELATIVE = "relative error"
+"""Space of the models whose rows are weighted by 1/y²."""
 MANY_ROWS = 2000
 """From here on models with inner folds use three instead of five, and forests fewer and coarser trees."""
 _SHAPE = ("shape", AnalyticLaw(SHAPE_TIME))
-
-
-PREFERENCE = (
-    "Mean/Transfer", "Additive", "ExtraTrees/Residual", "BoostedTrees/Residual", "Stack", "Stack/Transfer",
-)  # fmt: skip
-"""Models in order of caution, for choosing between those within one standard error: what grows with the work beyond the
-trained range, the least fitted first; all others, which saturate there or have no base, come after."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +84,8 @@ def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
         Column of the time to be scaled: the host's, or the target's roofline where there is no host.
     """
     fitted = [
-        Candidate("constant ratio", ConstantRatio(reference), "relative error"),
-        Candidate("affine", Affine(reference), "relative error"),
+        Candidate("constant ratio", ConstantRatio(reference), RELATIVE),
+        Candidate("affine", Affine(reference), RELATIVE),
     ]
     return [*(Candidate(law, AnalyticLaw(law), "no fitting") for law in laws), *fitted]
 
@@ -119,8 +115,8 @@ def suite(
         For a suite or a model that does not exist (the message lists them), or none left.
     """
     if kind not in SUITES:
-        raise DataError(f"--suite must be {' or '.join(SUITES)}, got {kind!r}")
-    members = _literature(seed) if kind == "literature" else _default(data, seed)
+        raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
+    members = _literature(data, seed) if kind == "literature" else _default(data, seed)
     known = [member.name for member in members]
     if unknown := [name for name in (*(names or ()), *without) if name not in known]:
         hint = nearest(unknown[0], known, f"choose from {', '.join(known)}; baselines always run")
@@ -128,8 +124,8 @@ def suite(
     chosen = set(known if names is None else names) - set(without)
     kept = [member for member in members if member.name in chosen]
     if not kept:
-        raise DataError("no model is left to run: --without names all that --models keeps")
-    return [replace(member, space=member.space.replace("time", data.noun)) for member in kept]
+        raise ParameterError("without", "leaves no model to run: it names all that are chosen")
+    return kept
 
 
 def _linear(seed: int) -> dict[str, Any]:
@@ -153,56 +149,64 @@ def _linear(seed: int) -> dict[str, Any]:
     return models
 
 
-def _literature(seed: int) -> list[Candidate]:
+def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None) -> Candidate:
+    """Return a model of the literature, its properties read off the learner; ``wrapped``, if any, holds it."""
+    return Candidate(
+        name,
+        learner if wrapped is None else wrapped,
+        space,
+        selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
+        tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
+        is_forest=isinstance(learner, Forest),
+        path=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
+    )
+
+
+def _literature(data: Columnar, seed: int) -> list[Candidate]:
     models = {**_linear(seed), "RandomForest": Forest(random_state=seed), "MLP": MLP(random_state=seed)}
-    return [Candidate(name, model, "measured time") for name, model in models.items()]
+    return [_candidate(name, model, f"measured {data.noun}") for name, model in models.items()]
 
 
 def _default(data: Columnar, seed: int) -> list[Candidate]:
     """Return sums of terms first, then trees and networks, then stacks."""
-    linear, others = _relative(data, seed), _beyond(data, seed)
-    sums = [candidate for candidate in linear if candidate.space == "relative error"]
-    alone = [candidate for candidate in linear if candidate.space != "relative error"]
-    return [others[0], *sums, *others[1:4], *alone, *others[4:]]
+    others = _beyond(data, seed)
+    return [others[0], *_sums(data, seed), *others[1:4], *_learners(data, seed), *others[4:]]
 
 
-def _relative(data: Columnar, seed: int) -> list[Candidate]:
-    """Return the literature's models in the space each is good in: sums weighted by 1/y², the others in log time."""
+def _sums(data: Columnar, seed: int) -> list[Candidate]:
+    """Return the literature's sums of terms, fitted to relative error (weighted by 1/y²)."""
     models = _linear(seed)
     models["ElasticNet/searched"] = ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)
     terms = [*data.additive, "op=*"]
-    linear = [
-        Candidate(name, RelativeError(make_pipeline(Columns(terms), model), floor=0.1), "relative error")
+    return [
+        _candidate(name, model, RELATIVE, RelativeError(make_pipeline(Columns(terms), model), floor=0.1))
         for name, model in models.items()
     ]
-    return [
-        *linear,
-        Candidate("MLP", LogTarget(MLP(random_state=seed)), "log time"),
-        Candidate("RandomForest", LogTarget(Forest(random_state=seed)), "log time"),
-    ]
+
+
+def _learners(data: Columnar, seed: int) -> list[Candidate]:
+    """Return the literature's models that are no sums, fitted to the logarithm."""
+    models = {"MLP": MLP(random_state=seed), "RandomForest": Forest(random_state=seed)}
+    return [_candidate(name, model, f"log {data.noun}", LogTarget(model)) for name, model in models.items()]
 
 
 def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
-    base, boosted, trees = _base(data), _boosted(seed), _trees(data, seed)
+    base, boosted, trees, log = _base(data), _boosted(seed), _trees(data, seed), f"log {data.noun}"
     found = [
-        Candidate("Additive", base, "relative error"),
-        Candidate("BoostedTrees", LogTarget(boosted), "log time"),
-        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual"),
-        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual"),
-        Candidate("Stack", _stack(data, seed), "log time"),
+        Candidate("Additive", base, RELATIVE, preference=1),
+        Candidate("BoostedTrees", LogTarget(boosted), log),
+        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual", preference=3),
+        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual", preference=2),
+        Candidate("Stack", _stack(data, seed), log, preference=4),
     ]
     if data.unpaired:
         line = ("line", AdditiveTime([data.host_time], by="op="))
-        mean = GeometricStack([line, _SHAPE], learn_weights=False)
+        mean = _transfer(data, GeometricStack([line, _SHAPE], learn_weights=False), seed)
+        stack = _transfer(data, _stack(data, seed, [SHAPE_TIME]), seed)
         found += [
-            Candidate("Mean/Transfer", _transfer(data, mean, seed), "log time", uses_unpaired=True),
-            Candidate(
-                "Stack/Transfer",
-                _transfer(data, _stack(data, seed, [SHAPE_TIME]), seed),
-                "log time",
-                uses_unpaired=True,
-            ),
+            Candidate("Mean/Transfer", mean, log, uses_unpaired=True, preference=0),
+            Candidate("Stack/Transfer", stack, log, uses_unpaired=True, preference=5),
         ]
     return found
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log
-from threading import Lock
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 import pandas as pd
 
-from ..base import check_weights, feature_names, one_blas_thread
+from ..base import Paths, check_weights, feature_names, one_blas_thread
 from .least_squares import LinearRegressor, centred, non_negative, with_intercept
 from .nnls_forward import NonNegativeForward
 from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
@@ -92,56 +90,6 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
     return int(np.sum(counts == 1)) + len(rows)
 
 
-# A few results kept for whoever asks again about the same training rows.
-
-Kept = TypeVar("Kept")
-Rows = tuple[np.ndarray, ...]
-
-
-class Recent(Generic[Kept]):
-    """The last few things made from training rows, found again by equal rows.
-
-    Forward/AIC and Forward/BIC, fitted one after the other, so walk along one path. A thing is handed out to one caller
-    at a time: whoever asks while it is out makes another. What is handed back may have grown; that must not show in
-    results.
-
-    Parameters
-    ----------
-    size : int, default=4
-        How many things are kept.
-    most_bytes : int, default=2**24
-        Rows larger than that are not kept.
-    """
-
-    def __init__(self, size: int = 4, most_bytes: int = 2**24) -> None:
-        self._size, self._most_bytes = size, most_bytes
-        self._kept: list[tuple[object, Rows, Kept]] = []
-        self._lock = Lock()
-
-    def take(self, kind: object, rows: Rows, make: Callable[[], Kept]) -> Kept:
-        """Return the thing of this kind made from equal rows, which is then no longer kept, or make it."""
-        with self._lock:
-            candidates = [entry for entry in self._kept if entry[0] == kind]
-        for entry in candidates:
-            if all(np.array_equal(a, b) for a, b in zip(entry[1], rows, strict=True)):
-                with self._lock:
-                    if any(kept is entry for kept in self._kept):
-                        self._kept = [kept for kept in self._kept if kept is not entry]
-                        return entry[2]
-        return make()
-
-    def keep(self, kind: object, rows: Rows, thing: Kept) -> None:
-        """Keep a thing and the rows it was made from, which must not be written to; the oldest makes room."""
-        if sum(array.nbytes for array in rows) <= self._most_bytes:
-            with self._lock:
-                self._kept = [*self._kept, (kind, rows, thing)][-self._size :]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._kept = []
-
-
 BASES, DIRECTIONS = ("ols", "nnls"), ("forward", "backward")
 _TALL = 4.0
 """From so many times as many rows as columns on, forward selection reduces the rows first."""
@@ -160,10 +108,6 @@ class Path(Protocol):
     def reaches(self, steps: int) -> bool:
         """Go on until that many steps are taken; return False where the path ends before."""
         ...
-
-
-PATHS: Recent[Path] = Recent()
-"""The paths of the last fits of this process, for the next criterion on the same rows."""
 
 
 class Stepwise(LinearRegressor):
@@ -242,22 +186,24 @@ class Stepwise(LinearRegressor):
         self.base, self.direction, self.criterion, self.max_features = base, direction, criterion, max_features
 
     @one_blas_thread
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Search and fit on X of shape (n_samples, n_features) and y of shape (n_samples,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, paths: Paths | None = None) -> Self:
+        """Search and fit on X of shape (n_samples, n_features) and y of shape (n_samples,).
+
+        ``paths``, where given, has the path of an earlier fit on the same rows by another criterion, or keeps this one.
+        """
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
         most = _most(X, criterion.largest, self.direction)
         cap = X.shape[1] if self.max_features is None else self.max_features
         kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
-        path = PATHS.take(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
+        path = (paths or Paths()).of(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
         names, sign = feature_names(self), "+" if self.direction == "forward" else "-"
         self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
         self.criterion_path_, self.rss_path_ = np.array(values), np.array(path.rss[sizes.start : sizes.stop])
         self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
-        PATHS.keep(kind, rows, path)
         if self.base == "ols":
             return self._set_free(centred(X[:, columns], y, w), X, y, w, columns, independent=True)
         problem, coef = with_intercept(X[:, columns], y, w), np.zeros(X.shape[1])

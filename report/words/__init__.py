@@ -6,12 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import cleaning, measuring, power, prediction, scaling
+from . import cleaning, measuring, power, prediction, scaling, training
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
 
-_AREAS: tuple[Words, ...] = (cleaning.WORDS, measuring.WORDS, power.WORDS, prediction.WORDS, scaling.WORDS)
+_AREAS: tuple[Words, ...] = (
+    cleaning.WORDS,
+    measuring.WORDS,
+    power.WORDS,
+    prediction.WORDS,
+    scaling.WORDS,
+    training.WORDS,
+)
 """``WORDS`` of every module beside this one; an area that is not listed here has no words."""
 WORDS: dict[str, str | Callable[..., str]] = {code: text for area in _AREAS for code, text in area.items()}
 

@@ -24,7 +24,7 @@ from flopcast.features.matrix import build_dataset
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import find
 from flopcast.models import artifact
-from flopcast.models.suite import PREFERENCE, suite
+from flopcast.models.suite import suite
 from flopcast.readers import read
 from flopcast.report import wording
 from flopcast.report.run_folder import read_metrics
@@ -145,7 +145,7 @@ def test_every_model_liked_in_doubt_extrapolates_from_shapes_alone(data: Path) -
     dataset = build_dataset(read([data]).frame, host=None, target=TARGET)
     shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [40960.0], "n": [8192.0], "k": [4096.0]})
     truth = law(*(shapes[side].to_numpy() for side in "mnk"), "MI355X")
-    liked = [candidate for candidate in suite("default", columnar(dataset)) if candidate.name in PREFERENCE]
+    liked = [candidate for candidate in suite("default", columnar(dataset)) if candidate.preference is not None]
     assert len(liked) == 4
     for candidate in liked:
         predicted = fit_all(dataset, candidate, "grouped").predict(dataset.recipe.transform(shapes))

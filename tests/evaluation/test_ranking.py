@@ -14,7 +14,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank
+from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rss_decrease
+from flopcast.models import Forest, LogTarget
 
 
 class WithPValues(LinearRegression):
@@ -81,6 +82,20 @@ def test_forests_show_the_rss_decrease_through_wrappers(data: tuple[pd.DataFrame
     assert sum(found.values()) == pytest.approx(100)
     plain = make_pipeline(StandardScaler(), RandomForestRegressor(2, random_state=0)).fit(X, y)
     assert set(values(rank(plain, X, y, repeats=1), RSS)) == set(X.columns)
+
+
+def test_columns_that_no_tree_splits_on_have_no_share_and_the_others_keep_theirs() -> None:
+    X = pd.DataFrame(np.random.default_rng(0).uniform(1, 2, (60, 3)), columns=["a", "b", "c"]).assign(flat=1.0)
+    y = (10 * X["a"] + X["b"] + X["c"]).to_numpy()
+    forest = Forest(max_trees=8).fit(X, y)
+    assert "flat" not in forest.selected_features_
+    for model in (forest, LogTarget(Forest(max_trees=8)).fit(X, y)):
+        found = rss_decrease(model)
+        assert list(found) == ["a", "b", "c", "flat"]
+        assert found["flat"] == 0
+        assert sum(found.values()) == pytest.approx(100)
+    assert set(rss_decrease(Forest(max_trees=8).fit(X.to_numpy(), y))) == {"x0", "x1", "x2", "x3"}
+    assert rss_decrease(LinearRegression().fit(X, y)) == {}
 
 
 def test_p_values_with_their_threshold(data: tuple[pd.DataFrame, np.ndarray]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from flopcast.errors import FlopcastError
 from flopcast.evaluation.selection import select
+from flopcast.report.words.training import selection
 
 
 def noisy(models: int, spread: float, n: int = 200, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
@@ -69,8 +70,8 @@ def test_a_clear_winner_is_no_coin_toss_and_a_baseline_may_win() -> None:
     found = select(observed, predictions, np.arange(200) // 10, scheme="grouped", baselines=["roofline"])
     assert (found["name"], found["baseline"], found["tied"]) == ("roofline", True, ["roofline"])
     assert found["e_out"] == pytest.approx(2.0)
-    assert "beats every fitted model" in found["statement"]
-    assert "coin toss" not in found["statement"]
+    assert "beats every fitted model" in selection(found)
+    assert "coin toss" not in selection(found)
 
 
 def test_ties_are_told_by_the_paired_difference() -> None:
@@ -82,7 +83,7 @@ def test_ties_are_told_by_the_paired_difference() -> None:
     found = select(observed, predictions, groups, scheme="grouped")
     assert found["within"] == ["good", "same", "worse"]
     assert found["tied"] == ["good", "same"]
-    assert found["statement"].endswith("a coin toss between good and same")
+    assert selection(found).endswith("a coin toss between good and same")
 
 
 def test_groups_make_the_interval_wider_and_the_seed_decides() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.evaluation.competition import by_preference
 from flopcast.models.suite import Columnar, baselines, suite
 
 ROLES = {
@@ -69,7 +70,7 @@ def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert left == {"Stack"}
     with pytest.raises(DataError, match="no model 'Stacks'"):
         suite("default", _data(), without=["Stacks"])
-    with pytest.raises(DataError, match="--suite must be default or literature, got 'all'"):
+    with pytest.raises(DataError, match="suite must be default or literature, got 'all'"):
         suite("all", _data())
 
 
@@ -99,5 +100,25 @@ def test_a_name_like_none_gets_the_list_and_nothing_left_is_refused() -> None:
     data = _data()
     with pytest.raises(DataError, match=r"here: choose from Additive, OLS, .*; baselines always run"):
         suite("default", data, names=["FLOPS"])
-    with pytest.raises(DataError, match="no model is left to run: --without names all that --models keeps"):
+    with pytest.raises(DataError, match="without leaves no model to run"):
         suite("default", data, names=["OLS"], without=["OLS"])
+
+
+def test_what_others_ask_of_a_model_is_a_property_of_it() -> None:
+    for kind in ("default", "literature"):
+        found = {candidate.name: candidate for candidate in suite(kind, _data())}
+        assert [name for name, c in found.items() if c.is_forest] == ["RandomForest"]
+        assert {name for name, c in found.items() if c.tests_features} == {
+            name for name in found if name.startswith("OLS")
+        }
+        selecting = {name for name, c in found.items() if c.selects_features}
+        assert {"OLS/Forward/AIC", "NNLS/RFECV", "Lasso", "ElasticNet/NNLS"} <= selecting
+        assert not {"OLS", "NNLS", "RandomForest", "MLP", "Stack"} & selecting
+        assert {c.path for name, c in found.items() if name.startswith("NNLS/Back")} == {"nnls/backward"}
+        assert {c.path for c in found.values() if not c.selects_features} == {None}
+
+
+def test_preference_falls_from_the_most_cautious() -> None:
+    assert by_preference(suite("default", _data())) == [
+        "Mean/Transfer", "Additive", "ExtraTrees/Residual", "BoostedTrees/Residual", "Stack", "Stack/Transfer",
+    ]  # fmt: skip

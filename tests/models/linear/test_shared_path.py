@@ -1,53 +1,34 @@
-"""What is kept for whoever asks again about the same rows."""
+"""Paths that searches by several criteria on the same rows share."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
 
-from flopcast.models.linear.stepwise import Recent
+from flopcast.models.base import Paths, fit
+from flopcast.models.linear import stepwise
+from flopcast.models.linear.stepwise import Stepwise, new_path
+from flopcast.models.target_space import RelativeError
 
 
-def test_equal_rows_get_the_same_thing_once() -> None:
-    recent: Recent[list[int]] = Recent()
+def test_equal_rows_have_the_same_path_and_others_another() -> None:
+    paths = Paths()
     rows = (np.arange(3.0), np.eye(3))
-    thing = recent.take("kind", rows, list)
-    recent.keep("kind", rows, thing)
-    equal = (np.arange(3.0), np.eye(3))
-    assert recent.take("kind", equal, list) is thing
-    assert recent.take("kind", equal, list) is not thing  # it is out
+    path = paths.of("kind", rows, list)
+    assert paths.of("kind", (np.arange(3.0), np.eye(3)), list) is path
+    assert paths.of("other", rows, list) is not path
+    assert paths.of("kind", (np.arange(3.0) + 1, np.eye(3)), list) is not path
+    assert paths.of("kind", (np.arange(4.0), np.eye(3)), list) is not path
+    assert Paths().of("kind", rows, list) is not path
 
 
-def test_other_rows_and_kinds_get_another() -> None:
-    recent: Recent[list[int]] = Recent()
-    recent.keep("kind", (np.arange(3.0),), [1])
-    assert recent.take("other", (np.arange(3.0),), list) == []
-    assert recent.take("kind", (np.arange(4.0),), list) == []
-    assert recent.take("kind", (np.arange(3.0) + 1e-16 + 1,), list) == []
-    assert recent.take("kind", (np.arange(3.0),), list) == [1]
-
-
-def test_the_oldest_makes_room_and_large_rows_are_not_kept() -> None:
-    recent: Recent[int] = Recent(size=2, most_bytes=100)
-    for number in range(3):
-        recent.keep("kind", (np.full(2, number),), number)
-    assert [recent.take("kind", (np.full(2, number),), lambda: -1) for number in range(3)] == [-1, 1, 2]
-    recent.keep("kind", (np.zeros(100),), 7)
-    assert recent.take("kind", (np.zeros(100),), lambda: -1) == -1
-
-
-def test_two_threads_never_hold_the_same_thing() -> None:
-    recent: Recent[list[int]] = Recent()
-    rows = (np.zeros(2),)
-
-    def use(_: int) -> bool:
-        thing = recent.take("kind", rows, list)
-        thing.append(1)
-        alone = len(thing) == 1
-        thing.pop()
-        recent.keep("kind", rows, thing)
-        return alone
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(use, range(200)))
+def test_paths_reach_the_search_through_wrappers_and_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).uniform(1, 2, (30, 4))
+    y, made, paths = X[:, 0] + 2 * X[:, 1], list[str](), Paths()
+    monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
+    for criterion in ("aic", "bic"):
+        fit(RelativeError(make_pipeline(Stepwise(criterion=criterion))), X, y, paths=paths)
+    assert made == ["ols"]
+    fit(RelativeError(make_pipeline(Stepwise())), X, y)
+    assert made == ["ols", "ols"]

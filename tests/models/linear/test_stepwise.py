@@ -12,9 +12,9 @@ import statsmodels.api as sm
 from scipy.optimize import nnls
 from sklearn.base import clone
 
-from flopcast.models.base import DroppedColumns
+from flopcast.models.base import DroppedColumns, Paths
 from flopcast.models.linear import stepwise
-from flopcast.models.linear.stepwise import CRITERIA, Recent, Stepwise, new_path, selection_path
+from flopcast.models.linear.stepwise import CRITERIA, Stepwise, new_path, selection_path
 
 # R 4.2.2, waves() below as d, w = 1 + i %% 5:
 #   null <- lm(y ~ 1, d, weights = w); full <- lm(y ~ ., d, weights = w)
@@ -226,19 +226,18 @@ def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: py
     X, y, w = waves()
     alone = {}
     for name in ("aic", "bic"):
-        monkeypatch.setattr(stepwise, "PATHS", Recent())
         alone[name] = Stepwise(base=base, direction=direction, criterion=name).fit(X, y, w)
     made: list[str] = []
     monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
     for names in (("bic", "aic", "aic"), ("aic", "bic", "aic")):
         made.clear()
-        monkeypatch.setattr(stepwise, "PATHS", Recent())
+        paths = Paths()
         for name in names:
-            shared = clone(alone[name]).fit(X.copy(), y, w)
+            shared = clone(alone[name]).fit(X.copy(), y, w, paths=paths)
             for attribute in ("coef_", "criterion_path_", "rss_path_"):
                 np.testing.assert_array_equal(getattr(shared, attribute), getattr(alone[name], attribute))
         assert made == [base]
-    Stepwise(base=base, direction=direction).fit(X, 2 * y, w)
+    Stepwise(base=base, direction=direction).fit(X, 2 * y, w, paths=paths)
     assert made == [base, base]
 
 
