@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median_low
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Paths, fit, selected_features
@@ -289,7 +290,7 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, path
     told = groups if scheme in shared.tell_groups else None
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
+    with warnings.catch_warnings(record=True) as caught, _thread_pools().limit(limits=1):
         warnings.simplefilter("always")
         try:
             fitted = fit(estimator, shared.frame(X), y, told, paths=paths)
@@ -302,6 +303,12 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, path
             return _Outcome(candidate.name, scheme, fold, None, np.nan, seconds, None, _texts(caught), why)
     count = None if used is None else len(used)
     return _Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, count, _texts(caught), None)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return the libraries of this process that have threads; looking for them takes as long as a small fit."""
+    return ThreadpoolController()
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
