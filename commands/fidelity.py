@@ -14,7 +14,7 @@ from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
 from ..readers import Options, TraceFailure, read_traces
 from ..report.console import output
-from ..report.fidelity import show_fidelity
+from ..report.fidelity import data, show_fidelity
 from .options import JsonOption, SetOption, parse_defaults, parse_time
 
 
@@ -75,6 +75,6 @@ def command(
     time_us = None if unprofiled is None else parse_time(unprofiled, "--unprofiled")
     found = fidelity(paths, time_us, steps=steps, options=Options(defaults=parse_defaults(set_)))
     if as_json:
-        print(dumps(found.to_dict(), missing=True), end="")
+        print(dumps(data(found), missing=True), end="")
     else:
         show_fidelity(output(), found)

@@ -13,7 +13,7 @@ import pandas as pd
 import typer
 
 from ..api.tables import load_measurements
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, find
 from ..output import check_output, dumps, whole_folder
@@ -30,8 +30,9 @@ from ..projection.whole_trace import GAPS, Gaps, Laws, Projection, host_of
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
 from ..report.console import output, say_written
-from ..report.projection import show_result
+from ..report.projection import data, in_words, show_result
 from ..report.projection_page import projection_html
+from ..report.words import say
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated as Trace
 from .options import JsonOption, LevelOption, SeedOption, SetOption, parse_defaults
@@ -106,6 +107,8 @@ def project(
                 label, trace, own, target, chosen[own.name], stated=stated, sweeps=plans, level=level, samples=samples,
                 seed=seed,
             )  # fmt: skip
+        except ParameterError:
+            raise
         except DataError as error:
             raise error if error.source else DataError(str(error), source=label) from error
     if not found:
@@ -152,19 +155,19 @@ def write_result(result: Result, out: Path) -> None:
     projection = result.projection
     start_ns, calls = projected_times(projection)
     with whole_folder(out) as folder:
-        (folder / FILES[0]).write_text(dumps(result.to_dict(), missing=True), encoding="utf-8")
+        (folder / FILES[0]).write_text(dumps(data(result), missing=True), encoding="utf-8")
         (folder / FILES[1]).write_text(projection_html(result), encoding="utf-8")
-        table = projection.activities.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+        table = in_words(projection.activities).assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
         table.to_parquet(folder / FILES[2], index=False, compression="zstd")
         write_chrome(
             folder / FILES[3],
-            projection.activities,
+            in_words(projection.activities),
             start_ns.to_numpy(),
             (1000 * projection.activities["projected_us"]).round().to_numpy(dtype=np.int64),
             calls,
             host=projection.host.name,
             target=projection.target.name,
-            notes=result.notes,
+            notes=[say(note) for note in result.notes],
         )
 
 
@@ -270,7 +273,7 @@ def command(
         write_result(first[0], out)
         results = iter(first)
     if as_json:
-        print(dumps([result.to_dict() for result in results], missing=True), end="")
+        print(dumps([data(result) for result in results], missing=True), end="")
         return
     console = output()
     for result in results:
@@ -298,5 +301,5 @@ def parse_network(text: str | None, ranks: int) -> Network:
     try:
         own, others = (float(part) for part in parts)
     except ValueError:
-        raise DataError(f"--network must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
+        raise ParameterError("network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
     return Network(own, others, ranks)

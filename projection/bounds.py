@@ -19,6 +19,7 @@ from ..features import roofline
 from ..features.quantisation import best_tile, quantise
 from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
+from ..remarks import Remark, remark
 
 FloatArray = NDArray[np.float64]
 ObjectArray = NDArray[np.object_]
@@ -39,8 +40,9 @@ class Bounds:
     ----------
     compute_us, memory_us : ndarray of float of shape (n_rows,)
         The arithmetic alone, the memory traffic alone.
-    missing : ndarray of str of shape (n_rows,)
-        Which figure is not published; "" where none is missing.
+    missing : ndarray of Remark of shape (n_rows,)
+        Which figure is not published (``figure-not-published``), or which arithmetic no unit does (``no-such-unit``);
+        None where none is missing.
     """
 
     compute_us: FloatArray
@@ -75,7 +77,7 @@ def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: fl
     peaks, missing = by_kind(runnable(work, gpu), lambda part: roofline.peaks(part, gpu))
     moved, bandwidth = by_kind(work, lambda part: roofline.memory_us(part, gpu))
     compute_us = np.where(work.flops == 0, 0.0, work.flops / (peaks * 1e6 * matrix))
-    lacks = np.where(bandwidth == "", np.where(work.flops == 0, "", missing), bandwidth).astype(object)
+    lacks = np.where(given(bandwidth), bandwidth, np.where(work.flops == 0, None, missing)).astype(object)
     return Bounds(compute_us, moved / memory, lacks)
 
 
@@ -115,7 +117,7 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
 
 def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:
     """Apply a formula to each kind of arithmetic in turn; return NaN, and which figure is missing, where one is."""
-    values, missing = np.full(len(work), np.nan), np.full(len(work), "", dtype=object)
+    values, missing = np.full(len(work), np.nan), np.full(len(work), None, dtype=object)
     codes, kinds = work.kinds()
     for code, (dtype, _) in enumerate(kinds):
         rows = np.flatnonzero(codes == code)
@@ -124,10 +126,25 @@ def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArr
         try:
             values[rows] = formula(work.take(rows))
         except NotPublishedError as error:
-            missing[rows] = f"{error.figure} of {error.gpu} is not published"
+            missing[rows] = not_published(error)
         except DataError as error:  # products of integers that no GPU has a unit for
-            missing[rows] = str(error)
+            missing[rows] = no_unit(error)
     return values, missing
+
+
+def given(reasons: ObjectArray) -> NDArray[np.bool_]:
+    """Return where there is a reason: not None."""
+    return np.not_equal(reasons, None).astype(bool)
+
+
+def not_published(error: NotPublishedError) -> Remark:
+    """Return the remark on a figure that is not published."""
+    return remark("figure-not-published", figure=error.figure, gpu=error.gpu)
+
+
+def no_unit(error: DataError) -> Remark:
+    """Return the remark on arithmetic that no GPU has a unit for."""
+    return remark("no-such-unit", problem=str(error))
 
 
 STREAMING = "hbm_copy"

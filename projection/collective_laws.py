@@ -31,14 +31,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, FlopcastError, nearest
+from ..errors import DataError, NotPublishedError, ParameterError, nearest
 from ..hardware import GPU
+from ..remarks import Remark, remark
 from .alpha_beta import SEND_RECV, FloatArray, Link, collectives_of, find_link, law_errors, measured_links
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
@@ -73,9 +75,9 @@ class Network:
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
             if gbs is not None and not (np.isfinite(gbs) and gbs > 0):
-                raise DataError(f"--network: the bandwidth of the {side} must be above 0 GB/s and finite, got {gbs}")
+                raise ParameterError("network", f"must be above 0 GB/s and finite on the {side}, got {gbs}")
         if self.ranks_per_node < 1:
-            raise DataError(f"--ranks-per-node must be at least 1, got {self.ranks_per_node}")
+            raise ParameterError("ranks_per_node", f"must be at least 1, got {self.ranks_per_node}")
 
 
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
@@ -125,7 +127,7 @@ class _Answer(NamedTuple):
 
     factor: FloatArray | float
     law: str
-    why: str
+    why: Remark | None
     bound: NDArray[np.object_] | str
     sigma: float
 
@@ -179,10 +181,10 @@ def communication_factors(
     Returns
     -------
     DataFrame
-        Index as in `activities`. `factor`, projected / measured time, above 0; `law`, the law used; `why`, "" or why
-        it is not the one asked for; `bound`, "latency" or "link" on the target, "" where unknown; `sigma`, the root
-        mean square of ln(projected / measured) of the law on messages left out, NaN where unknown, 0 where host and
-        target are the same.
+        Index as in `activities`. `factor`, projected / measured time, above 0; `law`, the law used; `why`, a tuple of
+        `Remark`: why it is not the one asked for, else (); `bound`, "latency" or "link" on the target, "" where
+        unknown; `sigma`, the root mean square of ln(projected / measured) of the law on messages left out, NaN where
+        unknown, 0 where host and target are the same.
 
     Raises
     ------
@@ -197,15 +199,16 @@ def communication_factors(
     for rows, messages in _groups(table):
         for name, value in _answer(projection, messages)._asdict().items():
             columns[name][rows] = value
+    columns["why"] = np.fromiter(((why,) if why else () for why in columns["why"]), dtype=object, count=len(table))
     if keep_waiting:
         columns["factor"] = _without_waiting(columns["factor"], table)
     return pd.DataFrame(columns, index=activities.index)
 
 
 def check_law(law: str) -> None:
-    """Raise a DataError, with the nearest names, if no law of communication is called so."""
+    """Raise a ParameterError, with the nearest names, if no law of communication is called so."""
     if law not in LAWS:
-        raise DataError(f"no law of communication is called {law!r}: {nearest(law, LAWS)}", source="--comm-law")
+        raise ParameterError("comm_law", f"must be a law of communication, got {law!r}: {nearest(law, LAWS)}")
 
 
 def _messages(activities: pd.DataFrame) -> pd.DataFrame:
@@ -228,47 +231,50 @@ def _groups(table: pd.DataFrame) -> Iterator[tuple[NDArray[np.intp], _Messages]]
 def _answer(projection: _Projection, messages: _Messages) -> _Answer:
     """Return the answer of the law asked for, or of the next one that the data allow."""
     if projection.law == KEPT:
-        return _kept(projection, "")
+        return _kept(projection, None)
     if messages.ranks <= 1:
-        return _kept(projection, "a group of one rank sends nothing")
+        return _kept(projection, remark("one-rank"))
     if messages.ranks > projection.network.ranks_per_node:
         return _between_nodes(projection, messages.ranks)
     try:
         rates = [link_bandwidth_gbs(gpu, *messages[:2]) for gpu in (projection.host, projection.target)]
-    except FlopcastError as error:
-        return _kept(projection, str(error))
+    except NotPublishedError as error:
+        return _kept(projection, remark("figure-not-published", figure=error.figure, gpu=error.gpu))
+    except DataError as error:  # more ranks than the links join
+        return _kept(projection, remark("no-link", problem=str(error)))
     unknown = _unknown(messages)
     if projection.law == BANDWIDTH or unknown:
-        return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else "")
+        return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else None)
     return _by_model(projection, messages, rates)
 
 
-def _unknown(messages: _Messages) -> str:
-    """Return in words what the model needs and the trace does not say."""
-    missing = {
+def _unknown(messages: _Messages) -> Remark | None:
+    """Return what the model needs and the trace does not say, None where nothing lacks."""
+    lacks = {
         "collective": not messages.collective,
         "group": bool(np.isnan(messages.ranks)),
         "message": bool(np.isnan(messages.size_bytes).any()),
     }
-    words = " and ".join(word for word, is_missing in missing.items() if is_missing)
-    return f"{words} not recorded" if words else ""
+    missing = tuple(name for name, is_missing in lacks.items() if is_missing)
+    return remark("message-unknown", missing=missing) if missing else None
 
 
-def _kept(projection: _Projection, why: str) -> _Answer:
+def _kept(projection: _Projection, why: Remark | None) -> _Answer:
     return _Answer(1.0, KEPT, why, UNKNOWN, _unless_same(projection, float("nan")))
 
 
-def _by_bandwidth(projection: _Projection, rates: Sequence[float], why: str) -> _Answer:
+def _by_bandwidth(projection: _Projection, rates: Sequence[float], why: Remark | None) -> _Answer:
     sigma = _unless_same(projection, law_errors().bandwidth)
     return _Answer(rates[0] / rates[1], BANDWIDTH, why, LINK, sigma)
 
 
 def _between_nodes(projection: _Projection, ranks: float) -> _Answer:
     network = projection.network
-    spans = f"a group of {ranks:g} spans nodes of {network.ranks_per_node}"
+    one_node = projection.law == ALPHA_BETA  # as the fitted models are
+    spans = partial(remark, "group-spans-nodes", ranks=ranks, per_node=network.ranks_per_node, law_of_one_node=one_node)
     if network.host_gbs is None or network.target_gbs is None:
-        return _kept(projection, f"{spans}: state the network's bandwidth of host and target")
-    why = f"{spans}, and the model is of one node" if projection.law == ALPHA_BETA else ""
+        return _kept(projection, spans(stated=False))
+    why = spans(stated=True) if one_node else None
     sigma = float("nan") if network.host_gbs != network.target_gbs else _unless_same(projection, float("nan"))
     return _Answer(network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, sigma)
 
@@ -279,8 +285,8 @@ def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[floa
     of_host, of_target = (find_link(links, gpu.measured_name, messages.collective) for gpu in (host, target))
     used_host, used_target = of_host or of_target, of_target or of_host
     if used_host is None or used_target is None:
-        names = " and ".join(dict.fromkeys((host.name, target.name)))
-        return _by_bandwidth(projection, rates, f"links of {names} not measured")
+        gpus = tuple(dict.fromkeys((host.name, target.name)))
+        return _by_bandwidth(projection, rates, remark("links-not-measured", gpus=gpus))
     collective, ranks, size = messages.collective, messages.ranks, np.maximum(messages.size_bytes, LEAST_BYTES)
     before = used_host.time_us(collective, size, ranks, rates[0])
     after = used_target.time_us(collective, size, ranks, rates[1])
@@ -288,10 +294,10 @@ def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[floa
     bound = np.where(2 * latency >= after, LATENCY, LINK).astype(object)
     measured = all(link is not None and _covers(link, messages) for link in (of_host, of_target))
     sigma = law_errors().alpha_beta if measured else law_errors().one_sided
-    why = ""
+    why = None
     if of_host is None or of_target is None:
         unmeasured, used = (host, used_target) if of_host is None else (target, used_host)
-        why = f"links of {unmeasured.name} not measured: latency of {used.gpus[0]}, bandwidth by the published figures"
+        why = remark("links-of-another", unmeasured=unmeasured.name, measured=used.gpus[0])
     return _Answer(after / before, ALPHA_BETA, why, bound, _unless_same(projection, sigma))
 
 

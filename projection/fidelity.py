@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
+from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, empty_steps
 from ..traces.quality import busy_ns, span_ns
 from ..traces.summary import Annotated
@@ -66,7 +66,7 @@ class Profiled:
             There are no kernels, or none with a duration, or `step_count` is not positive.
         """
         if self.step_count is not None and self.step_count < 1:
-            raise DataError(f"the number of steps must be at least 1, got {self.step_count}", source=self.label)
+            raise ParameterError("steps", f"must be at least 1, got {self.step_count}")
         rows = self.activities[_COLUMNS]
         if self.step_count is None and rows["step"].notna().any():
             rows = rows[rows["step"].notna()]
@@ -156,8 +156,6 @@ def trace_times(trace: Profiled) -> TraceTimes:
 
 FloatArray = NDArray[np.float64]
 
-SCHEMA = 1
-
 _LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
 _UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note
 _KERNELS = {
@@ -166,10 +164,10 @@ _KERNELS = {
 
 
 class Basis(StrEnum):
-    """What the choice of a profiler rests on."""
+    """What the choice of a profiler rests on: the time nearest to the unprofiled one, or the shortest kernels."""
 
-    UNPROFILED = "nearest to the unprofiled time"
-    SHORTEST = "shortest kernels"
+    UNPROFILED = "nearest-to-unprofiled"
+    SHORTEST = "shortest-kernels"
 
 
 @dataclass(frozen=True)
@@ -216,16 +214,6 @@ class TraceFidelity:
     cpu_overhead: float | None
     agreement: KernelAgreement | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON types, the times side by side with the rest."""
-        return {
-            **asdict(self.times),
-            "end_to_end_per_step_us": self.times.end_to_end_per_step_us,
-            "overhead": self.overhead,
-            "cpu_overhead": self.cpu_overhead,
-            "agreement": None if self.agreement is None else asdict(self.agreement),
-        }
-
 
 @dataclass(frozen=True)
 class Fidelity:
@@ -245,8 +233,8 @@ class Fidelity:
         `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
         `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
         alone.
-    notes : tuple of str
-        What limits the comparison.
+    notes : tuple of Remark
+        What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``.
     """
 
     unprofiled_us: float | None
@@ -254,7 +242,7 @@ class Fidelity:
     believed: int
     basis: Basis
     kernels: pd.DataFrame
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def best(self) -> str:
@@ -262,34 +250,21 @@ class Fidelity:
         return self.traces[self.believed].times.label
 
     @property
-    def statement(self) -> str:
-        """The outcome in a sentence, no stronger than what it rests on."""
+    def verdict(self) -> Remark:
+        """The outcome, no stronger than what it rests on; its code is that of `basis`."""
         trace = self.traces[self.believed]
         if trace.overhead is None:
             assert trace.agreement is not None
-            return (
-                f"{self.best} has the shortest kernels ({trace.agreement.matched_us:.1f} µs for the "
-                f"{trace.agreement.matched} that all traces have): a weaker sign than agreement with the unprofiled "
-                "time, which was not given"
-            )
-        lead = f"{self.best} agrees best" if len(self.traces) > 1 else self.best
-        step_us, plain_us = trace.times.end_to_end_per_step_us, self.unprofiled_us
-        assert step_us is not None
-        assert plain_us is not None
-        return f"{lead}: {step_us / 1e3:.3f} ms per step, {plain_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %)"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON types."""
-        return {
-            "schema": SCHEMA,
-            "unprofiled_us": self.unprofiled_us,
-            "traces": [trace.to_dict() for trace in self.traces],
-            "best": self.best,
-            "basis": str(self.basis),
-            "statement": self.statement,
-            "kernels": self.kernels.astype(object).where(self.kernels.notna(), None).to_dict("records"),
-            "notes": list(self.notes),
-        }
+            kernels = {"matched_us": trace.agreement.matched_us, "matched": trace.agreement.matched}
+            return remark(Basis.SHORTEST.value, label=self.best, **kernels)
+        return remark(
+            Basis.UNPROFILED.value,
+            label=self.best,
+            alone=len(self.traces) == 1,
+            step_us=trace.times.end_to_end_per_step_us,
+            unprofiled_us=self.unprofiled_us,
+            overhead=trace.overhead,
+        )
 
 
 def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> Fidelity:
@@ -347,7 +322,7 @@ def _check(traces: Sequence[Profiled], unprofiled_us: float | None) -> None:
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
     if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
-        raise DataError(f"the unprofiled time must be positive, got {unprofiled_us:g} µs: give that of one step")
+        raise ParameterError("unprofiled_us", f"must be above 0, got {unprofiled_us:g}: give the time of one step")
     devices = {
         trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""})) for trace in traces
     }
@@ -424,17 +399,14 @@ def _by_kernel(matching: Matching, ratios: FloatArray, labels: Sequence[str], be
     return table.iloc[order].reset_index(drop=True)
 
 
-def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[str]:
+def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
     notes = []
     if not matching.by_queue:
-        notes.append("the traces have different numbers of queues: kernels were matched by their order on the GPU")
+        notes.append(remark("queues-differ"))
     if matching.cut:
-        notes.append("a trace has the names of functions only: kernels were matched without their template arguments")
+        notes.append(remark("names-cut"))
     if matching.uneven_share > _UNEVEN:
-        notes.append(
-            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally often in all traces: "
-            "their order may be shifted; give the same steps of each"
-        )
+        notes.append(remark("kernels-uneven", share=matching.uneven_share))
     if len({trace.times.gpus for trace in found}) > 1:
-        notes.append("the traces have different numbers of GPUs: give the same ranks of each")
+        notes.append(remark("gpus-differ"))
     return notes

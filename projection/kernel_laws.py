@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
+from ..remarks import Remark, remark
 from .kernel_work import Overhead, Rows, of_activities
 from .measured_factors import Correction, predicted_factors
 from .scalings import KEPT, Pair, by_law
@@ -94,7 +95,7 @@ ERRORS: Final = (
 )  # fmt: skip
 """From public measurements of single kernels: AITER's tuned FP8 and BF16 kernels (MI300X, MI355X), MIOpen's find-db
 (MI100, MI210, MI300X; kernels chosen by a search on each), NeuSight's operators in FP32 (MI100, MI210).
-``python -m flopcast.benchmarks.projection_laws --errors`` prints them."""
+`benchmarks.projection_laws` prints them."""
 
 
 def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.ndarray:
@@ -128,6 +129,8 @@ def _sigma(law: str, op_class: str, architectures: set[str]) -> float:
     own = [error for error in errors if {error.host, error.target} == architectures] or errors
     return float(np.sqrt(np.mean([error.sigma**2 for error in own]))) if own else np.nan
 
+
+Reasons = tuple[Remark, ...]
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
@@ -178,9 +181,9 @@ def compute_factors(
     -------
     DataFrame with the index of ``activities``
         `factor` (> 0, finite); `law`, the one used: where the one asked for does not apply, "bandwidth", and where that
-        does not, "kept"; `why`, in words, where another law was used or the work is not known; `bound`, of the target:
-        compute, memory, latency, link or ""; `sigma`, the standard deviation of ln(factor), NaN where nobody measured
-        it.
+        does not, "kept"; `why`, a tuple of `Remark`, where another law was used or the work is not known, else ();
+        `bound`, of the target: compute, memory, latency, link or ""; `sigma`, the standard deviation of ln(factor), NaN
+        where nobody measured it.
 
     Raises
     ------
@@ -215,21 +218,29 @@ def _corrected(found: pd.DataFrame, rows: Rows, corrections: Mapping[str, Correc
 def _carried_on(model: pd.DataFrame, rows: Rows, pair: Pair, trained_for: GPU, law: str) -> pd.DataFrame:
     """Return the run's factors times what a law says of the way from the target of the run to another one."""
     first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
-    has = model["factor"].notna()
-    why = model["why"].where(~has, f"the model is of {trained_for.name}: from there by the law {law}")
-    return model.assign(factor=model["factor"] * whole / first, why=why)
+    carried = (remark("carried-on-by-law", gpu=trained_for.name, law=law),)
+    why = [carried if has else own for has, own in zip(model["factor"].notna(), model["why"], strict=True)]
+    return model.assign(factor=model["factor"] * whole / first, why=pd.Series(why, model.index, dtype=object))
 
 
 def _predicted(found: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the run's factors where it has them, and why it has none elsewhere."""
     has = model["factor"].notna().to_numpy()
-    why = [": ".join(filter(None, pair)) for pair in zip(model["why"], found["why"], strict=True)]
+    why = [
+        own if predicted else _neither(own, law)
+        for predicted, own, law in zip(has, model["why"], found["why"], strict=True)
+    ]
     return pd.DataFrame(
         {
             "factor": np.where(has, model["factor"], found["factor"]),
             "law": np.where(has, MODEL, found["law"]).astype(object),
-            "why": np.where(has, model["why"], np.array(why, dtype=object)).astype(object),
+            "why": np.fromiter(why, dtype=object, count=len(why)),
             "bound": found["bound"],
             "sigma": np.where(has, model["sigma"], found["sigma"]),
         }
     )
+
+
+def _neither(model: Reasons, law: Reasons) -> Reasons:
+    """Return why a model has no factor, and with it what the law says that stands in."""
+    return (remark("model-then-law", model=model, law=law),) if model and law else model or law

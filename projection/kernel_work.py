@@ -13,6 +13,7 @@ from ..hardware import GPU
 from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
 from ..operators.work import positive, texts
+from ..remarks import remark
 from ..table.pairing import HOST
 from ..table.problems import codes_of
 from ..traces.activity_work import UNKNOWN
@@ -97,8 +98,9 @@ TF32 = r"(?i)tf32|xf32|s1688"
 """Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
 
 PyTorch takes fp32 for matrix products unless told otherwise, so a silent name means fp32."""
-NO_WORK = "its operator is not recorded: work unknown"
-HELPER = "a kernel that helps another of its call: work unknown"
+NO_WORK = remark("operator-unknown")
+HELPER = remark("helper-kernel")
+"""A kernel that helps another of its call: its own work is not known."""
 
 _OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(COLUMNS)
 _CLASSES = {
@@ -121,8 +123,8 @@ class Rows:
     ----------
     work : Work
         NaN for FLOPs and bytes where the work is unknown.
-    unknown : ndarray of str
-        Why the work is unknown; "" where it is known.
+    unknown : ndarray of Remark
+        Why the work is unknown (``operator-unknown``, ``helper-kernel``); None where it is known.
     op, op_class : ndarray of str
         Operator and class (`traces.classes`).
     host_us : ndarray of float
@@ -147,7 +149,7 @@ class Rows:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Whether the work is known."""
-        return np.equal(self.unknown, "")
+        return np.equal(self.unknown, None).astype(bool)
 
 
 def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
@@ -169,7 +171,7 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[
     helps = described & (flops == 0) & (moved == 0)
     return Rows(
         work=_work(activities, described & ~helps, flops, moved),
-        unknown=np.select([helps, ~described], [HELPER, NO_WORK], "").astype(object),
+        unknown=np.select([helps, ~described], [HELPER, NO_WORK], None).astype(object),
         op=op,
         op_class=texts(activities, "op_class"),
         host_us=np.maximum(activities["duration_ns"].to_numpy(dtype=float), 1.0) / 1e3,
@@ -192,7 +194,7 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
     nothing = np.full(count, "", dtype=object)
     return Rows(
         work=work_of(rows),
-        unknown=nothing,
+        unknown=np.full(count, None, dtype=object),
         op=texts(rows, "op"),
         op_class=class_of(rows),
         host_us=positive(rows, f"{HOST}duration_us"),

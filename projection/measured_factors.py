@@ -7,7 +7,6 @@ activities of each call.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
-from ..remarks import Remark
+from ..remarks import remark
 from ..table.measurements import REFUSED, fill_text, judge
 from ..table.pairing import pair as pair_rows
 from ..table.problems import problem_ids
@@ -128,7 +127,8 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
     -------
     DataFrame with a RangeIndex
         `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a kernel or
-        dimensions outside the trained range, no positive prediction; `why`, in words, in these rows; `sigma`, the
+        dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows, else
+        (); `sigma`, the
         standard deviation of ln(factor) that the interval of the prediction gives.
 
     Raises
@@ -160,14 +160,15 @@ def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
     Repeats of one kernel on one problem are predicted once, from their median, and share the factor.
     """
     rows = fill_text(judge(calls))
-    why = rows[REFUSED].to_numpy(dtype=object)
-    usable = rows[why == ""].reset_index(drop=True)
-    found = pd.DataFrame({"factor": np.nan, "why": why, "sigma": np.nan})
+    refused = rows[REFUSED].ne("").to_numpy()
+    usable = rows[~refused].reset_index(drop=True)
+    why = [(remark("row-refused", reason=reason, detail=""),) if reason else () for reason in rows[REFUSED]]
+    found = pd.DataFrame({"factor": np.nan, "why": pd.Series(why, dtype=object), "sigma": np.nan})
     if len(usable):
         _, first, code = np.unique(problem_ids(usable, kernel=True), return_index=True, return_inverse=True)
         median = usable.groupby(code)[DURATION].median().to_numpy()
         once = usable.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
-        found.loc[why == "", :] = _ratios(run.predict(once, LEVEL), median).iloc[code].to_numpy()
+        found.loc[~refused, :] = _ratios(run.predict(once, LEVEL), median).iloc[code].to_numpy()
     found.index = pd.Index(calls["source"].astype("str"))
     return found.astype({"factor": float, "sigma": float})
 
@@ -176,25 +177,20 @@ def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
     """Return factor, why and sigma of predictions; those outside the trained range do not count."""
     factor = predicted["predicted"].to_numpy(dtype=float) / host_us
     applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
-    why = np.array(
-        [f"outside the trained range: {_in_words(reasons)}" for reasons in predicted["reasons"]], dtype=object
-    )
-    why = np.where(applies, "", why)
+    why = [
+        () if applied else (remark("unlike-training", reasons=reasons),)
+        for applied, reasons in zip(applies, predicted["reasons"], strict=True)
+    ]
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
     sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
     return pd.DataFrame(
         {
             "factor": np.where(applies, factor, np.nan),
-            "why": why.astype(object),
+            "why": pd.Series(why, dtype=object),
             "sigma": np.where(applies & np.isfinite(sigma), sigma, np.nan),
         }
     )
-
-
-def _in_words(reasons: tuple[Remark, ...]) -> str:
-    words = importlib.import_module("..report.words.prediction", __package__)  # until `why` is data as well
-    return str(words.say_all(reasons))
 
 
 def _first_of_call(table: pd.DataFrame) -> pd.Series:

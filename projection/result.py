@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..hardware import GPU
+from ..remarks import Remark, remark
 from ..traces.summary import Annotated
 from .critical import ACTIVITY, DELAY, GAP, LATENCY, RETURN, UNEXPLAINED, WORK
 from .error_sources import CPU_SIGMA, class_of, class_sigmas, names_of, uncertainty_of
@@ -71,23 +72,23 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
     return found.sort_values("path_us", ascending=False, kind="stable", ignore_index=True)
 
 
-def verdict(projection: Projection) -> str:
-    """Say in a sentence what bounds the trace on the target, against what bounded it on the host."""
+def verdict(projection: Projection) -> Remark:
+    """Return what bounds the trace on the target, against what bounded it on the host.
+
+    Returns
+    -------
+    Remark
+        ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and `after`;
+        ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of the CPU.
+    """
     target = projection.target.name
     if not len(projection.graph.calls):
         before, after = (path_shares(path)[ACTIVITY] for path in (projection.measured_path, projection.path))
-        return (
-            f"what sets the pace on {target} is not known, the trace has no calls of the CPU: activities of the GPU "
-            f"are {100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
-        )
+        return remark("pace-unknown", target=target, before=before, after=after)
     before, after = cpu_share(projection.measured_path), cpu_share(projection.path)
-    words = (
-        f"the CPU's work and launches are {100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
-    )
     if after < BOUND_BY_CPU:
-        return f"on {target} the GPU sets the pace: {words}"
-    became = "becomes" if before < BOUND_BY_CPU else "stays"
-    return f"on {target} the trace {became} launch-bound: {words}; a faster GPU does not shorten that part"
+        return remark("gpu-sets-pace", target=target, before=before, after=after)
+    return remark("launch-bound", target=target, before=before, after=after, already=before >= BOUND_BY_CPU)
 
 
 LAUNCH: Final = "launch"
@@ -154,12 +155,17 @@ def other_law(projection: Projection) -> np.ndarray:
 def remark_table(projection: Projection) -> pd.DataFrame:
     """Return what the laws say of how they were applied, and why others were used, the longest time first.
 
-    The columns are `why`; `law`, the one used; `other`, whether another one was asked for; `count`; `projected_us`.
+    The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one was asked for;
+    `count`; `projected_us`.
     """
     rows = projection.activities.assign(other=other_law(projection))
-    told = rows[(rows[WHY].astype(object) != "") | rows["other"]]
-    by = [told[WHY].astype(str), told[LAW].astype(str), told["other"]]
+    told = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
+    codes: dict[tuple[Remark, ...], int] = {}
+    by = [pd.Series([codes.setdefault(why, len(codes)) for why in told[WHY]], told.index, dtype=int, name=WHY)]
+    by += [told[LAW].astype(str), told["other"]]
     table = told.groupby(by, sort=True)["projected_us"].agg(count="size", projected_us="sum").reset_index()
+    reasons = list(codes)
+    table[WHY] = pd.Series([reasons[code] for code in table[WHY]], table.index, dtype=object)
     return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -239,9 +245,6 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
     }
 
 
-SCHEMA = 1
-
-
 @dataclass(frozen=True)
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
@@ -263,12 +266,13 @@ class Result:
         Shares of the critical path, projected and as measured.
     path_kernels : DataFrame
         The kernels of the projected one (`path_kernels`).
-    verdict : str
-        What sets the pace on the target.
+    verdict : Remark
+        What sets the pace on the target (`verdict`).
     sweeps : DataFrame or None
         Of every sweep asked for, one below the other.
-    notes : tuple of str
-        What a reader should know.
+    notes : tuple of Remark
+        What a reader should know: ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``,
+        ``finding-of-trace``.
     """
 
     label: str
@@ -286,51 +290,9 @@ class Result:
     path: dict[str, float]
     measured_path: dict[str, float]
     path_kernels: pd.DataFrame
-    verdict: str
+    verdict: Remark
     sweeps: pd.DataFrame | None
-    notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON types; the activities themselves are not in it."""
-        unsure = self.uncertainty
-        return {
-            "schema": SCHEMA,
-            "trace": self.label,
-            "host": self.projection.host.name,
-            "target": self.projection.target.name,
-            "laws": _laws(self.projection.laws),
-            "measured_us": self.projection.measured_us,
-            "projected_us": unsure.nominal_us,
-            "published_us": self.published.totals["sum"],
-            "interval": {
-                "level": unsure.level,
-                "lower_us": unsure.lower_us,
-                "upper_us": unsure.upper_us,
-                "median_us": unsure.median_us,
-                "half_width": unsure.half_width,
-                "band": unsure.band,
-                "samples": unsure.samples,
-                "seed": unsure.seed,
-                "convergence": unsure.convergence,
-                "tornado": _records(unsure.tornado),
-            },
-            "verdict": self.verdict,
-            "critical_path": {
-                "measured": self.measured_path,
-                "projected": self.path,
-                "kernels": _records(self.path_kernels),
-            },
-            "totals": _records(self.totals),
-            "classes": _records(self.classes),
-            "split": _records(self.split)[0],
-            "split_by_stream": _records(self.streams),
-            "split_by_step": _records(self.step_split),
-            "gaps": _records(self.gaps),
-            "steps": _records(self.steps),
-            "law_remarks": _records(self.remarks),
-            "sweep": None if self.sweeps is None else _records(self.sweeps),
-            "notes": list(self.notes),
-        }
+    notes: tuple[Remark, ...]
 
 
 def result_of(
@@ -408,44 +370,30 @@ def _swept(trace: Annotated, projection: Projection, plans: Sequence[Sweep]) -> 
     return all_sweeps(projection.target, plans, evaluate) if plans else None
 
 
-def _notes(trace: Annotated, projection: Projection) -> list[str]:
+def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
     notes = []
     table = trace.dispatches
     orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
     if orphans:
-        notes.append(f"{orphans} activities were launched before the trace: they hold others up, and do not count")
+        notes.append(remark("launched-before", count=orphans))
     if not len(projection.graph.calls):
-        notes.append("the trace has no calls of the CPU: gaps are kept, whatever their cause")
+        notes.append(remark("no-calls"))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
-        within = f"within {100 * CPU_SIGMA:.0f} %"
-        notes.append(f"the target's CPU is taken to be as fast as the one measured, {within}: state --cpu-speed")
+        notes.append(remark("cpu-taken-as-fast", sigma=CPU_SIGMA))
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:
-        notes.append(f"the trace says {', '.join(sorted(names))}; it is taken for {projection.host.name}")
-    errors = [finding for finding in trace.findings if finding.severity == "error"]
-    notes += [f"{finding.code}: {finding.message} ({finding.count})" for finding in errors]
+        notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
+    for finding in trace.findings:
+        if finding.severity == "error":
+            values = {"finding": finding.code, "message": finding.message, "count": finding.count}
+            notes.append(remark("finding-of-trace", **values))
     return notes
 
 
-def changes(result: Result) -> list[str]:
-    """Return where the dominant bound changes along the sweeps, in words."""
-    if result.sweeps is None:
-        return []
+def changes(result: Result) -> list[Remark]:
+    """Return where the dominant bound changes along the sweeps (``bound-changes``)."""
+    found = [] if result.sweeps is None else changes_of_bound(result.sweeps)
     return [
-        f"{change.before} → {change.after} at {change.figure} = {change.crossing:,.4g}"
-        for change in changes_of_bound(result.sweeps)
+        remark("bound-changes", before=one.before, after=one.after, figure=one.figure, value=one.crossing)
+        for one in found
     ]
-
-
-def _laws(laws: Laws) -> dict[str, Any]:
-    return {
-        "compute": laws.compute if laws.run is None else f"model, else {laws.compute}",
-        "communication": laws.communication,
-        "gaps": laws.gaps,
-        "cpu_speed": laws.cpu_speed,
-        "keep_waiting": laws.keep_waiting,
-    }
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

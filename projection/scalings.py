@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, NotPublishedError, nearest
+from ..errors import DataError, NotPublishedError, ParameterError, nearest
 from ..features import roofline
 from ..features.roofline import LAUNCH_FLOOR_US
 from ..hardware import GPU
+from ..remarks import Remark, remark
 from .bounds import (
     COMPUTE,
     LATENCY,
@@ -23,7 +24,10 @@ from .bounds import (
     ObjectArray,
     bounds,
     by_kind,
+    given,
     memory_shares,
+    no_unit,
+    not_published,
     reached,
     run_as,
     runnable,
@@ -32,7 +36,8 @@ from .bounds import (
 from .kernel_work import Overhead, Rows, overheads_of
 
 MATRIX, ROW_WISE = "matrix", ("softmax", "norm", "reduction", "loss")
-NO_FLOPS = "no FLOPs that count: its elements are read and written"
+NO_FLOPS = remark("no-flops")
+"""Why the FLOPs of a row say nothing of its time: its elements are read and written."""
 HOST_LINK = ("HtoD", "DtoH")
 """Copies between host and GPU."""
 
@@ -47,8 +52,8 @@ class Scaled:
         Projected over measured duration; NaN where the law does not apply.
     bound : ndarray of str
         What the target is bound by: compute, memory, latency, link, or "".
-    why : ndarray of str
-        Why the law does not apply, or how it was applied; "" for the rule.
+    why : ndarray of Remark
+        Why the law does not apply, or how it was applied; None for the rule.
     """
 
     factor: FloatArray
@@ -80,7 +85,7 @@ def flops(rows: Rows, pair: Pair) -> Scaled:
     counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, ROW_WISE)
     own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: roofline.peaks(work, pair.host))
     others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: roofline.peaks(work, pair.target))
-    why = np.select([~rows.known, ~counts, lacks != ""], [rows.unknown, NO_FLOPS, lacks], lacks_too)
+    why = np.select([~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too)
     return Scaled(np.where(counts, own / others, np.nan), _filled(COMPUTE, rows), why.astype(object))
 
 
@@ -94,11 +99,11 @@ def flops_uniform(rows: Rows, pair: Pair) -> Scaled:
     dtype = max(names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum()))
     try:
         own, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
-        ratio, why = own / others, ""
+        ratio, why = own / others, None
     except NotPublishedError as error:
-        ratio, why = np.nan, f"{error.figure} of {error.gpu} is not published"
+        ratio, why = np.nan, not_published(error)
     except DataError as error:  # products of integers that no GPU has a unit for
-        ratio, why = np.nan, str(error)
+        ratio, why = np.nan, no_unit(error)
     return Scaled(np.full(len(rows), ratio), _filled(COMPUTE, rows), _filled(why, rows))
 
 
@@ -153,7 +158,7 @@ def affine(rows: Rows, pair: Pair) -> Scaled:
 
 def kept(rows: Rows, pair: Pair) -> Scaled:
     """Return 1."""
-    return Scaled(np.ones(len(rows)), _filled("", rows), _filled("", rows))
+    return Scaled(np.ones(len(rows)), _filled("", rows), _filled(None, rows))
 
 
 Law = Callable[[Rows, Pair], Scaled]
@@ -170,13 +175,14 @@ LAWS: Mapping[str, Law] = {
 
 
 def check_law(law: str) -> None:
-    """Raise a DataError, with the nearest names, if no law of computation is called so."""
+    """Raise a ParameterError, with the nearest names, if no law of computation is called so."""
     if law not in LAWS:
-        raise DataError(f"no law of computation is called {law!r}: {nearest(law, LAWS)}", source="--compute-law")
+        raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {nearest(law, LAWS)}")
 
 
 BANDWIDTH, KEPT = "bandwidth", "kept"
-OVER_PCIE = "a copy between host and GPU: by the generations of PCIe"
+OVER_PCIE = remark("over-pcie")
+"""A copy between host and GPU goes by the generations of PCIe."""
 
 
 def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
@@ -194,7 +200,8 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame with a RangeIndex
-        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`; `bound`. Rows that the law
+        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of
+        `Remark`, () where there is nothing to say; `bound`. Rows that the law
         says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not published the
         duration is kept. Between equal devices every factor is 1.
 
@@ -213,16 +220,16 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
         {
             "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
             "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
-            "why": np.where(usable | fallback, reasons, _both(reasons, wide.why)).astype(object),
+            "why": _together(reasons, np.where(usable | fallback, None, wide.why).astype(object)),
             "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
         }
     )
 
 
-def _both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Join the reasons of each row, once where they are the same."""
-    joined = ["; ".join(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True)]
-    return np.array(joined, dtype=object)
+def _together(first: ObjectArray, second: ObjectArray) -> ObjectArray:
+    """Return the reasons of each row as a tuple, one that is twice there once."""
+    pairs = (tuple(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True))
+    return np.fromiter(pairs, dtype=object, count=len(first))
 
 
 def _achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
@@ -242,24 +249,24 @@ def _bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
         ratio = others.roofline_us / own.roofline_us
     works = rows.known & np.isfinite(ratio)
     bound = np.where(works, others.names, "").astype(object)
-    why = np.select([~rows.known, own.missing != ""], [rows.unknown, own.missing], others.missing)
+    why = np.select([~rows.known, given(own.missing)], [rows.unknown, own.missing], others.missing)
     return Scaled(np.where(works, ratio, np.nan), bound, why.astype(object))
 
 
-def _ratio(pair: Pair, figure: str) -> tuple[float, str]:
+def _ratio(pair: Pair, figure: str) -> tuple[float, Remark | None]:
     """Return a figure of the host over that of the target, or NaN and which of the two is not published."""
     try:
-        return pair.host.require(figure) / pair.target.require(figure), ""
+        return pair.host.require(figure) / pair.target.require(figure), None
     except NotPublishedError as error:
-        return np.nan, f"{error.figure} of {error.gpu} is not published"
+        return np.nan, not_published(error)
 
 
-def _link_ratio(pair: Pair) -> tuple[float, str]:
+def _link_ratio(pair: Pair) -> tuple[float, Remark | None]:
     """Return the rate of the host's PCIe over that of the target: a generation doubles it."""
     try:
-        return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), ""
+        return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), None
     except NotPublishedError as error:
-        return np.nan, f"{error.figure} of {error.gpu} is not published"
+        return np.nan, not_published(error)
 
 
 def _share_of_work(roofline_us: FloatArray) -> FloatArray:
@@ -274,5 +281,5 @@ def _clocks(pair: Pair) -> float:
     return 1.0 if missing else ratio
 
 
-def _filled(word: str, rows: Rows) -> NDArray[np.object_]:
-    return np.full(len(rows), word, dtype=object)
+def _filled(value: object, rows: Rows) -> NDArray[np.object_]:
+    return np.full(len(rows), value, dtype=object)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, nearest
+from ..errors import DataError, ParameterError, nearest
 from ..hardware import FIGURES, GPU, PEAKS, Figure, peak_path
 from ..hardware.lookup import in_proportion
 from ..hardware.schema import read_table
@@ -28,7 +28,6 @@ MOST_POINTS: Final = 1000
 """Points of a sweep; each is a projection of the trace."""
 
 _EXAMPLE = "memory_bw_gbs=6000:10000:500 or memory_bw_gbs=6000,8000"
-_WHERE = "--sweep"
 
 SWEPT: Final[dict[str, Figure]] = FIGURES | {peak_path(key): peak for key, peak in PEAKS.items()}
 """Every figure that can be swept, peaks by their place in a data file: ``peak_tflops.fp8_matrix``."""
@@ -48,11 +47,6 @@ class Sweep:
 
     figure: str
     points: tuple[float, ...]
-
-    @property
-    def words(self) -> str:
-        """The figure in words with its unit: "memory bandwidth, GB/s"."""
-        return str(SWEPT[self.figure])
 
 
 @dataclass(frozen=True)
@@ -109,12 +103,12 @@ def parse_sweep(text: str) -> Sweep:
     """
     figure, equals, points = (part.strip() for part in text.partition("="))
     if not (figure and equals and points):
-        raise DataError(f"a sweep is written {_EXAMPLE}, got {text!r}", source=_WHERE)
+        raise ParameterError("sweep", f"is written {_EXAMPLE}, got {text!r}")
     if figure not in SWEPT:
-        raise DataError(f"no GPU has a figure {figure}: {_nearest(figure)}", source=_WHERE)
+        raise ParameterError("sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}")
     numbers = _range(figure, points) if ":" in points else [_number(figure, part) for part in points.split(",")]
     if len(numbers) > MOST_POINTS:
-        raise DataError(f"{figure} would take {len(numbers)} values: {MOST_POINTS} is the most", source=_WHERE)
+        raise ParameterError("sweep", f"of {figure} would take {len(numbers)} values: {MOST_POINTS} is the most")
     values = sorted({float(number) for number in numbers})
     for value in values:
         _checked(figure, value)
@@ -132,7 +126,7 @@ def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
     plans = [parse_sweep(text) for text in texts]
     figures = [plan.figure for plan in plans]
     if twice := [figure for figure in figures if figures.count(figure) > 1]:
-        raise DataError(f"{twice[0]} is given twice: list all its values in one", source=_WHERE)
+        raise ParameterError("sweep", f"names {twice[0]} twice: list all its values in one")
     return plans
 
 
@@ -148,7 +142,7 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
         If the figure is unknown or the value not above 0 and finite, or not whole for a count.
     """
     if figure not in SWEPT:
-        raise DataError(f"no GPU has a figure {figure}: {_nearest(figure)}", source=_WHERE)
+        raise ParameterError("sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}")
     changed = _checked(figure, value)
     if value == own_value(gpu, figure):
         return gpu
@@ -250,13 +244,13 @@ def _range(figure: str, text: str) -> list[Decimal]:
     """Return start, start + step, ... and the stop."""
     parts = [_number(figure, part) for part in text.split(":")]
     if len(parts) != 3:
-        raise DataError(f"a range is START:STOP:STEP, got {text!r}", source=_WHERE)
+        raise ParameterError("sweep", f"takes a range as START:STOP:STEP, got {text!r}")
     start, stop, step = parts
     if not (step > 0 and start < stop):
-        raise DataError(f"{figure} must go up from START to STOP by a STEP above 0, got {text}", source=_WHERE)
+        raise ParameterError("sweep", f"of {figure} must go up from START to STOP by a STEP above 0, got {text}")
     steps = (stop - start) / step
     if steps >= MOST_POINTS:
-        raise DataError(f"{figure} would take over {MOST_POINTS} values: choose a larger step", source=_WHERE)
+        raise ParameterError("sweep", f"of {figure} would take over {MOST_POINTS} values: choose a larger step")
     return [*(start + step * i for i in range(int(steps) + 1)), stop]
 
 
@@ -265,16 +259,19 @@ def _number(figure: str, text: str) -> Decimal:
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
-        raise DataError(f"a value of {figure} must be a number, got {text.strip()!r}", source=_WHERE) from None
+        raise ParameterError("sweep", f"of {figure} must be in numbers, got {text.strip()!r}") from None
     if not number.is_finite():
-        raise DataError(f"a value of {figure} must be finite, got {text.strip()}", source=_WHERE)
+        raise ParameterError("sweep", f"of {figure} must be in finite numbers, got {text.strip()}")
     return number
 
 
 def _checked(figure: str, value: float) -> dict[str, Any]:
     """Return the changed attributes of a GPU."""
     outer, dot, inner = figure.partition(".")
-    return read_table({outer: {inner: value} if dot else value}, _WHERE)
+    try:
+        return read_table({outer: {inner: value} if dot else value}, "")
+    except DataError as error:
+        raise ParameterError("sweep", f"goes where no GPU is: {error}") from None
 
 
 def _nearest(figure: str) -> str:

@@ -24,8 +24,9 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
-from ..errors import DataError, nearest
+from ..errors import ParameterError, nearest
 from ..evaluation.intervals import check_level
+from ..remarks import Remark, remark
 
 # Sources of uncertainty: independent log-normal factors, one per source, and what a user says of them.
 #
@@ -37,8 +38,6 @@ FloatArray = NDArray[np.float64]
 
 LARGEST: Final = 2.0
 """Largest relative standard deviation taken from a user: more is a percentage meant as a fraction."""
-
-_WHERE: Final = "--uncertainty"
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,11 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
     for part in text.split(","):
         name, equals, number = (piece.strip() for piece in part.partition("="))
         if not (name and equals):
-            raise DataError(f"is written name=number, such as gemm=0.1, got {part.strip()!r}", source=_WHERE)
+            raise ParameterError("uncertainty", f"is written name=number, such as gemm=0.1, got {part.strip()!r}")
         if name not in known:
-            raise DataError(f"no uncertainty is called {name!r}: {nearest(name, sorted(known))}", source=_WHERE)
+            raise ParameterError("uncertainty", f"must name what may err, got {name!r}: {nearest(name, sorted(known))}")
         if name in sigmas:
-            raise DataError(f"{name} is given twice: keep one", source=_WHERE)
+            raise ParameterError("uncertainty", f"gives {name} twice: keep one")
         sigmas[name] = math.sqrt(math.log1p(_relative(name, number) ** 2))
     return sigmas
 
@@ -101,9 +100,9 @@ def _relative(name: str, number: str) -> float:
     try:
         value = float(number)
     except ValueError:
-        raise DataError(f"{name} must be a fraction such as 0.1, got {number!r}", source=_WHERE) from None
+        raise ParameterError("uncertainty", f"of {name} must be a fraction such as 0.1, got {number!r}") from None
     if not 0 <= value <= LARGEST:
-        raise DataError(f"{name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}", source=_WHERE)
+        raise ParameterError("uncertainty", f"of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
     return value
 
 
@@ -155,7 +154,7 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
     degree = min(DEGREE, (rows // ROWS_PER_TERM - 1) // factors)
     if degree < 1:
         least = ROWS_PER_TERM * (factors + 1)
-        raise DataError(f"{rows} samples are too few for {factors} factors: take at least {least}", source="--samples")
+        raise ParameterError("samples", f"must be at least {least} for {factors} sources of error, got {rows}")
     centred = values - values.mean()
     variance = float(np.mean(centred**2))
     if variance <= (1e-12 * float(np.abs(values).max())) ** 2:
@@ -229,12 +228,9 @@ class Uncertainty:
         return accuracy_band(self.half_width)
 
     @property
-    def note(self) -> str:
-        """How many samples, and how well they have converged, in words."""
-        return (
-            f"{self.samples} scrambled Sobol' samples, seed {self.seed}: median and bounds of the two halves differ by "
-            f"at most {100 * self.convergence:.2g} % of the projection"
-        )
+    def note(self) -> Remark:
+        """How many samples, and how well they have converged (``samples-converged``)."""
+        return remark("samples-converged", samples=self.samples, seed=self.seed, convergence=self.convergence)
 
 
 def accuracy_band(relative: float) -> str:
@@ -318,10 +314,10 @@ def propagate(
 
 
 def check_sample(level: float, samples: int) -> None:
-    """Raise a DataError if the level of an interval or the number of samples is out of its range (see `propagate`)."""
+    """Raise a ParameterError if the level of an interval or the number of samples is out of range (`propagate`)."""
     check_level(level)
     if samples < 16 or samples & (samples - 1):
-        raise DataError(f"--samples must be a power of two from 16 on, got {samples}")
+        raise ParameterError("samples", f"must be a power of two from 16 on, got {samples}")
 
 
 def _scores(samples: int, factors: int, seed: int) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from ..traces.summary import Annotated
@@ -81,9 +81,9 @@ class Laws:
         check_law(self.compute)
         check_communication_law(self.communication)
         if self.gaps not in GAPS:
-            raise DataError(f"--gaps must be one of {', '.join(GAPS)}, got {self.gaps!r}")
+            raise ParameterError("gaps", f"must be one of {', '.join(GAPS)}, got {self.gaps!r}")
         if self.cpu_speed is not None and not (np.isfinite(self.cpu_speed) and self.cpu_speed > 0):
-            raise DataError(f"--cpu-speed must be above 0, got {self.cpu_speed:g}: 1.2 means 20 % faster")
+            raise ParameterError("cpu_speed", f"must be above 0, got {self.cpu_speed:g}: 1.2 means 20 % faster")
 
 
 PUBLISHED = Laws(compute="flops-uniform", communication="bandwidth", gaps="kept")
@@ -189,7 +189,7 @@ def host_of(trace: Annotated) -> str:
         raise DataError("no activity of a GPU in the trace")
     names = sorted(set(trace.dispatches["device"].astype(str).unique()))
     if names == [""]:
-        raise DataError("the trace does not say which GPU it was made on: say it with --from")
+        raise DataError("the trace does not say which GPU it was made on: state the host")
     if len(names) > 1:
         raise DataError(f"the trace has activities of {', '.join(names)}: project the trace of one device")
     return names[0]

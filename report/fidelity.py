@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..projection.fidelity import Fidelity, TraceFidelity
+from ..projection.fidelity import Basis, Fidelity, TraceFidelity
 from .console import note, plain_table, shortened
 from .projection import each
+from .words import say
 
 HEADS = (
     "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "overhead", "CPU step", "matched", "ratio",
 )  # fmt: skip
+SCHEMA = 1
+"""Of `data`."""
+BASES = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}
 SHOWN = 10
 """Kernels that are printed."""
 _NAME = 48  # columns for a kernel's name
@@ -20,12 +27,37 @@ _NAME = 48  # columns for a kernel's name
 
 def show_fidelity(console: Console, found: Fidelity) -> None:
     """Print the outcome, the traces, and the longest kernels that all have."""
-    console.print(Text(found.statement, "bold"), highlight=False)
+    console.print(Text(say(found.verdict), "bold"), highlight=False)
     console.print(trace_table(found))
     if len(found.kernels):
         console.print(kernel_table(found))
-    for words in found.notes:
-        console.print(note(words))
+    for remark in found.notes:
+        console.print(note(say(remark)))
+
+
+def data(found: Fidelity) -> dict[str, Any]:
+    """Return everything as JSON types."""
+    return {
+        "schema": SCHEMA,
+        "unprofiled_us": found.unprofiled_us,
+        "traces": [_trace_data(trace) for trace in found.traces],
+        "best": found.best,
+        "basis": BASES[found.basis],
+        "statement": say(found.verdict),
+        "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
+        "notes": [say(remark) for remark in found.notes],
+    }
+
+
+def _trace_data(trace: TraceFidelity) -> dict[str, Any]:
+    """Return what is said of one trace, the times side by side with the rest."""
+    return {
+        **asdict(trace.times),
+        "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
+        "overhead": trace.overhead,
+        "cpu_overhead": trace.cpu_overhead,
+        "agreement": None if trace.agreement is None else asdict(trace.agreement),
+    }
 
 
 def trace_table(found: Fidelity) -> Table:

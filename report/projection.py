@@ -14,8 +14,13 @@ from rich.text import Text
 
 from ..projection.error_sources import MEASURED
 from ..projection.result import Result, changes
+from ..projection.whole_trace import Laws
 from .console import note, plain_table, shortened
+from .words import say
+from .words.projection import say_all
 
+SCHEMA = 1
+"""Of `data`."""
 WAYS = {
     "sum": "sum of activities and gaps",
     "overlap": "sum, overlap counted once",
@@ -31,7 +36,7 @@ _HEAD = 10  # columns for a head, in lines, where a table is too wide
 def show_result(console: Console, result: Result) -> None:
     """Print a projection: the outcome first, then what it is made of."""
     console.print(Text(headline(result), "bold"), highlight=False)
-    console.print(Text(result.verdict), highlight=False)
+    console.print(Text(say(result.verdict)), highlight=False)
     for title, heads, rows in sections(result):
         printed = _table(title, heads, rows)
         if console.measure(printed, options=console.options.update(max_width=1000)).maximum > console.width:
@@ -39,6 +44,69 @@ def show_result(console: Console, result: Result) -> None:
         console.print(printed)
     for line in remarks(result):
         console.print(note(line))
+
+
+def data(result: Result) -> dict[str, Any]:
+    """Return a projection as JSON types; the activities themselves are not in it."""
+    unsure = result.uncertainty
+    return {
+        "schema": SCHEMA,
+        "trace": result.label,
+        "host": result.projection.host.name,
+        "target": result.projection.target.name,
+        "laws": _laws(result.projection.laws),
+        "measured_us": result.projection.measured_us,
+        "projected_us": unsure.nominal_us,
+        "published_us": result.published.totals["sum"],
+        "interval": {
+            "level": unsure.level,
+            "lower_us": unsure.lower_us,
+            "upper_us": unsure.upper_us,
+            "median_us": unsure.median_us,
+            "half_width": unsure.half_width,
+            "band": unsure.band,
+            "samples": unsure.samples,
+            "seed": unsure.seed,
+            "convergence": unsure.convergence,
+            "tornado": _records(unsure.tornado),
+        },
+        "verdict": say(result.verdict),
+        "critical_path": {
+            "measured": result.measured_path,
+            "projected": result.path,
+            "kernels": _records(result.path_kernels),
+        },
+        "totals": _records(result.totals),
+        "classes": _records(result.classes),
+        "split": _records(result.split)[0],
+        "split_by_stream": _records(result.streams),
+        "split_by_step": _records(result.step_split),
+        "gaps": _records(result.gaps),
+        "steps": _records(result.steps),
+        "law_remarks": _records(in_words(result.remarks)),
+        "sweep": None if result.sweeps is None else _records(result.sweeps),
+        "notes": [say(note) for note in result.notes],
+    }
+
+
+def in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its column `why` in words."""
+    said = {why: say_all(why) for why in table["why"]}
+    return table.assign(why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object))
+
+
+def _laws(laws: Laws) -> dict[str, Any]:
+    return {
+        "compute": laws.compute if laws.run is None else f"model, else {laws.compute}",
+        "communication": laws.communication,
+        "gaps": laws.gaps,
+        "cpu_speed": laws.cpu_speed,
+        "keep_waiting": laws.keep_waiting,
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def headline(result: Result) -> str:
@@ -87,7 +155,7 @@ def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[
 
 def remarks(result: Result) -> list[str]:
     """Return what a reader should know beside the tables."""
-    return [*changes(result), *result.notes, result.uncertainty.note]
+    return [say(remark) for remark in (*changes(result), *result.notes, result.uncertainty.note)]
 
 
 def each(table: pd.DataFrame) -> Iterator[Any]:
@@ -171,7 +239,7 @@ def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other].head(SHOWN)):
-        yield str(row.why), str(row.law), f"{row.count:,}", milliseconds(row.projected_us)
+        yield say_all(row.why), str(row.law), f"{row.count:,}", milliseconds(row.projected_us)
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

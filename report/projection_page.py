@@ -17,6 +17,7 @@ from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .html import Page
 from .page import listed, table
 from .projection import headline, remarks, sections
+from .words import say
 
 LARGEST: Final = 12
 """Classes and sources of error that are drawn."""
@@ -26,7 +27,7 @@ def projection_html(result: Result) -> str:
     """Return the page of a projection; the same result gives the same text."""
     page = Page()
     host, target = result.projection.host.name, result.projection.target.name
-    verdict = f'<div class="verdict"><p>{escape(result.verdict)}</p></div>'
+    verdict = f'<div class="verdict"><p>{escape(say(result.verdict))}</p></div>'
     page.heading(f"{host} → {target}", headline(result), verdict)
     tables = {title: table(heads, rows) for title, heads, rows in sections(result)}
     page.section("total", "End to end", "End to end", tables.pop("end to end"))
@@ -50,7 +51,13 @@ def projection_html(result: Result) -> str:
     )
     tables.pop("sweep", None)
     if result.sweeps is not None:
-        page.section("sweep", "Sweep", "Another target", *_sweeps(page, result), listed(changes(result)))
+        page.section(
+            "sweep",
+            "Sweep",
+            "Another target",
+            *_sweeps(page, result),
+            listed([say(change) for change in changes(result)]),
+        )
     for title, text in tables.items():
         anchor = title.replace(" ", "-")
         page.section(anchor, title.capitalize(), title.capitalize(), text)

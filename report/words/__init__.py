@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import cleaning, measuring, power, prediction, scaling, training
+from . import cleaning, measuring, power, prediction, projection, scaling, training
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
@@ -16,6 +16,7 @@ _AREAS: tuple[Words, ...] = (
     measuring.WORDS,
     power.WORDS,
     prediction.WORDS,
+    projection.WORDS,
     scaling.WORDS,
     training.WORDS,
 )

@@ -48,7 +48,7 @@ def test_equal_names_are_told_by_their_folders(tmp_path: Path) -> None:
     [
         (["a"], [], "nothing to compare"),
         (["a"], ["--unprofiled", "fast"], "--unprofiled must be a time such as"),
-        (["a", "b"], ["--steps", "0"], "number of steps must be at least 1"),
+        (["a", "b"], ["--steps", "0"], "--steps must be at least 1"),
         (["."], [], "holds 2 traces: give one path for each trace"),
         (["empty"], [], "holds no trace"),
     ],

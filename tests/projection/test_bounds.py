@@ -53,17 +53,17 @@ def test_a_figure_that_is_not_published_is_named_in_the_rows_that_need_it() -> N
     )
     found = bounds(work, HOST)
     assert np.isnan(found.compute_us).tolist() == [True, False]
-    assert found.missing[0].startswith("peak_tflops.fp64_matrix or peak_tflops.fp64_vector of Roundchip is not")
-    assert found.missing[1] == ""
+    assert found.missing[0].values["figure"] == "peak_tflops.fp64_matrix or peak_tflops.fp64_vector"
+    assert found.missing[1] is None
     blind = bounds(work, replace(HOST, memory_bw_gbs=None))
     assert np.isnan(blind.memory_us).all()
-    assert set(blind.missing) == {"memory_bw_gbs (memory bandwidth) of Roundchip is not published"}
+    assert {one.code for one in blind.missing} == {"figure-not-published"}
 
 
 def test_what_has_no_flops_needs_no_peak() -> None:
     work = work_of(pd.DataFrame({"op": ["copy"], "dtype_a": ["bf16"], "rows": 1000, "cols": 1000}))
     found = bounds(work, replace(HOST, peaks={}))
-    assert (found.compute_us.tolist(), found.missing.tolist()) == ([0.0], [""])
+    assert (found.compute_us.tolist(), found.missing.tolist()) == ([0.0], [None])
 
 
 def test_integers_that_no_gpu_multiplies_have_no_peak() -> None:
@@ -71,7 +71,7 @@ def test_integers_that_no_gpu_multiplies_have_no_peak() -> None:
         products((8, 8, 8), dtype="int64"), lambda work: np.full(len(work), HOST.peak_tflops(work.dtype[0]))
     )
     assert np.isnan(values).all()
-    assert missing[0].startswith("no GPU has a peak for dtype 'int64'")
+    assert missing[0].code == "no-such-unit"
 
 
 def test_tf32_becomes_fp32_where_there_is_none() -> None:

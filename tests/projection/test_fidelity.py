@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.projection.fidelity import Basis, Fidelity, Profiled, fidelity, trace_times
 from flopcast.readers import TraceFailure, read_traces
+from flopcast.remarks import remark
+from flopcast.report.fidelity import data
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import annotate
 
@@ -36,7 +38,8 @@ def test_the_trace_nearest_to_the_unprofiled_time_is_believed() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     assert (found.best, found.basis) == ("light", Basis.UNPROFILED)
     assert [trace.overhead for trace in found.traces] == pytest.approx([138, 10])
-    assert found.statement == "light agrees best: 0.110 ms per step, 0.100 ms unprofiled (+10.0 %)"
+    assert (found.verdict.code, found.verdict.values["alone"]) == (Basis.UNPROFILED, False)
+    assert (found.verdict.values["step_us"], found.verdict.values["unprofiled_us"]) == (110, 100)
 
 
 def test_too_short_is_no_better_than_too_long() -> None:
@@ -48,10 +51,7 @@ def test_too_short_is_no_better_than_too_long() -> None:
 def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() -> None:
     found = fidelity([LIGHT, SERIAL])
     assert (found.best, found.basis, found.traces[0].overhead) == ("serial", Basis.SHORTEST, None)
-    assert found.statement == (
-        "serial has the shortest kernels (83.0 µs for the 3 that all traces have): "
-        "a weaker sign than agreement with the unprofiled time, which was not given"
-    )
+    assert found.verdict == remark("shortest-kernels", label="serial", matched_us=83.0, matched=3)
 
 
 def test_kernels_are_held_against_those_of_the_believed_trace() -> None:
@@ -84,9 +84,8 @@ def test_overhead_is_told_per_step_and_as_the_cpu_saw_it() -> None:
 
 def test_one_trace_alone_is_held_against_the_unprofiled_time() -> None:
     found = fidelity([LIGHT], unprofiled_us=100)
-    assert found.statement == "light: 0.110 ms per step, 0.100 ms unprofiled (+10.0 %)"
+    assert (found.verdict.code, found.verdict.values["alone"]) == (Basis.UNPROFILED, True)
     assert found.kernels.empty
-    assert found.to_dict()["kernels"] == []
 
 
 def test_kernels_without_a_duration_have_no_ratio() -> None:
@@ -97,7 +96,7 @@ def test_kernels_without_a_duration_have_no_ratio() -> None:
     assert (agreement.matched, agreement.ratio) == (3, 1)
     nothing = fidelity([profiled("a", ("f", 0, 1), ("g", 1, 0)), profiled("b", ("f", 0, 0), ("g", 1, 1))], 1)
     assert [trace.agreement and trace.agreement.ratio for trace in nothing.traces] == [None, None]
-    assert {row["ratio"] for row in nothing.to_dict()["kernels"]} == {None}
+    assert {row["ratio"] for row in data(nothing)["kernels"]} == {None}
 
 
 def test_what_limits_the_comparison_is_noted() -> None:
@@ -107,17 +106,14 @@ def test_what_limits_the_comparison_is_noted() -> None:
     )
     once = profiled("once", ("gemm", 0, 40), ("norm", 50, 10))
     notes = fidelity([once, two]).notes
-    assert [note.partition(":")[0] for note in notes] == [
-        "the traces have different numbers of queues",
-        "a trace has the names of functions only",
-        "kernels with 100% of the kernel time do not occur equally often in all traces",
-        "the traces have different numbers of GPUs",
-    ]  # fmt: skip
+    assert notes == (
+        remark("queues-differ"), remark("names-cut"), remark("kernels-uneven", share=1.0), remark("gpus-differ"),
+    )  # fmt: skip
 
 
 def test_everything_is_json() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
-    text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    text = json.loads(json.dumps(data(found), allow_nan=False))
     assert (text["schema"], text["best"], text["basis"]) == (1, "light", "nearest to the unprofiled time")
     assert text["traces"][1]["end_to_end_per_step_us"] == 110
     assert text["traces"][0]["agreement"]["ratio"] == pytest.approx(0.9)
@@ -133,10 +129,10 @@ FILLS = [("fill", 0, 1)]
         ([], 1.0, "nothing to compare: give a second trace"),
         ([LIGHT], None, "nothing to compare: give a second trace"),
         ([LIGHT, LIGHT, SERIAL], None, "light is given 2 times: give each trace once"),
-        ([LIGHT, SERIAL], 0.0, "the unprofiled time must be positive, got 0 µs"),
-        ([LIGHT, SERIAL], -3.0, "the unprofiled time must be positive, got -3 µs"),
-        ([LIGHT], float("nan"), "the unprofiled time must be positive, got nan µs"),
-        ([LIGHT], float("inf"), "the unprofiled time must be positive, got inf µs"),
+        ([LIGHT, SERIAL], 0.0, "unprofiled_us must be above 0, got 0"),
+        ([LIGHT, SERIAL], -3.0, "unprofiled_us must be above 0, got -3"),
+        ([LIGHT], float("nan"), "unprofiled_us must be above 0, got nan"),
+        ([LIGHT], float("inf"), "unprofiled_us must be above 0, got inf"),
         ([profiled("a", ("f", 0, 1)), profiled("b", ("g", 0, 1))], None, "no kernel is common to a and b: not the"),
         (
             [profiled("a", ("f", 9, 200), *FILLS), profiled("b", ("g", 9, 200), *FILLS)],
@@ -200,9 +196,7 @@ def test_two_runs_of_one_program_under_rocprof_with_and_without_template_argumen
     assert [trace.overhead for trace in found.traces] == pytest.approx([0.342, 1.486], abs=0.001)
     assert agreements(found) == [(1004, 1.0, 1.0), (1004, 1.0, pytest.approx(1.01442, abs=1e-5))]
     assert found.kernels["kernel"].tolist()[:2] == ["laplacian_kernel"] * 2
-    assert found.notes == (
-        "a trace has the names of functions only: kernels were matched without their template arguments",
-    )
+    assert found.notes == (remark("names-cut"),)
 
 
 def test_counting_other_counters_leaves_the_kernels_of_one_program_as_they_are(shared_data: Path) -> None:
@@ -273,7 +267,7 @@ def test_a_trace_as_it_was_read() -> None:
     [
         (Profiled("t", table((0, 1), kind="memcpy")), "^t: no kernels in this trace"),
         (Profiled("t", table((0, 0), (1, -2))), "^t: no kernel of this trace has a duration"),
-        (Profiled("t", table((0, 1)), step_count=0), "^t: the number of steps must be at least 1, got 0"),
+        (Profiled("t", table((0, 1)), step_count=0), "^steps must be at least 1, got 0"),
     ],
 )
 def test_traces_without_kernels_times_or_steps_are_refused(trace: Profiled, message: str) -> None:

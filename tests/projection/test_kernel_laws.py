@@ -11,7 +11,7 @@ from flopcast.errors import DataError
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import all_gpus, find
 from flopcast.projection.kernel_laws import COLUMNS, ERRORS, LawError, compute_factors, sigmas
-from flopcast.projection.kernel_work import Overhead
+from flopcast.projection.kernel_work import NO_WORK, Overhead
 from flopcast.projection.measured_factors import Correction
 from flopcast.projection.scalings import LAWS
 from flopcast.readers import TraceFailure, read_traces
@@ -52,7 +52,7 @@ def test_factors_are_aligned_with_the_activities() -> None:
     assert tuple(found.columns) == COLUMNS
     assert found.index.tolist() == [7, 3, 5]
     assert found["factor"].tolist() == [2.0, 4.0, 4.0]
-    assert found.loc[7, ["law", "why", "bound"]].tolist() == ["flops", "", "compute"]
+    assert found.loc[7, ["law", "why", "bound"]].tolist() == ["flops", (), "compute"]
     assert len(compute_factors(table.iloc[:0], HOST, TARGET)) == 0
 
 
@@ -81,10 +81,8 @@ def test_a_run_goes_before_the_law_where_it_applies() -> None:
     law = compute_factors(table, HOST, TARGET, "affine")
     assert found["law"].tolist() == ["model", "affine", "affine"]
     assert found["factor"].tolist() == [2.0, *law["factor"][1:]]
-    assert found["why"].tolist() == [
-        "", "outside the trained range: op relu was not in training (gemm)",
-        "launch not recorded: its operator is not recorded: work unknown",
-    ]  # fmt: skip
+    assert [[reason.code for reason in why] for why in found["why"]] == [[], ["unlike-training"], ["model-then-law"]]
+    assert found["why"][2][0].values["law"] == (NO_WORK,)
     assert found["sigma"][0] == pytest.approx(1 / 1.645, rel=1e-3)
     assert found["bound"].tolist() == law["bound"].tolist()
 
@@ -95,7 +93,7 @@ def test_stated_fixed_times_are_used() -> None:
 
 
 def test_an_unknown_law_is_refused() -> None:
-    with pytest.raises(DataError, match="no law of computation is called 'fast'"):
+    with pytest.raises(DataError, match="compute_law must be a law of computation, got 'fast'"):
         compute_factors(activities(gemm(8, 8, 8)), HOST, TARGET, "fast")
 
 

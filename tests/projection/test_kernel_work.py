@@ -31,7 +31,7 @@ def test_work_is_that_of_the_table_and_unknown_where_nobody_knows_it() -> None:
     table = activities(gemm(64, 32, 16, us=3), kernel(), relu(8, 4, dtype="fp32"), gemm(64, 32, 16), copy("HtoD", 100))
     rows = of_activities(table, AMD)
     assert rows.known.tolist() == [True, False, True, True, True]
-    assert rows.unknown.tolist() == ["", NO_WORK, "", "", ""]
+    assert rows.unknown.tolist() == [None, NO_WORK, None, None, None]
     np.testing.assert_array_equal(rows.work.flops, [2 * 64 * 32 * 16, np.nan, 32, 2 * 64 * 32 * 16, 0])
     np.testing.assert_array_equal(rows.work.bytes[[0, 2, 4]], table["bytes_moved"].iloc[[0, 2, 4]])
     assert rows.work.dtype.tolist() == ["bf16", "", "fp32", "bf16", "fp32"]
@@ -44,7 +44,7 @@ def test_work_is_that_of_the_table_and_unknown_where_nobody_knows_it() -> None:
 
 def test_a_helper_has_no_work_of_its_own() -> None:
     table = activities(gemm(64, 64, 64, op_id=1), gemm(64, 64, 64, us=1, op_id=1))
-    assert of_activities(table, AMD).unknown.tolist() == ["", HELPER]
+    assert of_activities(table, AMD).unknown.tolist() == [None, HELPER]
 
 
 @pytest.mark.parametrize(

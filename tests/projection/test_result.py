@@ -90,7 +90,7 @@ def test_other_laws_and_remarks_on_those_asked_for_are_told_apart() -> None:
     assert row["why"]
     (row,) = remark_table(both(found)[0]).to_dict("records")
     assert (row["law"], row["other"]) == ("affine", False)
-    assert row["why"].endswith("work unknown")
+    assert [reason.code for reason in row["why"]] == ["operator-unknown"]
     table = class_table(*both(found, Laws(compute="flops"))).set_index("op_class")
     assert table["fallbacks"].to_dict() == {"gemm": 0, "unknown": 1}
     assert class_table(*both(found))["fallbacks"].sum() == 0
@@ -136,21 +136,21 @@ def test_shares_of_the_path_add_up_and_name_the_pace() -> None:
     full = projected(busy())
     assert sum(path_shares(full.path).values()) == pytest.approx(1)
     assert path_shares(full.measured_path)["activity"] == pytest.approx(1)
-    assert verdict(full).startswith("on MI355X the GPU sets the pace: the CPU's work and launches are 0 %")
+    assert (verdict(full).code, verdict(full).values["after"]) == ("gpu-sets-pace", pytest.approx(0, abs=0.005))
     empty = projected(idle())
     assert cpu_share(empty.path) > 0.9
-    assert "stays launch-bound" in verdict(empty)
+    assert (verdict(empty).code, verdict(empty).values["already"]) == ("launch-bound", True)
 
 
 def test_a_faster_gpu_may_become_launch_bound() -> None:
     rows = [gemm(1000.0 + 310 * number, 300, called=900 + 250 * number) for number in range(40)]
-    assert "becomes launch-bound" in verdict(projected(trace(rows), Laws(compute="flops")))
+    found = verdict(projected(trace(rows), Laws(compute="flops")))
+    assert (found.code, found.values["already"]) == ("launch-bound", False)
 
 
 def test_without_calls_the_pace_is_not_known() -> None:
-    words = verdict(projected(replace(idle(), calls=empty_calls())))
-    assert words.startswith("what sets the pace on MI355X is not known, the trace has no calls of the CPU")
-    assert "activities of the GPU are 5 % of the critical path" in words
+    found = verdict(projected(replace(idle(), calls=empty_calls())))
+    assert (found.code, found.values["after"]) == ("pace-unknown", pytest.approx(0.05, abs=0.005))
 
 
 def test_the_path_is_that_of_its_kernels() -> None:

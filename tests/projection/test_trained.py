@@ -13,6 +13,7 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.projection.kernel_laws import compute_factors
 from flopcast.projection.measured_factors import predicted_factors
+from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
 
 
@@ -52,7 +53,7 @@ def test_the_ratio_of_a_call_is_put_on_all_its_activities(run: TrainedModel) -> 
     split = [gemm(*size, us=share * time, op_id=4, start_ns=start) for share, start in ((0.9, 10**9), (0.1, 2 * 10**9))]
     table = activities(*split, gemm(*size, us=time), gemm(256, 512, 1024, us=host_us(256, 512, 1024)))
     found = predicted_factors(table, HOST, TARGET, run)
-    assert found["why"].tolist() == [""] * 4
+    assert found["why"].tolist() == [()] * 4
     assert found["factor"].tolist() == pytest.approx([3.0] * 4, rel=0.1)
     assert found["factor"][0] == found["factor"][1] == pytest.approx(found["factor"][2])
     assert (found["sigma"] < 0.2).all()
@@ -62,15 +63,18 @@ def test_what_the_model_does_not_know_has_a_reason_and_a_law(run: TrainedModel) 
     table = activities(gemm(10**5, 4096, 1024, us=900), relu(64, 64), kernel(), gemm(512, 512, 1024, us=0))
     found = predicted_factors(table, HOST, TARGET, run)
     assert found["factor"].isna().all()
-    assert "log2.m" in found["why"][0] or "beyond" in found["why"][0]
-    assert "op relu was not in training" in found["why"][1]
-    assert found["why"][2] == "launch not recorded"
-    assert found["why"][3] == "impossible time in the trace"
+    (large,), (relus,), (unlinked,), (timeless,) = found["why"]
+    assert [one.code for one in (large, relus, unlinked, timeless)] == ["unlike-training"] * 2 + ["row-refused"] * 2
+    assert "above-trained-range" in [reason.code for reason in large.values["reasons"]]
+    assert "unseen-level" in [reason.code for reason in relus.values["reasons"]]
+    assert unlinked.values["reason"] == "launch not recorded"
+    assert timeless.values["reason"] == "impossible time in the trace"
     whole = compute_factors(table, HOST, TARGET, "roofline", run=run)
     law = compute_factors(table, HOST, TARGET, "roofline")
     assert whole["factor"].tolist() == law["factor"].tolist()
     assert whole["law"].tolist() == law["law"].tolist()
-    assert all(why.startswith(part) for why, part in zip(whole["why"], found["why"], strict=True))
+    assert whole["why"][0] == (large,)
+    assert whole["why"][2] == (remark("model-then-law", model=(unlinked,), law=law["why"][2]),)
 
 
 def test_kernels_of_an_unknown_operator_are_calls_of_their_own() -> None:
@@ -98,7 +102,7 @@ def test_beyond_the_target_of_the_run_the_law_goes_on(run: TrainedModel) -> None
     found = compute_factors(table, HOST, fast, "roofline", run=run, trained_for=TARGET)
     assert found["law"].tolist() == ["model", "bandwidth"]
     assert found["factor"].tolist() == pytest.approx([there["factor"][0] / 2, 2.0])
-    assert found["why"][0] == "the model is of Halfchip: from there by the law roofline"
+    assert found["why"][0] == (remark("carried-on-by-law", gpu="Halfchip", law="roofline"),)
     with pytest.raises(DataError, match="trained from Roundchip to Halfchip"):
         compute_factors(table, HOST, fast, "roofline", run=run)
 

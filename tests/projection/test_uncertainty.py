@@ -19,6 +19,7 @@ from flopcast.projection.uncertainty import (
     parse_sigmas,
     propagate,
 )
+from flopcast.remarks import remark
 
 PARTS_US, SIGMAS = np.array([500.0, 300.0, 150.0, 50.0]), np.array([0.1, 0.05, 0.3, 0.2])
 
@@ -109,7 +110,7 @@ def test_what_factors_do_together_is_told_apart() -> None:
 def test_more_samples_converge() -> None:
     few, many = (propagate(linear(PARTS_US), factors_of(SIGMAS), samples=n) for n in (32, 4096))
     assert many.convergence < few.convergence / 4
-    assert few.note.startswith("32 scrambled Sobol' samples, seed 0: median and bounds of the two halves differ by at ")
+    assert few.note == remark("samples-converged", samples=32, seed=0, convergence=few.convergence)
 
 
 @given(seed=st.integers(0, 2**32), scale=st.floats(1e-3, 1e6))
@@ -148,10 +149,10 @@ def test_the_band_is_that_of_half_the_interval() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples": 100}, "--samples must be a power of two from 16 on, got 100"),
+        ({"samples": 100}, "samples must be a power of two from 16 on, got 100"),
         ({"samples": 8}, "must be a power of two from 16 on, got 8"),
         ({"level": 1.0}, "must lie between 0 and 1, got 1"),
-        ({"samples": 16}, "16 samples are too few for 4 factors: take at least 20"),
+        ({"samples": 16}, "samples must be at least 20 for 4 sources of error, got 16"),
     ],
 )
 def test_what_a_user_can_get_wrong(options: dict, message: str) -> None:
@@ -193,9 +194,9 @@ def test_the_factor_has_the_relative_deviation_given(relative: float) -> None:
         ("", "written name=number, such as gemm=0.1, got ''"),
         ("gemm", "written name=number, such as gemm=0.1, got 'gemm'"),
         ("gemm=0.1,", "written name=number, such as gemm=0.1, got ''"),
-        ("gem=0.1", "no uncertainty is called 'gem': did you mean gemm?"),
-        ("zzz=0.1", "no uncertainty is called 'zzz': there are attention, gemm, memory_bw_gbs"),
-        ("gemm=0.1,gemm=0.2", "gemm is given twice: keep one"),
+        ("gem=0.1", "must name what may err, got 'gem': did you mean gemm?"),
+        ("zzz=0.1", "must name what may err, got 'zzz': there are attention, gemm, memory_bw_gbs"),
+        ("gemm=0.1,gemm=0.2", "gives gemm twice: keep one"),
         ("gemm=10%", "gemm must be a fraction such as 0.1, got '10%'"),
         ("gemm=10", r"gemm must be from 0 to 2 \(0.1 is 10 %\), got 10"),
         ("gemm=-0.1", "gemm must be from 0 to 2"),
@@ -203,7 +204,7 @@ def test_the_factor_has_the_relative_deviation_given(relative: float) -> None:
     ],
 )
 def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
-    with pytest.raises(DataError, match=rf"^--uncertainty: .*{message}"):
+    with pytest.raises(DataError, match=rf"^uncertainty .*{message}"):
         parse_sigmas(text, KNOWN)
 
 
@@ -239,7 +240,7 @@ def test_a_maximum_is_explained_by_what_it_depends_on(scores: np.ndarray) -> Non
 def test_few_rows_lower_the_degree(scores: np.ndarray) -> None:
     x = scores[:16, 0]
     assert first_order_shares(scores[:16], 5 + x)[0] == pytest.approx(1, abs=1e-9)
-    with pytest.raises(DataError, match="15 samples are too few for 3 factors: take at least 16"):
+    with pytest.raises(DataError, match="samples must be at least 16 for 3 sources of error, got 15"):
         first_order_shares(scores[:15], x[:15])
 
 

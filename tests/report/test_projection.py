@@ -14,8 +14,10 @@ from flopcast.hardware import find
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.sweep import parse_sweeps
 from flopcast.projection.whole_trace import Laws
+from flopcast.remarks import Remark, remark
 from flopcast.report.projection import remarks, sections, show_result
 from flopcast.report.projection_page import projection_html
+from flopcast.report.words import say
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
 from flopcast.traces.dispatches import empty_calls
 
@@ -88,3 +90,25 @@ def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
         assert title in page
     for figure in ("memory bandwidth, GB/s", "all links, one way, GB/s"):
         assert f"End-to-end time over {figure} of A100 40GB SXM4" in page
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            remark("launch-bound", target="MI355X", before=0.3, after=0.62, already=False),
+            "on MI355X the trace becomes launch-bound: the CPU's work and launches are 62 % of the critical path "
+            "(30 % as measured); a faster GPU does not shorten that part",
+        ),
+        (
+            remark("nearest-to-unprofiled", label="a", alone=False, step_us=9000.0, unprofiled_us=8900.0, overhead=1.1),
+            "a agrees best: 9.000 ms per step, 8.900 ms unprofiled (+1.1 %)",
+        ),
+        (
+            remark("model-then-law", model=(remark("one-rank"),), law=(remark("operator-unknown"),)),
+            "a group of one rank sends nothing: its operator is not recorded: work unknown",
+        ),
+    ],
+)
+def test_remarks_in_words(found: Remark, words: str) -> None:
+    assert say(found) == words

@@ -1,0 +1,110 @@
+"""What is said of a trace on another GPU, and of profilers held against each other, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ...remarks import Remark
+from .prediction import WORDS as OF_PREDICTIONS
+
+
+def say_all(reasons: Sequence[Remark]) -> str:
+    """Return why a law was applied as it was, in one line; "" where there is nothing to say.
+
+    Examples
+    --------
+    >>> from flopcast.remarks import remark
+    >>> say_all([remark("no-flops"), remark("figure-not-published", figure="bf16_matrix", gpu="MI375X")])
+    'no FLOPs that count: its elements are read and written; bf16_matrix of MI375X is not published'
+    """
+    return "; ".join(map(_say, reasons))
+
+
+def _say(reason: Remark) -> str:
+    text = WORDS[reason.code] if reason.code in WORDS else OF_PREDICTIONS[reason.code]
+    return text(**reason.values) if callable(text) else text.format(**reason.values)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _pace_unknown(target: str, before: float, after: float) -> str:
+    return (
+        f"what sets the pace on {target} is not known, the trace has no calls of the CPU: activities of the GPU "
+        f"are {_percent(after)} of the critical path ({_percent(before)} as measured)"
+    )
+
+
+def _share_of_cpu(before: float, after: float) -> str:
+    return f"the CPU's work and launches are {_percent(after)} of the critical path ({_percent(before)} as measured)"
+
+
+def _launch_bound(target: str, before: float, after: float, already: bool) -> str:
+    verb = "stays" if already else "becomes"
+    words = _share_of_cpu(before, after)
+    return f"on {target} the trace {verb} launch-bound: {words}; a faster GPU does not shorten that part"
+
+
+def _group_spans_nodes(ranks: float, per_node: int, law_of_one_node: bool, stated: bool) -> str:
+    spans = f"a group of {ranks:g} spans nodes of {per_node}"
+    if not stated:
+        return f"{spans}: state the network's bandwidth of host and target"
+    return f"{spans}, and the model is of one node" if law_of_one_node else spans
+
+
+def _agrees(label: str, alone: bool, step_us: float, unprofiled_us: float, overhead: float) -> str:
+    lead = label if alone else f"{label} agrees best"
+    return f"{lead}: {step_us / 1e3:.3f} ms per step, {unprofiled_us / 1e3:.3f} ms unprofiled ({overhead:+.1f} %)"
+
+
+WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
+    # why a law was applied as it was, or another one in its place
+    "operator-unknown": "its operator is not recorded: work unknown",
+    "helper-kernel": "a kernel that helps another of its call: work unknown",
+    "no-flops": "no FLOPs that count: its elements are read and written",
+    "no-such-unit": "{problem}",
+    "over-pcie": "a copy between host and GPU: by the generations of PCIe",
+    "unlike-training": lambda reasons: f"outside the trained range: {say_all(reasons)}",
+    "model-then-law": lambda model, law: f"{say_all(model)}: {say_all(law)}",
+    "carried-on-by-law": "the model is of {gpu}: from there by the law {law}",
+    "one-rank": "a group of one rank sends nothing",
+    "no-link": "{problem}",
+    "message-unknown": lambda missing: f"{' and '.join(missing)} not recorded",
+    "group-spans-nodes": _group_spans_nodes,
+    "links-not-measured": lambda gpus: f"links of {' and '.join(gpus)} not measured",
+    "links-of-another": (
+        "links of {unmeasured} not measured: latency of {measured}, bandwidth by the published figures"
+    ),
+    # what sets the pace on the target
+    "pace-unknown": _pace_unknown,
+    "gpu-sets-pace": lambda target, **shares: f"on {target} the GPU sets the pace: {_share_of_cpu(**shares)}",
+    "launch-bound": _launch_bound,
+    # what a reader should know of a projection
+    "launched-before": "{count} activities were launched before the trace: they hold others up, and do not count",
+    "no-calls": "the trace has no calls of the CPU: gaps are kept, whatever their cause",
+    "cpu-taken-as-fast": lambda sigma: (
+        f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
+    ),
+    "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
+    "finding-of-trace": "{finding}: {message} ({count})",
+    "bound-changes": lambda before, after, figure, value: f"{before} → {after} at {figure} = {value:,.4g}",
+    "samples-converged": lambda samples, seed, convergence: (
+        f"{samples} scrambled Sobol' samples, seed {seed}: median and bounds of the two halves differ by "
+        f"at most {100 * convergence:.2g} % of the projection"
+    ),
+    # which profiler to believe
+    "nearest-to-unprofiled": _agrees,
+    "shortest-kernels": lambda label, matched_us, matched: (
+        f"{label} has the shortest kernels ({matched_us:.1f} µs for the {matched} that all traces have): a weaker sign "
+        "than agreement with the unprofiled time, which was not given"
+    ),
+    "queues-differ": "the traces have different numbers of queues: kernels were matched by their order on the GPU",
+    "names-cut": "a trace has the names of functions only: kernels were matched without their template arguments",
+    "kernels-uneven": lambda share: (
+        f"kernels with {share:.0%} of the kernel time do not occur equally often in all traces: "
+        "their order may be shifted; give the same steps of each"
+    ),
+    "gpus-differ": "the traces have different numbers of GPUs: give the same ranks of each",
+}
