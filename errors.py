@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from .remarks import Remark
+
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
@@ -54,6 +56,14 @@ class DataError(FlopcastError):
     def __init__(self, message: str, *, source: str | None = None) -> None:
         super().__init__(f"{source}: {message}" if source else message)
         self.source = source
+
+
+class NoMeasurementsError(DataError):
+    """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
+
+    def __init__(self, notes: Sequence[Remark], *, source: str) -> None:
+        super().__init__("no measurements" if notes else "no measurements: the files are empty", source=source)
+        self.notes = tuple(notes)
 
 
 class ParameterError(DataError):

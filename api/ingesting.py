@@ -15,6 +15,9 @@ import pyarrow.parquet as pq
 from ..errors import DataError, ParameterError
 from ..output import dumps, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
+from ..remarks import Remark
+from ..report.ingest import overview_json
+from ..report.words import in_words, say
 from ..traces.summary import Overview, overview
 from .tables import check_jobs
 
@@ -31,14 +34,16 @@ class Ingested:
         One per trace.
     rejected : dict of str to int
         Rows kept out, by reason.
-    notes, unreadable : sequence of str
-        Remarks; files that could not be read and why.
+    notes : sequence of Remark
+        Assumptions made, files skipped, repeats merged.
+    unreadable : sequence of str
+        Files that could not be read and why.
     """
 
     rows: int
     traces: Sequence[Overview]
     rejected: Mapping[str, int]
-    notes: Sequence[str]
+    notes: Sequence[Remark]
     unreadable: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,9 +51,9 @@ class Ingested:
         return {
             "schema": 1,
             "rows": self.rows,
-            "traces": [trace.to_dict() for trace in self.traces],
+            "traces": [overview_json(trace) for trace in self.traces],
             "rejected": dict(self.rejected),
-            "notes": list(self.notes),
+            "notes": in_words(self.notes),
             "unreadable": list(self.unreadable),
         }
 
@@ -66,7 +71,7 @@ class Ingested:
         """
         reasons = list(self.unreadable)
         reasons += [
-            f"{finding.source or trace.label}: {finding.code}: {finding.message} ({finding.count})"
+            f"{finding.source or trace.label}: {finding.code}: {say(finding.remark)} ({finding.count})"
             for trace in self.traces
             for finding in trace.errors
         ]

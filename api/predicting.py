@@ -18,6 +18,7 @@ from ..features.recipe import FeatureRecipe
 from ..readers import read_rows
 from ..remarks import Remark, remark
 from ..report.predictions import identifying, report_of, write_file
+from ..report.words import in_words
 from ..report.words.prediction import say_all
 from ..table.measurements import REFUSED, REFUSED_DETAIL, select
 from ..table.pairing import HOST
@@ -115,7 +116,7 @@ def _predict(
     }
     lacking = model.unpublished(rows[found["predicted"].notna()])
     remarks = [*_remarks(model.recipe, rows), *(f"no {law} where {why}" for law, why in lacking.items())]
-    return Prediction(frame, report_of(frame, reasons, facts, [*notes, *remarks]))
+    return Prediction(frame, report_of(frame, reasons, facts, in_words([*notes, *remarks])))
 
 
 def write(prediction: Prediction, out: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..datasets import default_paths
 from ..errors import ParameterError
-from ..readers import Options, read
-from ..table.measurements import Measurements
+from ..readers import Measurements, Options, read
+from ..readers.labels import UNKNOWN_DEVICE
+from ..remarks import remark
 
 
 def load_measurements(
@@ -43,16 +45,17 @@ def load_measurements(
     """
     options = Options(dict(units or {}), dict(defaults or {}), each=each)
     found = read(list(paths) if paths else default_paths(), options=options, where=where)
-    described = tuple(f"device {name!r} is not in the catalogue" for name in devices)
-    notes = tuple(note for note in found.notes if not note.startswith(described))
+    notes = tuple(
+        note for note in found.notes if not (note.code == UNKNOWN_DEVICE and note.values["device"] in devices)
+    )
     findings = tuple(
-        f"{trace.label}: {finding.code}: {finding.message} ({finding.count})"
+        remark("trace-finding", trace=trace.label, finding=finding.remark, count=finding.count)
         for trace in found.traces
         for finding in trace.findings
         if finding.severity != "info"
     )
-    missing = tuple(f"left out, unreadable: {error}" for error in found.unreadable)
-    return Measurements(found.frame, found.rejected, (*notes, *findings, *missing), found.traces, found.unreadable)
+    missing = tuple(remark("file-unreadable", problem=problem) for problem in found.unreadable)
+    return replace(found, notes=(*notes, *findings, *missing))
 
 
 def check_jobs(jobs: int) -> None:

@@ -20,11 +20,11 @@ from ..evaluation.deployment import Deployed, deploy
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..models import artifact
+from ..readers import Measurements
 from ..report import training_page, wording
 from ..report.run_folder import write_run
-from ..report.words import say
+from ..report.words import in_words
 from ..report.words.training import selection
-from ..table.measurements import Measurements
 from .tables import check_jobs, load_measurements
 
 
@@ -160,7 +160,7 @@ def write(run: Run, out: Path) -> None:
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
     """Return what ``metrics.json`` holds."""
     report = dataset.report
-    notes = [*measured.notes, *map(say, competition.notes)]
+    notes = in_words([*measured.notes, *competition.notes])
     return {
         "schema": 1,
         "data": {
@@ -211,7 +211,7 @@ def data_hash(dataset: Dataset) -> str:
 def _losses(run: Run) -> dict[str, Any]:
     return {
         "rejected": wording.losses(run.measured.rejected),
-        "notes": list(run.measured.notes),
+        "notes": in_words(run.measured.notes),
     }
 
 

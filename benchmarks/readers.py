@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..readers import read
-from ..table.measurements import Measurements
+from ..readers import Measurements, read
 from .harness import Comparison, Contender
 
 

@@ -15,14 +15,14 @@ import typer
 from ..api.tables import check_jobs
 from ..errors import DataError
 from ..output import check_table, dumps, write_table
-from ..readers import Options, TraceFailure, read_traces
+from ..readers import Measurements, Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..remarks import remark
 from ..report.cleaning import cleaned_json, counter_table, counters_json, coverage_json, show_cleaned, show_coverage
 from ..report.console import counted, output, say_written, show_losses
-from ..report.words import say
-from ..table.measurements import Measurements, fill_text
+from ..report.words import in_words, say
 from ..table.measurements import clean as usable
+from ..table.measurements import fill_text
 from ..table.problems import merge_duplicates
 from ..traces import summary as annotate
 from ..traces.cleaning.joining import Coverage, Joined, join_passes, merge_coverage
@@ -143,7 +143,7 @@ def clean_traces(
             cuts.append(say(remark("cut-by-ranges", label=label, rule=str(rule), matched=count, ranges=len(ranges))))
     found = usable(pd.concat(parts, ignore_index=True))
     frame = fill_text(found.frame) if rule is not None else _merged(found.frame)
-    notes = [*cuts, *(note for label in tables for note in traces[label].notes)]
+    notes = [*cuts, *in_words(note for label in tables for note in traces[label].notes)]
     notes += [] if joined is None else map(say, joined.notes)
     table = Measurements(frame, found.rejected)
     once = tuple(dict.fromkeys(notes))

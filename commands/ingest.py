@@ -13,6 +13,7 @@ from ..output import check_table
 from ..readers import Options
 from ..report.console import counted, output, say_written, show_losses
 from ..report.ingest import show_traces
+from ..report.words import in_words
 from .options import (
     EachOption,
     JobsOption,
@@ -60,7 +61,7 @@ def command(
         return
     console = output()
     show_traces(console, found.traces)
-    show_losses(console, found.rejected, found.notes, found.unreadable)
+    show_losses(console, found.rejected, in_words(found.notes), found.unreadable)
     if out is None:
         nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
         console.print(counted(found.rows, *nouns), highlight=False)

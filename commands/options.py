@@ -12,7 +12,8 @@ from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
+from ..remarks import Remark
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
@@ -252,6 +253,8 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
             command(*args, **kwargs)
         except ParameterError as error:
             _refuse(f"{option_of(error.parameter, options)} {error.problem}")
+        except NoMeasurementsError as error:
+            _refuse(": ".join(filter(None, [str(error), "; ".join(_in_words(error.notes))])))
         except FlopcastError as error:
             _refuse(str(error))
         except OSError as error:
@@ -285,6 +288,12 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
     """
     known = {**OPTIONS, **(options or {})}
     return known.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+def _in_words(notes: Sequence[Remark]) -> list[str]:
+    from ..report.words import in_words  # here: only an error needs it
+
+    return in_words(notes)
 
 
 def _is_killed_worker(error: Exception) -> bool:

@@ -16,6 +16,7 @@ from ..features.matrix import Dataset
 from ..features.roofline import compute_us, memory_us, where_published
 from ..hardware import GPU
 from ..operators.operators import Work, work_of
+from ..remarks import Remark
 from ..table.metric import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .law_comparison import Explanation, compare_laws, slope_test
@@ -157,7 +158,7 @@ class ValidationResult:
         Grouped folds, bootstrap samples and the seed of both.
     rejected : dict of str to int
         Rows kept out, by reason: in reading, and for want of the metric.
-    notes : tuple of str
+    notes : tuple of Remark
         Remarks of the readers.
     """
 
@@ -168,7 +169,7 @@ class ValidationResult:
     replicates: int
     seed: int
     rejected: dict[str, int]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
 
 def assess_scaling(

@@ -48,7 +48,7 @@ class Listed:
 
     rows: list[Row]
     refused: list[dict[str, str]]
-    notes: tuple[Remark | str, ...]
+    notes: tuple[Remark, ...]
 
 
 def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:

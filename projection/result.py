@@ -272,7 +272,7 @@ class Result:
         Of every sweep asked for, one below the other.
     notes : tuple of Remark
         What a reader should know: ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``,
-        ``finding-of-trace``.
+        ``trace-finding``.
     """
 
     label: str
@@ -383,10 +383,8 @@ def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:
         notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
-    for finding in trace.findings:
-        if finding.severity == "error":
-            values = {"finding": finding.code, "message": finding.message, "count": finding.count}
-            notes.append(remark("finding-of-trace", **values))
+    errors = [finding for finding in trace.findings if finding.severity == "error"]
+    notes += [remark("trace-finding", trace="", finding=finding.remark, count=finding.count) for finding in errors]
     return notes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import (
+from . import (  # noqa: F401  (each registers its readers)
     aiter,  # noqa: A004
     hipblaslt,
     kineto,
@@ -18,33 +18,21 @@ from . import (
     tunableop,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
-from .reading import read, read_rows, read_traces
+from .reading import Measurements, read, read_rows, read_traces
 from .trace_files import TraceFailure
 
 __all__ = [
+    "Measurements",
     "Note",
     "Options",
     "RawTable",
     "Reader",
     "TraceFailure",
     "TraceReader",
-    "aiter",
     "formats",
-    "hipblaslt",
-    "kineto",
-    "miopen",
-    "nsight",
-    "rccl_tests",
     "read",
     "read_rows",
     "read_traces",
     "readers",
     "register",
-    "rocpd",
-    "rocprof",
-    "rocprofiler_compute",
-    "rocprofv3",
-    "rpd",
-    "tidy",
-    "tunableop",
 ]

@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from ..remarks import remark
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
 from .labels import device_of
@@ -26,7 +27,6 @@ _GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
 _FAMILY = re.compile(r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)")
 #: AITER writes no gfx id in older fused-MoE files: the architectures it tuned these counts of compute units on.
 _GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}
-_ALSO = {"256": " (gfx1250 has 256 too)"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ class AiterReader(Reader):
         csv = parse_csv(text(path))
         table = _Table(csv)
         if table.names >= _GATED_DELTA:
-            reason = "gated delta-rule kernels (chunk_gdn) have no operator here yet: skipped"
-            return RawTable(pd.DataFrame(), [Note(reason, len(csv.lines))])
+            return RawTable(pd.DataFrame(), [Note(remark("gated-delta-skipped"), len(csv.lines))])
         notes: list[Note] = []
         rows = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
         rows["device"] = _devices(table, options, notes)
@@ -138,10 +137,10 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
         return named[1]
     called = pd.Series(table["kernelname"]).str.extract(_FAMILY)[0].dropna()
     if called.empty:
-        notes.append(Note("neither the file's name nor its kernels say the GEMM family: left empty", table.rows))
+        notes.append(Note(remark("gemm-family-unknown"), table.rows))
         return ""
     family = str(called.mode()[0])
-    notes.append(Note(f"the file's name says no GEMM family: {family} by the names of its kernels", table.rows))
+    notes.append(Note(remark("gemm-family-by-kernels", family=family), table.rows))
     return family
 
 
@@ -184,8 +183,8 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]
-            notes.append(Note(f"no gfx id: {cus} CUs are read as {known}{_ALSO.get(cus, '')}", rows))
+            notes.append(Note(remark("gfx-by-units", cus=int(cus), gfx=known), rows))
         if known:
-            names[gfx, cus], remark = device_of(known, int(cus) if cus.isdigit() else None, stated)
-            notes.extend([Note(remark, rows)] if remark else [])
+            names[gfx, cus], assumption = device_of(known, int(cus) if cus.isdigit() else None, stated)
+            notes.extend([Note(assumption, rows)] if assumption else [])
     return pd.Series([names.get(key, "") for key in zip(given["gfx"], given["cus"], strict=True)], dtype="str")

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeVar
 
 import pandas as pd
 
+from ..remarks import Remark
 from ..traces.dispatches import Trace
 
 #: Column of the 1-based line in the file.
@@ -27,7 +28,7 @@ MAX_BYTES = 16 * 2**30
 class Note:
     """A remark on some rows of one file; equal remarks on several files are reported as one."""
 
-    text: str
+    remark: Remark
     rows: int
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..remarks import Remark, remark
 from ..table.measurements import as_text
 from .base import Options
 from .labels import device_of, known_gpu
@@ -65,7 +66,7 @@ def text_column(given: pd.DataFrame, name: str) -> pd.Series:
     return as_text(given[name]) if name in given else pd.Series("", index=given.index, dtype="str")
 
 
-def device_of_gfx(gfx: str, options: Options) -> tuple[str, str]:
+def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
     """Return the device of a gfx id that comes without a number of compute units, and a remark.
 
     Parameters
@@ -77,17 +78,18 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, str]:
 
     Returns
     -------
-    tuple of str
+    device : str
         The catalogue's name; the gfx id where several devices answer to it; "" where the user states which of them.
+    assumption : Remark or None
     """
     plain = gfx.strip().partition(":")[0].lower()
-    name, remark = device_of(plain, None)
+    name, assumption = device_of(plain, None)
     stated = options.defaults.get("device", "")
     if stated and _may_be(stated, plain):
-        return "", f"{plain} is taken for {stated}, as stated"
+        return "", remark("device-as-stated", gfx=plain, device=stated)
     if name == plain:
-        remark = f"{plain} without a number of compute units may be several devices: state yours with --set device=NAME"
-    return name, remark
+        assumption = remark("device-ambiguous", gfx=plain)
+    return name, assumption
 
 
 def _may_be(device: str, gfx: str) -> bool:

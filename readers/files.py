@@ -151,7 +151,7 @@ def _inflated(stream: IO[bytes], path: Path, max_bytes: int) -> bytes:
 
 def _too_large(path: Path, max_bytes: int) -> DataError:
     size = f"{max_bytes / 2**30:g} GiB"
-    return DataError(f"has more than {size} decompressed: raise --max-size if it is meant to", source=str(path))
+    return DataError(f"has more than {size} decompressed: raise the limit on sizes if it is meant to", source=str(path))
 
 
 def _decompressed(file: BinaryIO) -> IO[bytes]:

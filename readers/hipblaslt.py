@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import device_of_gfx, padding, row_major, text_column
@@ -67,7 +68,7 @@ class HipblasltReader(Reader):
         given = pd.DataFrame(log.rows, dtype=object)
         notes = log.notes()
         if given.empty:
-            return RawTable(pd.DataFrame(), [*notes, Note("no timings: headers without a line of values", 0)])
+            return RawTable(pd.DataFrame(), [*notes, Note(remark("no-timings", by="hipblaslt-bench"), 0)])
         rows = _measurements(given)
         rows["device"] = _devices(given, options, notes)
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
@@ -125,10 +126,10 @@ class _Log:
         """Return the remarks on the log as a whole."""
         notes = []
         if self._repeated:
-            notes.append(Note("winners are printed a second time: counted once", self._repeated))
+            notes.append(Note(remark("winners-repeated"), self._repeated))
         if len(set(self._devices.values())) > 1:
-            words = ", ".join(sorted({" ".join(device).strip() for device in self._devices.values()}))
-            notes.append(Note(f"the log lists different devices ({words}): state --set device=NAME", len(self.rows)))
+            listed = sorted({" ".join(device).strip() for device in self._devices.values()})
+            notes.append(Note(remark("several-devices", devices=tuple(listed)), len(self.rows)))
         return notes
 
 
@@ -195,8 +196,8 @@ def _devices(given: pd.DataFrame, options: Options, notes: list[Note]) -> list[s
     pairs = list(zip(given[_DEVICE_WORD], given[_DEVICE_GFX], strict=True))
     names: dict[tuple[str, str], str] = {}
     for word, gfx in dict.fromkeys(pairs):
-        names[word, gfx], remark = word, ""
+        names[word, gfx], assumption = word, None
         if gfx and (not word or canonical_device(word)[1]):
-            names[word, gfx], remark = device_of_gfx(gfx, options)
-        notes.extend([Note(remark, pairs.count((word, gfx)))] if remark else [])
+            names[word, gfx], assumption = device_of_gfx(gfx, options)
+        notes.extend([Note(assumption, pairs.count((word, gfx)))] if assumption else [])
     return [names[pair] for pair in pairs]

@@ -7,6 +7,7 @@ from functools import cache
 
 from ..errors import DataError, UnknownGPUError
 from ..hardware import GPU, all_gpus, find, find_gfx
+from ..remarks import Remark, remark
 
 # Units of time, energy and power in column names: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
 
@@ -15,6 +16,9 @@ TIME_UNITS = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6
 ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj": 1e3}
 POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
+
+UNKNOWN_DEVICE = "unknown-device"
+"""Code of the remark that the catalogue has no such device."""
 
 _LONG = {
     "nanosecond": "ns", "nanoseconds": "ns", "microsecond": "us", "microseconds": "us", "usec": "us",
@@ -59,8 +63,8 @@ def stated_unit(column: str, word: str) -> str:
 
 
 @cache
-def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, str]:
-    """Return the device with a gfx id and number of compute units, and a remark ("" where there is none).
+def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark | None]:
+    """Return the device with a gfx id and number of compute units, and a remark where there is something to say.
 
     Parameters
     ----------
@@ -73,31 +77,33 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, str]:
 
     Returns
     -------
-    tuple of str
-        The catalogue's name, or "gfx1250 (96 CUs)" where it has none; and the assumption made, if any.
+    device : str
+        The catalogue's name, or "gfx1250 (96 CUs)" where it has none.
+    assumption : Remark or None
+        The assumption made, if any.
     """
     count = "" if cus is None else f" ({cus} CUs)"
     try:
         name = find_gfx(gfx, cus).name
     except UnknownGPUError:
-        return f"{gfx}{count}", ""  # `canonical_device` remarks on every name that the catalogue lacks
+        return f"{gfx}{count}", None  # `canonical_device` remarks on every name that the catalogue lacks
     same = [gpu.name for gpu in all_gpus() if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name]
     user = known_gpu(stated)
     if not same or (user is not None and user.name in (name, *same)):
-        return (user.name if same and user else name), ""
-    return name, f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
+        return (user.name if same and user else name), None
+    return name, remark("device-by-gfx", gfx=gfx, cus=cus, device=name, same=tuple(same))
 
 
 @cache
-def canonical_device(word: str) -> tuple[str, str]:
+def canonical_device(word: str) -> tuple[str, Remark | None]:
     """Return the catalogue's name of a device that a file or a user names in words, and a remark.
 
     A device that the catalogue does not have (a CPU, a laboratory sample) keeps its own name.
     """
     if not word:
-        return "", ""
+        return "", None
     gpu = known_gpu(word)
-    return (gpu.name, "") if gpu else (word, f"device {word!r} is not in the catalogue: kept under that name")
+    return (gpu.name, None) if gpu else (word, remark(UNKNOWN_DEVICE, device=word))
 
 
 def known_gpu(word: str, *, stated: bool = False) -> GPU | None:

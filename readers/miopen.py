@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, text
@@ -131,8 +132,8 @@ def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
         return "", []
     gfx, decimal, hexadecimal = match.groups()
     cus = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
-    device, remark = device_of(gfx, cus, stated)
-    return device, [Note(remark, rows)] if remark else []
+    device, assumption = device_of(gfx, cus, stated)
+    return device, [Note(assumption, rows)] if assumption else []
 
 
 def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
@@ -155,5 +156,4 @@ def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
     wrong &= rows["direction"].notna().to_numpy()
     rows.loc[wrong & rows[DEFECT].eq("").to_numpy(), DEFECT] = "output size does not follow from the input"
     if (clamped & ~wrong).any():
-        reason = "filter larger than the padded input, output taken as 1 (as MIOpen does): kept"
-        notes.append(Note(reason, int((clamped & ~wrong).sum())))
+        notes.append(Note(remark("filter-larger-than-input"), int((clamped & ~wrong).sum())))

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import text_column
@@ -83,7 +84,7 @@ class RcclTestsReader(Reader):
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, _TAG.sub("", line.rstrip("\r")))
         if not log.rows:
-            return RawTable(pd.DataFrame(), [Note("no timings: the log ends before its table", 0)])
+            return RawTable(pd.DataFrame(), [Note(remark("no-timings", by="rccl-tests"), 0)])
         return _measurements(log, _collective_of(path.name) or options.defaults.get("variant", ""), path)
 
 
@@ -193,7 +194,7 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     if collectives.eq("").any():
         line = given[LINE][collectives.eq("")].iloc[0]
         hint = "neither the log nor the file's name says which collective this is"
-        raise DataError(f"{hint}: state it with --set variant=all_reduce", source=f"{path}:{line}")
+        raise DataError(f"{hint}: set variant=all_reduce", source=f"{path}:{line}")
     common = pd.DataFrame(
         {
             "op": "collective",
@@ -229,7 +230,7 @@ def _both_ways(common: pd.DataFrame, given: pd.DataFrame, notes: list[Note]) -> 
     outside, inside = ways
     absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
     if absent.any():
-        notes = [*notes, Note("no time in place (N/A): one row only", int(absent.sum()))]
+        notes = [*notes, Note(remark("no-time-in-place"), int(absent.sum()))]
     inside = inside[~absent & given[DEFECT].eq("")]
     return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)
 
@@ -251,8 +252,5 @@ def _notes(runs: list[_Run]) -> list[Note]:
     """Return what the logs leave open, with the rows concerned."""
     unlisted = sum(run.size is None for run in runs)
     mixed = sum(len(run.devices) > 1 for run in runs)
-    remarks = (
-        ("the log does not list its ranks, or groups of different sizes: state --set ranks=NUMBER", unlisted),
-        ("the ranks ran on different devices: no device", mixed),
-    )
-    return [Note(text, rows) for text, rows in remarks if rows]
+    counts = {"ranks-not-listed": unlisted, "ranks-on-several-devices": mixed}
+    return [Note(remark(code), rows) for code, rows in counts.items() if rows]

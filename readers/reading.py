@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, few
+from ..errors import DataError, NoMeasurementsError, ParameterError
 from ..operators.operators import OPS
+from ..remarks import Remark, remark
 from ..table.measurements import (
     MEASURED,
     REFUSED,
     REFUSED_DETAIL,
     TEXT_COLUMNS,
-    Measurements,
+    Cleaned,
     as_text,
     clean,
+    count_reasons,
     fill_text,
     judge,
     select,
@@ -32,13 +35,39 @@ from .labels import canonical_device
 from .tidy import tidy_rows
 from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
 
-# Remarks on what was read, equal ones of several files told once.
 
-_NAMED = 3  # files named in a remark
+@dataclass(frozen=True)
+class Measurements:
+    """What was read: the usable rows, the rows kept out, and remarks.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Usable rows, columns as in `table.measurements`.
+    rejected : DataFrame
+        Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
+    notes : tuple of Remark
+        Assumptions made, files skipped, repeats merged. The values `rows` and `files` (labels) say what each concerns.
+    traces : tuple of Overview
+        What each profiler's trace among the files holds.
+    unreadable : tuple of str
+        Files left out because they cannot be read, and why.
+    """
+
+    frame: pd.DataFrame
+    rejected: pd.DataFrame
+    notes: tuple[Remark, ...] = ()
+    traces: tuple[Overview, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def rejected_by_reason(self) -> dict[str, int]:
+        """Number of rows kept out for each reason, most frequent first."""
+        return count_reasons(self.rejected)
 
 
-class Notes:
-    """Remarks, equal ones of several files counted together.
+class _Found:
+    """What is learned on the way through the files; equal remarks on several of them are counted together.
 
     Attributes
     ----------
@@ -54,40 +83,23 @@ class Notes:
         self.skipped: list[str] = []
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
-        self._rows: dict[str, int] = {}
-        self._files: dict[str, list[str]] = {}
+        self._rows: dict[Remark, int] = {}
+        self._files: dict[Remark, list[str]] = {}
 
-    def add(self, text: str, rows: int, file: str = "") -> None:
-        """Remark on some rows (of a file); the rows and files of equal remarks are counted together."""
-        self._rows[text] = self._rows.get(text, 0) + rows
-        files = self._files.setdefault(text, [])
+    def add(self, what: Remark, rows: int, file: str = "") -> None:
+        """Remark on some rows (of a file)."""
+        self._rows[what] = self._rows.get(what, 0) + rows
+        files = self._files.setdefault(what, [])
         if file and file not in files:
             files.append(file)
 
-    def add_all(self, notes: Sequence[Note], file: str) -> None:
-        """Take over the remarks of one file's reader."""
-        for note in notes:
-            self.add(note.text, note.rows, file)
-
-    def lines(self) -> tuple[str, ...]:
-        """Return every remark in words, with its rows and files."""
-        remarks = [
-            f"{text} ({_count(rows, 'row')}{_named(self._files[text], ' in ')})" for text, rows in self._rows.items()
+    def notes(self) -> tuple[Remark, ...]:
+        """Return every remark with its rows and files."""
+        told = [
+            remark(what.code, **what.values, rows=rows, files=tuple(self._files[what]))
+            for what, rows in self._rows.items()
         ]
-        if self.skipped:
-            remarks.append(
-                f"{_count(len(self.skipped), 'file')} of no supported format skipped{_named(self.skipped, ': ')}"
-            )
-        return tuple(remarks)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _named(files: Sequence[str], lead: str) -> str:
-    """Return the first few names after `lead`, and how many more; nothing for no files."""
-    return lead + few(files, _NAMED) if files else ""
+        return (*told, remark("files-skipped", files=tuple(self.skipped))) if self.skipped else tuple(told)
 
 
 TABLE = "the table"
@@ -142,9 +154,9 @@ def read(
         missing or ambiguous, `units` or `defaults` name a column that is nowhere, or `where` leaves no row.
     """
     options = options or Options(dict(units or {}), dict(defaults or {}))
-    tables, notes = _tables(paths, options, lenient, jobs)
+    tables, found = _tables(paths, options, lenient, jobs)
     parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
-    return _combined(parts, notes, where or {}, options.each)
+    return _combined(parts, found, where or {}, options.each)
 
 
 def read_rows(
@@ -153,7 +165,7 @@ def read_rows(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     timed: bool = True,
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Read every row of the files in the order they stand there, whether it can be used or not.
 
     Parameters
@@ -167,7 +179,7 @@ def read_rows(
     -------
     rows : DataFrame
         As `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
-    notes : tuple of str
+    notes : tuple of Remark
         What was assumed or skipped.
 
     Raises
@@ -176,14 +188,14 @@ def read_rows(
         As for `read`.
     """
     options = Options(dict(units or {}), dict(defaults or {}), timed)
-    tables, notes = _tables(paths, options)
+    tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     every = pd.concat(parts, ignore_index=True).sort_values(_ORDER, kind="stable", ignore_index=True)
     rows = fill_text(every.drop(columns=_ORDER))
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
-    return rows, notes.lines()
+    return rows, found.notes()
 
 
 def read_traces(
@@ -217,51 +229,53 @@ def read_traces(
 
 def _tables(
     data: Sequence[Path | str | pd.DataFrame], options: Options, lenient: bool = False, jobs: int = 1
-) -> tuple[list[pd.DataFrame], Notes]:
+) -> tuple[list[pd.DataFrame], _Found]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
-    notes = Notes()
-    tables = _read_each(find_files(paths), frames, options, notes, lenient, jobs)
+    found = _Found()
+    tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if not tables:
-        reasons = "; ".join(notes.unreadable) or f"supported are {formats()}"
+        reasons = "; ".join(found.unreadable) or f"supported are {formats()}"
         raise DataError(f"nothing readable: {reasons}", source=where)
     filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
     if not filled:
-        raise DataError(f"no measurements: {'; '.join(notes.lines()) or 'the files are empty'}", source=where)
-    return [_prepared(frames, options, notes) for frames in filled], notes
+        raise NoMeasurementsError(found.notes(), source=where)
+    return [_prepared(frames, options, found) for frames in filled], found
 
 
 def _read_each(
     files: Sequence[DataFile],
     frames: Sequence[pd.DataFrame],
     options: Options,
-    notes: Notes,
+    found: _Found,
     lenient: bool,
     jobs: int,
 ) -> dict[str, list[pd.DataFrame]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     columns: set[str] = set()
     tables: dict[str, list[pd.DataFrame]] = {}
-    found = sort_files(files)
-    _pass_over(found, notes, lenient)
-    for place, (source, raw) in enumerate(look(found.sources, partial(_rows_of, options=options), jobs)):
+    kinds = sort_files(files)
+    _pass_over(kinds, found, lenient)
+    for place, (source, raw) in enumerate(look(kinds.sources, partial(_rows_of, options=options), jobs)):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
                 raise raw.error
-            notes.unreadable.append(str(raw.error))
+            found.unreadable.append(str(raw.error))
             continue
         table, trace = raw
         if trace is not None:
-            notes.traces.append(trace)
+            found.traces.append(trace)
         columns.update(table.columns)
-        notes.add_all(table.notes, source.label)
+        for note in table.notes:
+            found.add(note.remark, note.rows, source.label)
         tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
-    for place, frame in enumerate(frames, start=len(found.sources)):
+    for place, frame in enumerate(frames, start=len(kinds.sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         columns.update(table.columns)
-        notes.add_all(table.notes, TABLE)
+        for note in table.notes:
+            found.add(note.remark, note.rows, TABLE)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
         tables.setdefault(TABLE, []).append(_sourced(rows, TABLE, place))
@@ -277,30 +291,28 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
         return source.reader.read(source.files[0].path, options), None
     found = read_trace(source, options)
     told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by _prepared
-    remarks = [Note(_unprefixed(text, source), len(found.dispatches)) for text in found.notes if text not in told]
+    remarks = [Note(_without_file(note), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label)
 
 
-def _unprefixed(text: str, source: Source) -> str:
-    """Return a remark without the file it begins with: remarks name their files at the end, equal ones together."""
-    for file in source.files:
-        text = text.removeprefix(f"{file.label}: ")
-    return text
+def _without_file(note: Remark) -> Remark:
+    """Return a remark without the file it is about: of several files equal remarks are told once."""
+    return Remark(note.code, tuple(item for item in note.items if item[0] != "file"))
 
 
-def _pass_over(found: Sorted, notes: Notes, lenient: bool) -> None:
+def _pass_over(kinds: Sorted, found: _Found, lenient: bool) -> None:
     """Refuse what the user named and nothing can read; remark on what a folder held."""
     unknown = [
         (file, DataError(f"no supported format: known are {formats()}", source=str(file.path)))
-        for file in found.skipped
+        for file in kinds.skipped
         if file.named
     ]
-    for file, error in [*found.unreadable, *unknown]:
+    for file, error in [*kinds.unreadable, *unknown]:
         if file.named and not lenient:
             raise error
-        notes.unreadable.append(str(error))
-    notes.skipped += [file.label for file in found.skipped if not file.named]
+        found.unreadable.append(str(error))
+    found.skipped += [file.label for file in kinds.skipped if not file.named]
 
 
 def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
@@ -316,7 +328,7 @@ def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
 def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
     for column, unit in units.items():
         if column not in columns:
-            raise DataError(f"--unit {column}={unit}: no tidy table has a column {column!r}")
+            raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
 
 
 def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
@@ -326,10 +338,11 @@ def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
     for column, value in defaults.items():
         if column not in known:
             close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
-            raise DataError(f"--set {column}={value}: no column {column!r}; did you mean {' or '.join(close)}?")
+            did_you_mean = f"did you mean {' or '.join(close)}?"
+            raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
 
 
-def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: Notes) -> pd.DataFrame:
+def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = pd.concat(frames, ignore_index=True)
     for column, value in options.defaults.items():
@@ -337,20 +350,18 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, notes: Notes) ->
         if blank.any():
             rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
-            notes.add(f"--set {column}={value} changes nothing here: the files say it themselves", len(rows))
+            found.add(remark("default-unused", column=column, value=value), len(rows))
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}
         rows["device"] = words.map({word: name for word, (name, _) in names.items()})
-        for word, (_, remark) in names.items():
-            if remark:
-                notes.add(remark, int(words.eq(word).sum()))
+        for word, (_, unknown) in names.items():
+            if unknown:
+                found.add(unknown, int(words.eq(word).sum()))
     return rows
 
 
-def _combined(
-    parts: Sequence[Measurements], notes: Notes, where: Mapping[str, Sequence[str]], each: bool
-) -> Measurements:
+def _combined(parts: Sequence[Cleaned], found: _Found, where: Mapping[str, Sequence[str]], each: bool) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]
@@ -360,14 +371,14 @@ def _combined(
     once = fill_text(merge_duplicates(every))
     merged = number_runs(every) if each else once
     if each and len(once) < len(every):
-        notes.add("--each: repeats stay rows; shuffled folds then predict another run of a known problem", 1)
+        found.add(remark("repeats-stay-rows"), 1)
     if len(merged) < len(every):
-        notes.add("repeats of one kernel on one problem merged, the median kept", len(every) - len(merged))
-    return Measurements(merged, rejected, notes.lines(), tuple(notes.traces), tuple(notes.unreadable))
+        found.add(remark("repeats-merged"), len(every) - len(merged))
+    return Measurements(merged, rejected, found.notes(), tuple(found.traces), tuple(found.unreadable))
 
 
 def _unusable(rejected: pd.DataFrame) -> DataError:
     """Return the error for data of which every row is refused."""
     first = rejected.iloc[0]
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in rejected["reason"].value_counts().items())
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
     return DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..hardware import all_gpus
+from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
@@ -54,8 +55,8 @@ def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
     return bool(stream.notna().any() and (stream.fillna(0).ne(0).any() or queue.nunique() < 2))
 
 
-def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, str]:
-    """Return the device under the catalogue's name, and a remark.
+def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, Remark | None]:
+    """Return the device under the catalogue's name, and what was assumed.
 
     The product's name decides (one gfx id stands for several products), unless the device shows another number of
     compute units than the product has: then it is a partition of it.
@@ -63,7 +64,7 @@ def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, str]:
     name, unknown = canonical_device(product)
     whole = next((gpu.cus for gpu in all_gpus() if gpu.name == name), None)
     if product and not unknown and cus in (None, whole):
-        return name, ""
+        return name, None
     if gfx.startswith("gfx"):
         return device_of(gfx, cus)
     return name or gfx, unknown
@@ -95,24 +96,22 @@ class RocpdReader(TraceReader):
         with opened(file, options) as database:
             tables = _Tables(database)
             findings = unfinished(file)
-            notes: list[str] = []
+            notes: list[Remark] = []
             agents = _agents(tables, notes)
             launches = _launches(tables)
             kernels = _kernels(tables, file, findings)
             counters = _counters(tables, kernels, file, findings, notes)
             copies = _copies(tables)
         if launches.empty:
-            notes.append(
-                "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch"
-            )
+            notes.append(remark("no-api-calls", by="rocpd"))
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
         activities = pd.concat(parts, ignore_index=True) if parts else kernels
         if not streams_recorded(kernels["stream"], kernels["queue"]):
             activities["stream"] = activities["queue"]
-            notes.append("`stream` is the hardware queue: no streams were recorded")
+            notes.append(remark("stream-is-queue"))
         activities, untimed = timed(activities, file.label)
         if activities.empty:
-            notes.append("the database has no kernel dispatches and no memory copies")
+            notes.append(remark("no-activities", by="rocpd"))
         activities = joined(joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation"))
         return Trace(_table(activities, file), findings=findings + untimed, notes=notes)
 
@@ -238,12 +237,8 @@ def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findi
         return
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
-    text = (
-        "kept, though the database's own view `kernels` leaves them out (no thread or no region recorded): sums taken "
-        "from that view are too small"
-    )
     share = float(times[dropped].sum() / total) if total > 0 else None
-    findings.append(Finding("dropped-by-view", "info", text, int(dropped.sum()), share, file.label))
+    findings.append(Finding(remark("dropped-by-view"), "info", int(dropped.sum()), share, file.label))
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -302,7 +297,7 @@ def _launches(tables: _Tables) -> pd.DataFrame:
 
 
 def _counters(
-    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding], notes: list[str]
+    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding], notes: list[Remark]
 ) -> pd.DataFrame:
     """Return the counters of each dispatch, one column each, summed over the instances of the block."""
     values = tables.read("rocpd_pmc_event", integers=("event_id", "pmc_id"), reals=("value",))
@@ -315,18 +310,17 @@ def _counters(
     values = joined(values, place, ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
     if apart := int((~of_kernels).sum()):
-        notes.append(f"{apart} counter values belong to no kernel dispatch (samples of the whole device): not read")
+        notes.append(remark("values-of-no-dispatch", values=apart))
     values = values[of_kernels]
     repeats = int(values.duplicated(["kernel", "counter"]).sum())
     if repeats:
-        text = "more than one value of a counter for one dispatch: summed, as those of the instances of a block"
-        findings.append(Finding("counter-instances", "info", text, repeats, None, file.label))
+        findings.append(Finding(remark("counter-instances"), "info", repeats, source=file.label))
     known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
     sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
 
 
-def _agents(tables: _Tables, notes: list[str]) -> pd.DataFrame:
+def _agents(tables: _Tables, notes: list[Remark]) -> pd.DataFrame:
     """Return the number and the device of each agent."""
     read = tables.read(
         "rocpd_info_agent",
@@ -336,10 +330,10 @@ def _agents(tables: _Tables, notes: list[str]) -> pd.DataFrame:
     devices = []
     for agent in read.itertuples():
         cus = _field(str(agent.extdata), "cu_count")
-        device, remark = device_named(str(agent.product_name or agent.model_name), str(agent.name), cus)
+        device, assumption = device_named(str(agent.product_name or agent.model_name), str(agent.name), cus)
         devices.append(device)
-        if remark and agent.type == "GPU" and remark not in notes:
-            notes.append(remark)
+        if assumption and agent.type == "GPU" and assumption not in notes:
+            notes.append(assumption)
     return read.assign(agent=read["id"], gpu=read["absolute_index"], device=devices)[["guid", "agent", "gpu", "device"]]
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..remarks import remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
 from .files import content
@@ -61,11 +62,7 @@ class RpdReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
         databases = [file for file in files if _is_database(file)]
-        notes = [
-            f"{file.label} is a Chrome trace exported from a .rpd database, which has more: not read, give the .rpd"
-            for file in files
-            if file not in databases
-        ]
+        notes = [remark("exported-trace", trace=file.label) for file in files if file not in databases]
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
         table = in_order(pd.concat(tables, ignore_index=True)) if tables else _empty()
@@ -102,15 +99,15 @@ def _read(file: DataFile, options: Options) -> Trace:
     findings, notes = unfinished(file), []
     ops, skipped = _activities(ops)
     if skipped:
-        notes.append(f"{skipped} operations are markers and barriers of the queue, no work: left out")
+        notes.append(remark("markers-left-out", operations=skipped))
     ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
     ops, untimed = timed(ops, file.label)
     if ops.empty:
-        notes.append("the database has no operations of a GPU (rocpd_op is empty)")
+        notes.append(remark("no-activities", by="rpd"))
     else:
-        notes.append("the database does not name its GPU: give it with --set device=NAME")
+        notes.append(remark("device-not-recorded", by="rpd"))
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
-        notes.append(f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded")
+        notes.append(remark("kernels-without-grid", kernels=replayed))
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from ..remarks import remark
 from ..traces.dispatches import Finding
 from .base import DataFile, Options
 
@@ -215,8 +216,7 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     missing = int((~known).sum())
     if not missing:
         return table, []
-    text = "have no start or no end in the database and are left out: the recording was interrupted"
-    return table, [Finding("no-time", "error", text, missing, None, source)]
+    return table, [Finding(remark("no-time"), "error", missing, source=source)]
 
 
 def unfinished(file: DataFile) -> list[Finding]:
@@ -224,11 +224,8 @@ def unfinished(file: DataFile) -> list[Finding]:
     log = file.path.with_name(file.path.name + "-wal")
     if not (log.is_file() and log.stat().st_size):
         return []
-    text = (
-        f"beside the database lies {log.name} with activities not yet saved, which are not read: let the program end, "
-        f'then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
-    )
-    return [Finding("unsaved-database", "warning", text, 1, None, file.label)]
+    unsaved = remark("unsaved-database", database=file.path.name, log=log.name)
+    return [Finding(unsaved, "warning", 1, source=file.label)]
 
 
 @contextmanager
@@ -262,7 +259,7 @@ def _copy(packed: IO[bytes], unpacked: IO[bytes], max_bytes: int, path: Path) ->
 def _check_size(size: int, max_bytes: int, path: Path) -> None:
     if size > max_bytes:
         raise DataError(
-            f"has more than {max_bytes / 2**30:g} GiB decompressed: raise --max-size if it is meant to",
+            f"has more than {max_bytes / 2**30:g} GiB decompressed: raise the limit on sizes if it is meant to",
             source=str(path),
         )
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.operators import OPS
+from ..remarks import remark
 from ..table.measurements import as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
@@ -83,7 +84,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
     if "op" not in rows:
-        raise DataError("no column `op` names each row's operator: state it with --set op=gemm", source=source)
+        raise DataError("no column `op` names each row's operator: set op=gemm", source=source)
     _resolve_operators(rows)
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
@@ -222,7 +223,8 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if columns:
             unit = named[columns[0]][1]
             raise DataError(
-                f"columns {', '.join(columns)} could each be the duration: name it with --unit {columns[0]}={unit}",
+                f"columns {', '.join(columns)} could each be the duration: state the unit of yours, as in "
+                f"{columns[0]}={unit}",
                 source=source,
             )
     bare = [
@@ -231,9 +233,9 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if unit is None and (base in _DURATION_WORDS or _AVERAGE.match(base))
     ]
     if bare:
-        raise DataError(f"column {bare[0]!r} has no unit: state it with --unit {bare[0]}=ms", source=source)
+        raise DataError(f"column {bare[0]!r} has no unit: state it, as in {bare[0]}=ms", source=source)
     raise DataError(
-        f"no column is a duration with its unit (columns: {', '.join(named)}): name it with --unit COLUMN=ms",
+        f"no column is a duration with its unit (columns: {', '.join(named)}): state its unit, as in COLUMN=ms",
         source=source,
     )
 
@@ -295,5 +297,4 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note]) -> None:
     assumed = int(given.eq("").sum())
     rows["dtype_a"] = given.where(given.ne(""), "fp32")
     if assumed:
-        remark = "no number format given: fp32 assumed (PyTorch's default); state it with --set dtype_a=NAME"
-        notes.append(Note(remark, assumed))
+        notes.append(Note(remark("fp32-assumed"), assumed))

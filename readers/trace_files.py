@@ -10,6 +10,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from ..errors import DataError
+from ..remarks import remark
 from ..table.measurements import as_text
 from ..traces.dispatches import Finding, Trace
 from ..traces.summary import Annotated, annotate
@@ -143,7 +144,8 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
         try:
             joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.max_bytes))
         except DataError as error:
-            refusals.append(Finding("unreadable-execution-trace", "error", str(error), 1, None, file.label))
+            unreadable = remark("unreadable-execution-trace", problem=str(error))
+            refusals.append(Finding(unreadable, "error", 1, source=file.label))
             continue
         if report.joined:
             return joined
@@ -152,8 +154,8 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
     return replace(trace, findings=(*trace.findings, *refusals[:1]))
 
 
-_ASKS = "--set device=NAME"
-"""How remarks end that ask for the device: done, once it is stated."""
+_ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
+"""Codes of notes and findings that ask for the device: done, once it is stated."""
 
 
 def _with_device(trace: Trace, default: str) -> Trace:
@@ -161,11 +163,11 @@ def _with_device(trace: Trace, default: str) -> Trace:
     words = as_text(trace.dispatches["device"])
     names = {word: canonical_device(word or default) for word in words.unique()}
     devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
-    remarks = [remark for _, remark in names.values() if remark]
+    unknown = [remark for _, remark in names.values() if remark]
     table = trace.dispatches.assign(device=pd.Categorical(devices))
-    notes = [note for note in trace.notes if not (default and note.endswith(_ASKS))]
-    findings = [finding for finding in trace.findings if not (default and finding.message.endswith(_ASKS))]
-    return replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *remarks))
+    notes = [note for note in trace.notes if not (default and note.code in _ASKING)]
+    findings = [finding for finding in trace.findings if not (default and finding.code in _ASKING)]
+    return replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *unknown))
 
 
 def look(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..remarks import Remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import LEADING, device_of_gfx, padding, row_major
@@ -144,6 +145,7 @@ def _devices(validators: pd.Series, lines: pd.Index, options: Options) -> tuple[
     stated = validators[validators.str.startswith("Validator,GCN_ARCH_NAME,")]
     above = pd.Series(stated.str.split(",").str[2], index=stated.index, dtype=object).reindex(lines, method="ffill")
     words = as_text(above)
-    known = {gfx: device_of_gfx(gfx, options) if gfx else ("", "") for gfx in words.unique()}
-    notes = [Note(remark, int(words.eq(gfx).sum())) for gfx, (_, remark) in known.items() if remark]
+    none: tuple[str, Remark | None] = ("", None)
+    known = {gfx: device_of_gfx(gfx, options) if gfx else none for gfx in words.unique()}
+    notes = [Note(assumption, int(words.eq(gfx).sum())) for gfx, (_, assumption) in known.items() if assumption]
     return [known[gfx][0] for gfx in words], notes

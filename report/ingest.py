@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -13,6 +14,7 @@ from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
 from .console import plain_table, shortened
+from .words import in_words, say
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 _NAMED = 10  # kernels without a class that are listed
@@ -31,6 +33,34 @@ def show_traces(console: Console, traces: Sequence[Overview]) -> None:
     findings = finding_table(traces)
     if findings.row_count:
         console.print(findings)
+
+
+def overview_json(trace: Overview) -> dict[str, Any]:
+    """Return what a trace holds as JSON types."""
+    findings = [
+        {
+            "code": finding.code,
+            "severity": finding.severity,
+            "message": say(finding.remark),
+            "count": finding.count,
+            "share": finding.share,
+            "source": finding.source,
+        }
+        for finding in trace.findings
+    ]
+    return {
+        "source": trace.label,
+        "devices": list(trace.devices),
+        "activities": trace.activities,
+        "linked": trace.linked,
+        "kernel_us": trace.kernel_us,
+        "busy_us": trace.busy_us,
+        "span_us": trace.span_us,
+        "classes": trace.classes.to_dict("records"),
+        "unclassified": trace.unclassified.to_dict("records"),
+        "findings": findings,
+        "notes": in_words(trace.notes),
+    }
 
 
 def trace_table(traces: Sequence[Overview]) -> Table:
@@ -97,7 +127,7 @@ def finding_table(traces: Sequence[Overview]) -> Table:
         found = cases[finding.code]
         count = sum(own.count for _, own in found)
         where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
-        text = Text(f"{finding.message} ({where})")
+        text = Text(f"{say(finding.remark)} ({where})")
         style = _STYLES[finding.severity]
         table.add_row(
             Text(finding.severity, style=style),

@@ -19,6 +19,7 @@ from ..table.metric import Quantity, quantity
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted
+from .words import in_words
 
 SCHEMA: Final = 1
 QUESTION: Final = "Does linear scaling hold?"
@@ -50,7 +51,7 @@ def validation_document(result: ValidationResult) -> Document:
     verdict = lines(summary(result)).lines
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
-    said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, result.notes)
+    said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, in_words(result.notes))
     return Document(
         title=QUESTION,
         lead=asked(result),
@@ -174,7 +175,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
         },
         "classes": [_class_json(finding) for finding in result.classes],
         "summary": summary(result),
-        "notes": list(result.notes),
+        "notes": in_words(result.notes),
     }
 
 

@@ -258,7 +258,7 @@ def _same(law: pd.Series, linear: np.ndarray) -> bool:
 def limits(measured: DeviceSizes) -> list[Remark]:
     """Return what these devices cannot show: curvature from two sizes, and what does not grow with the units.
 
-    Codes: ``two-sizes-only``, ``figure-not-published``, ``figure-out-of-proportion``, ``architectures-differ``.
+    Codes: ``two-sizes-only``, ``scaling-figure-not-published``, ``figure-out-of-proportion``, ``architectures-differ``.
     """
     first, last = measured.devices[0], measured.devices[-1]
     shown = [remark("two-sizes-only")] if len(measured.devices) == 2 else []
@@ -267,7 +267,7 @@ def limits(measured: DeviceSizes) -> list[Remark]:
         small, large = getattr(first, figure), getattr(last, figure)
         if small is None or large is None:
             device = (first if small is None else last).name
-            shown.append(remark("figure-not-published", figure=figure, device=device))
+            shown.append(remark("scaling-figure-not-published", figure=figure, device=device))
         elif abs(large / small / expected - 1) > MARGIN:
             grown = {"figure": figure, "ratio": large / small, "units_ratio": float(ratio)}
             shown.append(remark("figure-out-of-proportion", first=first.name, last=last.name, **grown))

@@ -1,7 +1,8 @@
 """The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
 
 Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
-what could not (:func:`judge` leaves every row in its place), :func:`select` chooses rows.
+what could not (:func:`judge` leaves every row in its place), :func:`select` chooses rows. Why a row cannot be used is a
+short stable name ("duration is zero"), under which rows are counted; the detail beside it is for people.
 
 ==============  ======================================================================================================
 column          meaning
@@ -59,8 +60,8 @@ _LISTED = 12  # values named in an error message
 
 
 @dataclass(frozen=True)
-class Measurements:
-    """What was read: the usable rows, the rows kept out, and remarks.
+class Cleaned:
+    """Rows that can be used, and those that cannot.
 
     Attributes
     ----------
@@ -69,27 +70,18 @@ class Measurements:
         that name), `gated` and `causal` are 1.0 or 0.0.
     rejected : DataFrame
         Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
-    notes : tuple of str
-        Remarks on the reading: assumptions made, files skipped, repeats merged.
-    traces : tuple of Overview
-        What each profiler's trace among the files holds.
-    unreadable : tuple of str
-        Files left out because they cannot be read, and why.
     """
 
     frame: pd.DataFrame
     rejected: pd.DataFrame
-    notes: tuple[str, ...] = ()
-    traces: tuple[Any, ...] = ()
-    unreadable: tuple[str, ...] = ()
-
-    @property
-    def rejected_by_reason(self) -> dict[str, int]:
-        """Number of rows kept out for each reason, most frequent first."""
-        return {str(reason): int(count) for reason, count in self.rejected["reason"].value_counts().items()}
 
 
-def clean(raw: pd.DataFrame) -> Measurements:
+def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
+    """Return the number of rows kept out for each reason, most frequent first."""
+    return {str(reason): int(count) for reason, count in rejected["reason"].value_counts().items()}
+
+
+def clean(raw: pd.DataFrame) -> Cleaned:
     """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
 
     Parameters
@@ -101,7 +93,7 @@ def clean(raw: pd.DataFrame) -> Measurements:
 
     Returns
     -------
-    Measurements
+    Cleaned
         A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
         missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
         that is missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need
@@ -109,7 +101,7 @@ def clean(raw: pd.DataFrame) -> Measurements:
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame[verdict.accepted].reset_index(drop=True))
-    return Measurements(fill_text(kept), verdict.table(frame["source"]))
+    return Cleaned(fill_text(kept), verdict.table(frame["source"]))
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
@@ -146,7 +138,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     for column in ("device", "op", *TEXT_COLUMNS):
         frame[column] = _text(frame, column)
     if "device" in required:
-        verdict.refuse(frame["device"].eq(""), "no device", "give one with --set device=NAME")
+        verdict.refuse(frame["device"].eq(""), "no device", "set device=NAME")
     ops = _known_ops(frame["op"])
     verdict.refuse(~frame["op"].isin(list(ops)), "unknown operator", frame["op"])
     _clean_dtypes(frame, ops, verdict)
@@ -247,7 +239,7 @@ def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict)
         frame[column] = canonical_dtypes(given)
         verdict.refuse(given.ne("") & frame[column].eq(""), "unknown number format", given, f"{column} = ")
     exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
-    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no number format", "give one with --set dtype_a=NAME")
+    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no number format", "set dtype_a=NAME")
 
 
 def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:

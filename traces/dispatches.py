@@ -48,6 +48,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..remarks import Remark
 from ..table.measurements import COUNTER
 
 # The range table: the user's annotations of a run (`record_function`, markers) as the GPU went through them.
@@ -146,26 +147,28 @@ class Finding:
 
     Attributes
     ----------
-    code : str
-        Stable name, e.g. "zero-duration".
+    remark : Remark
+        What it is. Readers that notice the same thing in different ways share its code and differ in its values.
     severity : {"info", "warning", "error"}
-        ``error``: the times concerned must not be trusted; ``--strict`` refuses the file.
-    message : str
-        What, and what to do about it, in one line without the count.
+        ``error``: the times concerned must not be trusted; a strict reading refuses the file.
     count : int
-        Activities (or files, counters: the message says) concerned.
+        Activities (or files, counters: the code says) concerned.
     share : float or None
         Their share of the GPU time of the trace, 0 to 1; None where time says nothing about it.
     source : str
         File, or file and place of the first case.
     """
 
-    code: str
+    remark: Remark
     severity: Severity
-    message: str
     count: int
     share: float | None = None
     source: str = ""
+
+    @property
+    def code(self) -> str:
+        """Stable name, e.g. "zero-duration"."""
+        return self.remark.code
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,8 @@ class Trace:
         The profiler's steps as the CPU saw them: `step` (number), `start_ns`, `duration_ns`; empty if none.
     findings : sequence of Finding
         What the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what the table shows.
-    notes : sequence of str
-        Assumptions made.
+    notes : sequence of Remark
+        Assumptions made; a value `file` names the file a remark is about.
     calls : DataFrame
         What the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for.
     ranges : DataFrame
@@ -191,7 +194,7 @@ class Trace:
     dispatches: pd.DataFrame
     steps: pd.DataFrame = field(default_factory=lambda: empty_steps())
     findings: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[Remark] = ()
     calls: pd.DataFrame = field(default_factory=empty_calls)
     ranges: pd.DataFrame = field(default_factory=empty_ranges)
 

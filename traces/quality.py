@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import few
+from ..remarks import remark
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
 
@@ -129,7 +129,6 @@ class Check:
 
     code: str
     severity: Severity
-    message: str
     rows: Callable[[pd.DataFrame, pd.DataFrame], BoolArray]
 
 
@@ -188,7 +187,7 @@ def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
 
 def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
     first = str(table["source"].iloc[int(np.argmax(rows))])
-    return Finding(item.code, item.severity, item.message, int(rows.sum()), share_of_time(table, rows), first)
+    return Finding(remark(item.code), item.severity, int(rows.sum()), share_of_time(table, rows), first)
 
 
 def _zero(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
@@ -240,16 +239,14 @@ def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("zero-duration", "error", "activities that took no time: rows refused", _zero),
-    Check("negative-duration", "error", "activities that end before they start: rows refused", _negative),
-    Check("impossible-duration", "error", "activities of over an hour: damaged timestamps", _impossible),
-    Check(
-        "overlap", "warning", "activities that overlap on one queue: their times add up to more than the time", _overlap
-    ),
-    Check("orphan", "warning", "activities without a launch in the file: no shapes, no step", _orphan),
-    Check("before-first-step", "info", "activities before the first step: warm-up", _before_first_step),
-    Check("coarse-timer", "warning", "durations of under ten steps of the clock: uncertain by more than 5 %", _coarse),
-    Check("repeated-dispatch", "warning", "dispatch numbers that occur again in a process: replay passes", _repeated),
+    Check("zero-duration", "error", _zero),
+    Check("negative-duration", "error", _negative),
+    Check("impossible-duration", "error", _impossible),
+    Check("overlap", "warning", _overlap),
+    Check("orphan", "warning", _orphan),
+    Check("before-first-step", "info", _before_first_step),
+    Check("coarse-timer", "warning", _coarse),
+    Check("repeated-dispatch", "warning", _repeated),
 )
 
 
@@ -262,8 +259,7 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
     missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
     if not missing:
         return []
-    message = "dispatches missing between the first and the last number: dropped records, or a filter"
-    return [Finding("dropped-dispatches", "warning", message, missing, source=str(known["source"].iloc[0]))]
+    return [Finding(remark("dropped-dispatches"), "warning", missing, source=str(known["source"].iloc[0]))]
 
 
 def _zero_counters(table: pd.DataFrame) -> list[Finding]:
@@ -271,7 +267,7 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
     zero = [name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()]
     if not zero:
         return []
-    return [Finding("zero-counter", "info", f"counters that are zero in every activity ({few(zero)})", len(zero))]
+    return [Finding(remark("zero-counter", counters=tuple(zero)), "info", len(zero))]
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
@@ -281,6 +277,5 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
     touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & known
     if known.sum() < 10 or touching.sum() < _MOST * known.sum():
         return []
-    message = "activities that start as the one before ends: durations contain the dispatch gap of a busy queue"
     where = str(table["source"].iloc[0])
-    return [Finding("back-to-back", "info", message, int(touching.sum()), source=where)]
+    return [Finding(remark("back-to-back"), "info", int(touching.sum()), source=where)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..operators.operators import OPS
+from ..remarks import Remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from . import quality
 from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
@@ -36,7 +36,7 @@ class Annotated:
         The profiler's steps.
     findings : tuple of Finding
         The reader's and those of the quality gate, the gravest first.
-    notes : tuple of str
+    notes : tuple of Remark
         Assumptions made by the reader.
     calls : DataFrame
         The CPU's calls of the runtime, where they were asked for.
@@ -47,7 +47,7 @@ class Annotated:
     dispatches: pd.DataFrame
     steps: pd.DataFrame
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
     calls: pd.DataFrame = field(default_factory=empty_calls)
     ranges: pd.DataFrame = field(default_factory=empty_ranges)
 
@@ -100,7 +100,7 @@ class Overview:
         `name`, `op_name`, `count`, `duration_us`, `share` of kernels without an operator class, the largest first.
     findings : tuple of Finding
         The gravest first.
-    notes : tuple of str
+    notes : tuple of Remark
         Assumptions made.
     """
 
@@ -114,28 +114,12 @@ class Overview:
     classes: pd.DataFrame
     unclassified: pd.DataFrame
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def errors(self) -> list[Finding]:
-        """Findings for which ``--strict`` refuses the file."""
+        """Findings for which a strict reading refuses the file."""
         return [finding for finding in self.findings if finding.severity == "error"]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the overview as JSON types."""
-        return {
-            "source": self.label,
-            "devices": list(self.devices),
-            "activities": self.activities,
-            "linked": self.linked,
-            "kernel_us": self.kernel_us,
-            "busy_us": self.busy_us,
-            "span_us": self.span_us,
-            "classes": self.classes.to_dict("records"),
-            "unclassified": self.unclassified.to_dict("records"),
-            "findings": [vars(finding) for finding in self.findings],
-            "notes": list(self.notes),
-        }
 
 
 def overview(annotated: Annotated, label: str) -> Overview:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from ...remarks import Remark, remark
 from ...table.measurements import as_text
 from ...traces.dispatches import KERNEL, Finding, Trace
 from .nodes import ExecutionTrace
@@ -80,15 +81,12 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     shared, agreeing = (table["op_id"][rows].nunique() for rows in (place >= 0, agrees))
     problem = _problem(same_process, shared, agreeing)
     if problem:
-        finding = Finding(OTHER_RUN, "warning", problem, 1, source=other.source)
+        finding = Finding(problem, "warning", 1, source=other.source)
         report = JoinReport(False, shared, agreeing, 0, same_process, finding)
         return replace(trace, findings=(*trace.findings, finding)), report
     place[~agrees] = -1
     columns, filled = _filled(table, calls, place)
-    note = (
-        f"{other.source}: arguments of operators taken from this execution trace for {filled} activities "
-        f"({agreeing} of {shared} calls agree)"
-    )
+    note = remark("execution-trace-joined", trace=other.source, filled=filled, agreeing=agreeing, calls=shared)
     joined = replace(trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note))
     return joined, JoinReport(True, shared, agreeing, filled, same_process)
 
@@ -118,19 +116,15 @@ def _taken(column: pd.Series, place: np.ndarray) -> np.ndarray:
     return np.array([*column, None], dtype=object)[place]
 
 
-def _problem(same_process: bool | None, shared: int, agreeing: int) -> str:
-    """Return why the two are not of one run, "" if they are."""
-    advice = "give the execution trace recorded with this trace"
+def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | None:
+    """Return why the two are not of one run, None if they are."""
     if same_process is False:
-        return f"the execution trace is of another process and was not used: {advice}"
+        return remark(OTHER_RUN, why="process")
     if not shared:
-        return f"the execution trace has none of this trace's operator calls and was not used: {advice}"
+        return remark(OTHER_RUN, why="no calls")
     if agreeing < SAME_RUN * shared:
-        return (
-            f"only {agreeing} of {shared} operator calls have the same name in the execution trace, and it was not "
-            f"used: it is of another run, or the profiler wrote no 'Record function id' (seen in 2023); {advice}"
-        )
-    return ""
+        return remark(OTHER_RUN, why="names", agreeing=agreeing, calls=shared)
+    return None
 
 
 def _filled(table: pd.DataFrame, calls: pd.DataFrame, place: np.ndarray) -> tuple[dict[str, pd.Series], int]:

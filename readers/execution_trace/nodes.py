@@ -14,6 +14,7 @@ import pandas as pd
 
 from ...operators.dtypes import canonical_dtypes
 from ...operators.work import BITS
+from ...remarks import Remark, remark
 
 _RECORD = "record_param_comms"
 _LAUNCH = "nccl:"
@@ -41,7 +42,7 @@ class ExecutionTrace:
         missing except in Chakra files.
     source : str
         The file.
-    notes : sequence of str
+    notes : sequence of Remark
         What was left out.
     """
 
@@ -50,7 +51,7 @@ class ExecutionTrace:
     time: str
     nodes: pd.DataFrame
     source: str
-    notes: Sequence[str] = ()
+    notes: Sequence[Remark] = ()
 
 
 @dataclass
@@ -85,7 +86,7 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
     """
     table = _typed(columns)
     unread = int(sum(inputs is None for inputs in columns.inputs))
-    notes = [f"{source}: arguments that do not fit their types are left out (nodes: {unread})"] if unread else []
+    notes = [remark("arguments-left-out", trace=source, nodes=unread)] if unread else []
     return ExecutionTrace(schema, pid, time, _with_collectives(table), source, tuple(notes))
 
 

@@ -36,6 +36,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...hardware import GPU, all_gpus
+from ...remarks import Remark, remark
 from ...traces.dispatches import (
     Finding,
     Severity,
@@ -68,10 +69,10 @@ _MEMORY_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Named:
-    """A device's name in the catalogue, or the file's own; and a remark on how it was found, "" for none."""
+    """A device's name in the catalogue, or the file's own; and what was assumed to find it, None for nothing."""
 
     name: str
-    remark: str = ""
+    assumption: Remark | None = None
 
 
 def is_rocm(devices: Sequence[DeviceProperties]) -> bool:
@@ -111,7 +112,7 @@ def _named(device: DeviceProperties) -> Named:
         return _by_figures(device)
     units = gpu.reported_cus or gpu.cus
     if device.num_sms and units and device.num_sms != units:
-        return Named(gpu.name, f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?")
+        return Named(gpu.name, remark("other-compute-units", device=device.name, units=device.num_sms, known=units))
     return Named(gpu.name)
 
 
@@ -120,9 +121,11 @@ def _by_figures(device: DeviceProperties) -> Named:
     same = sorted((gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as))
     if not same:
         return Named(device.name)
-    said = f"{device.name!r}, {device.num_sms} compute units, {device.total_global_mem / _GIB:.0f} GiB"
-    others = "".join(f"; {gpu.name} would look the same" for gpu in same[1:])
-    return Named(same[0].name, f"device {said} is read as {same[0].name}{others}")
+    figures = {"units": device.num_sms, "memory_gib": device.total_global_mem / _GIB}
+    alike = tuple(gpu.name for gpu in same[1:])
+    return Named(
+        same[0].name, remark("device-by-figures", word=device.name, **figures, device=same[0].name, same=alike)
+    )
 
 
 def _fits(gpu: GPU, device: DeviceProperties) -> bool:
@@ -158,61 +161,29 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     linked = links.launch >= 0
     replayed = _replayed(document, links)
     without = linked & (links.operator < 0)
-    cases: list[tuple[str, Severity, str, NDArray[np.bool_]]] = [
-        (
-            "orphan",
-            "warning",
-            "activities launched before the recording began: no operator, no step; leave them out of totals",
-            ~linked,
-        ),
-        (
-            "graph-replay",
-            "info",
-            "kernels of replayed graphs: their operator, if any, is the one that launched the whole graph; their own "
-            "operators and shapes are in a trace of the capture",
-            replayed,
-        ),
-        (
-            "no-operator",
-            "info",
-            "activities launched outside of any operator that the file has: no shapes",
-            without & ~replayed,
-        ),
-        (
-            "operator-by-time",
-            "info",
-            "activities whose operator the file does not name rightly: the one running at their launch is taken",
-            links.by_time & ~replayed,
-        ),
-        (
-            "unresolved-device",
-            "warning",
-            "activities of a GPU that the file does not name: state it with --set device=NAME",
-            table["device"].eq("").to_numpy(dtype=bool),
-        ),
-        (
-            "grid-unit",
-            "info",
-            "activities whose grid may be in workgroups or work-items, as only their launch would tell: left out",
-            in_unknown_unit(document, links, rocm),
-        ),
+    cases: list[tuple[Remark, Severity, NDArray[np.bool_]]] = [
+        (remark("orphan", launched="before the recording"), "warning", ~linked),
+        (remark("graph-replay"), "info", replayed),
+        (remark("no-operator"), "info", without & ~replayed),
+        (remark("operator-by-time"), "info", links.by_time & ~replayed),
+        (remark("unresolved-device"), "warning", table["device"].eq("").to_numpy(dtype=bool)),
+        (remark("grid-unit"), "info", in_unknown_unit(document, links, rocm)),
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
-    found = [_finding(*case, table, durations) for case in cases if case[3].any()]
+    found = [_finding(*case, table, durations) for case in cases if case[2].any()]
     return (*found, *_of_times(document, label))
 
 
 def _finding(
-    code: str,
+    what: Remark,
     severity: Severity,
-    message: str,
     rows: NDArray[np.bool_],
     table: pd.DataFrame,
     durations: NDArray[np.float64],
 ) -> Finding:
     total = durations.sum()
     share = float(durations[rows].sum() / total) if total else None
-    return Finding(code, severity, message, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
+    return Finding(what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
 
 
 def _replayed(document: Document, links: Links) -> NDArray[np.bool_]:
@@ -223,11 +194,9 @@ def _replayed(document: Document, links: Links) -> NDArray[np.bool_]:
 def _of_times(document: Document, label: str) -> list[Finding]:
     found: list[Finding] = []
     if document.coarse:
-        message = "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact"
-        found.append(Finding("coarse-start", "warning", message, document.coarse, source=label))
+        found.append(Finding(remark("coarse-start"), "warning", document.coarse, source=label))
     if document.clipped:
-        message = "times beyond what an integer holds, cut off there: damaged timestamps"
-        found.append(Finding("clipped-time", "error", message, document.clipped, source=label))
+        found.append(Finding(remark("clipped-time", clipped="times"), "error", document.clipped, source=label))
     return found
 
 
@@ -268,7 +237,7 @@ def _trace(document: Document, label: str, options: Options) -> Trace:
     steps = steps_of(document)
     calls = _calls(document) if options.calls else empty_calls()
     if not len(document.gpu):
-        note = f"{label}: no activity of a GPU among its {document.count} events"
+        note = remark("no-gpu-activity", file=label, events=document.count)
         return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
     rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
     links = link(document)
@@ -314,9 +283,9 @@ def _step(document: Document, links: Links, steps: pd.DataFrame) -> np.ndarray:
     return np.r_[of_launch, MISSING][links.launch]
 
 
-def _notes(document: Document, named: dict[int, Named]) -> list[str]:
-    notes = list(dict.fromkeys(device.remark for device in named.values() if device.remark))
+def _notes(document: Document, named: dict[int, Named]) -> list[Remark]:
+    notes = list(dict.fromkeys(device.assumption for device in named.values() if device.assumption))
     mangled = sum(name.startswith(_MANGLED) for name in set(document.gpu.names))
     if mangled:
-        notes.append(f"mangled kernel names are kept as they are in the file: {mangled} of them")
+        notes.append(remark("mangled-names", names=mangled))
     return notes

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError
+from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
 from ..base import LINE, DataFile, Options, TraceReader, register
@@ -86,7 +87,7 @@ def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
     if header[0].rstrip().endswith('"') and last.startswith('"') and not last.endswith('"'):
         body = body.removesuffix(last)
         place = f"{source}:{before + body.count(chr(10)) + 1}"
-        findings.append(Finding("truncated", "error", "the file ends within a line, which is left out", 1, None, place))
+        findings.append(Finding(remark("truncated"), "error", 1, source=place))
     try:
         table = parse_csv(body)
     except csv.Error as error:
@@ -94,12 +95,12 @@ def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
     return Csv(table.columns, table.lines + before, table.overlong), findings
 
 
-def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[str]]:
+def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     """Return the nanoseconds of each launch, NaN where none were measured, and what to know of them."""
     present = [name for plain in _DURATIONS for name in (plain, f"{plain} [ns]") if name in found.metrics]
     timed = [name for name in present if found.units[name][0] == "ns"]
     if not len(found.identity):
-        return np.empty(0), ["no launches: the application ran no kernel under the profiler"]
+        return np.empty(0), [remark("no-launches")]
     if not timed:
         wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
         raise DataError(
@@ -109,9 +110,9 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[str]]:
     duration = np.full(len(found.identity), np.nan)
     for name in timed:
         duration = np.where(np.isnan(duration), found.metrics[name], duration)
-    notes = ["no start times are recorded: launches are put one behind the other in the order of the file"]
+    notes = [remark("no-start-times")]
     if found.units[timed[0]][1] > 1:
-        notes.append("durations are rounded to the digits printed: --print-units base gives nanoseconds")
+        notes.append(remark("durations-rounded-by-ncu"))
     return np.where(np.abs(duration) < _LONGEST_NS, duration, np.nan), notes
 
 
@@ -121,45 +122,40 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
     kept = int((~untimed).sum())
     findings = []
     if kept:
-        message = (
-            "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, --cache-control"
-            " none): do not mix them with the times of a trace"
-        )
-        findings.append(Finding("locked-clocks", "warning", message, kept, 1.0, source))
-    counts: tuple[tuple[str, Severity, str, int], ...] = (
-        ("no-duration", "warning", "launches without a duration are left out", int(untimed.sum())),
-        ("foreign-lines", "info", "lines within the table that are of no launch are passed over", found.foreign),
-        ("unreadable-values", "warning", "values that are no numbers in this locale are left out", found.unreadable),
-        ("repeated-metrics", "warning", "metrics that a launch has twice with different values: the first is kept",
-         found.repeated),
-    )  # fmt: skip
-    findings += [Finding(code, severity, message, n, None, source) for code, severity, message, n in counts if n]
+        findings.append(Finding(remark("locked-clocks"), "warning", kept, 1.0, source))
+    counts: tuple[tuple[str, Severity, int], ...] = (
+        ("no-duration", "warning", int(untimed.sum())),
+        ("foreign-lines", "info", found.foreign),
+        ("unreadable-values", "warning", found.unreadable),
+        ("repeated-metrics", "warning", found.repeated),
+    )
+    findings += [Finding(remark(code), severity, count, source=source) for code, severity, count in counts if count]
     return findings
 
 
-def _devices(found: Launches) -> tuple[np.ndarray, list[str]]:
+def _devices(found: Launches) -> tuple[np.ndarray, list[Remark]]:
     """Return the device of each launch, by its name or by its compute capability and multiprocessors, and remarks."""
     counted = next((found.metrics[name] for name in _MULTIPROCESSORS if name in found.metrics), None)
     sizes = [0] * len(found.identity) if counted is None else _integers(counted).fillna(0)
     keys = list(zip(found.identity[DISPLAY_NAME], found.identity["CC"], sizes, strict=True))
     names: dict[tuple[str, str, int], str] = {}
-    notes: dict[str, None] = {}
+    notes: dict[Remark, None] = {}
     for key in dict.fromkeys(keys):
-        names[key], remark = _device(*key)
-        notes.update({remark: None} if remark else {})
+        names[key], assumption = _device(*key)
+        notes.update({assumption: None} if assumption else {})
     return np.array([names[key] for key in keys], dtype=object), list(notes)
 
 
-def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, str]:
+def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Remark | None]:
     """Return the device by its own name, else by compute capability and multiprocessors (0 if not known)."""
     if word:
-        return canonical_device(word)[0], ""
+        return canonical_device(word)[0], None
     if not capability:
-        return "", "the file does not name the device: state it with --set device=NAME"
-    name, remark = device_of(capability, multiprocessors or None)
+        return "", remark("device-not-recorded", by="ncu")
+    name, assumption = device_of(capability, multiprocessors or None)
     if name.startswith(capability):
-        return "", f"several devices have compute capability {capability}: state yours with --set device=NAME"
-    return name, remark
+        return "", remark("device-ambiguous", capability=capability)
+    return name, assumption
 
 
 def _dispatches(found: Launches, duration: np.ndarray, device: np.ndarray, source: str) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...remarks import Remark, remark
 from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..labels import canonical_device
@@ -63,7 +64,7 @@ class NsysReader(TraceReader):
             parts = [part for part in parts if len(part)] or parts[:1]
             activities = _linked(database, pd.concat(parts, ignore_index=True))
             findings = unfinished(file)
-            notes: list[str] = []
+            notes: list[Remark] = []
             activities, untimed = timed(activities, file.label)
             activities["device"] = _devices(database, activities["deviceId"], file, findings, notes)
             findings += [*untimed, *_graphs(database, activities, file)]
@@ -130,7 +131,7 @@ def _linked(database: Database, activities: pd.DataFrame) -> pd.DataFrame:
 
 
 def _devices(
-    database: Database, ids: pd.Series, file: DataFile, findings: list[Finding], notes: list[str]
+    database: Database, ids: pd.Series, file: DataFile, findings: list[Finding], notes: list[Remark]
 ) -> pd.Series:
     """Return the device of each activity under the catalogue's name."""
     gpus = database.read("TARGET_INFO_GPU", integers=("id", "cuDevice"), words=("name",))
@@ -138,10 +139,11 @@ def _devices(
     by_ordinal = _named(gpus, "cuDevice")
     used = ids.dropna().unique()
     if unsure := [number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)]:
-        text = "GPUs of different names, numbered in two ways: the names in this trace may be exchanged"
-        findings.append(Finding("device-order", "warning", text, len(unsure), None, f"{file.label}, TARGET_INFO_GPU"))
+        findings.append(
+            Finding(remark("device-order"), "warning", len(unsure), source=f"{file.label}, TARGET_INFO_GPU")
+        )
     names = {number: canonical_device(by_id.get(number, "")) for number in used}
-    notes.extend(dict.fromkeys(remark for _, remark in names.values() if remark))
+    notes.extend(dict.fromkeys(unknown for _, unknown in names.values() if unknown))
     return ids.map({number: name for number, (name, _) in names.items()}).fillna("").astype(object)
 
 
@@ -157,25 +159,19 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
         return []
     inside = float((graphs["end"] - graphs["start"]).clip(lower=0).astype("Float64").sum())
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
-    text = (
-        "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; profile with "
-        "--cuda-graph-trace=node"
-    )
     share = inside / (inside + outside) if inside > 0 else None
-    return [Finding("graph-as-a-whole", "warning", text, len(graphs), share, f"{file.label}, {_ACTIVITY}GRAPH_TRACE")]
+    where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
+    return [Finding(remark("graph-as-a-whole"), "warning", len(graphs), share, where)]
 
 
-def _remark(database: Database, activities: pd.DataFrame, notes: list[str]) -> None:
+def _remark(database: Database, activities: pd.DataFrame, notes: list[Remark]) -> None:
     """Say what the export has not."""
     if activities.empty:
-        notes.append(
-            "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which Nsight leaves "
-            "out when they are empty): profile with --trace=cuda"
-        )
+        notes.append(remark("no-activities", by="nsys"))
     elif not database.tables & set(_CALLS):
-        notes.append("the export has no CUDA API calls: no activity is linked to a launch")
+        notes.append(remark("no-api-calls", by="nsys"))
     if len(activities) and activities["device"].eq("").any():
-        notes.append("the export does not name every GPU (TARGET_INFO_GPU)")
+        notes.append(remark("unnamed-gpus"))
 
 
 def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:

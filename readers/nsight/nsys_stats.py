@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError
+from ...remarks import remark
 from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import content, parse_csv
@@ -93,9 +94,9 @@ class NsysStatsReader(TraceReader):
         parts = [_dispatches(_rows(texts[file], file.label), texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = [finding for _, own in parts for finding in own]
-        notes = [f"{file.label} holds no launches: not read" for file in files if file not in traces]
+        notes = [remark("report-without-launches", report=file.label) for file in files if file not in traces]
         if table["bytes"].notna().any():
-            notes.append("bytes of copies are rounded to the digits that nsys stats prints")
+            notes.append(remark("bytes-rounded-by-nsys"))
         return Trace(table, findings=findings, notes=notes)
 
 
@@ -152,8 +153,7 @@ def _dispatches(rows: _Rows, text: str, source: str) -> tuple[pd.DataFrame, list
         | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
     )
     unfit = rows.unfit + int((~timed).sum())
-    message = "lines of the trace without a start and a duration, or with too many fields, are left out"
-    return table, [Finding("unreadable-lines", "warning", message, unfit, None, source)] if unfit else []
+    return table, [Finding(remark("unreadable-lines"), "warning", unfit, source=source)] if unfit else []
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:

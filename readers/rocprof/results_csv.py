@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...remarks import remark
 from ...table.counters import FloatArray, summarise
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
@@ -317,5 +318,4 @@ def _labelled(table: Any, names: list[str], broken: list[int], file: DataFile) -
 
 
 def _broken_lines(count: int, file: DataFile, first: int) -> Finding:
-    message = "lines with another number of fields than the header, left out: was the file cut short?"
-    return Finding("broken-lines", "warning", message, count, source=f"{file.label}:{first}")
+    return Finding(remark("broken-lines", by="rocprof"), "warning", count, source=f"{file.label}:{first}")

@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ...errors import DataError, few
+from ...errors import DataError
+from ...remarks import Remark, remark
 from ...table.counters import FloatArray, merge_passes
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import content, head
 from .results_csv import DispatchTable, at, counter_columns, counters, header_of, positions, read_table
 from .times import (
-    NAMED,
     Times,
     dispatch_columns,
     left_out,
@@ -80,7 +80,7 @@ class RocprofReader(TraceReader):
         roles = {file: role_of(file.path, head(file.path)) for file in files}
         runs = [file for file in files if roles[file] in ("times", "database")]
         counted = [file for file in files if roles[file] == "counters"]
-        notes = [note for file in files if (note := _remark(file, roles[file]))]
+        notes = [note for file in files if (note := _nothing_to_read(file, roles[file]))]
         if not runs:
             tables = [read_table(file, options) for file in counted]
             findings = [without_times(len(table), table.label) for table in tables]
@@ -218,19 +218,19 @@ def _read_database(file: DataFile, options: Options) -> DispatchTable:
     return table
 
 
-def _trace(run: DispatchTable, counted: Sequence[DispatchTable], options: Options, notes: list[str]) -> Trace:
+def _trace(run: DispatchTable, counted: Sequence[DispatchTable], options: Options, notes: list[Remark]) -> Trace:
     times = times_of(run)
     if times is None:  # the header of a timing run promises them
         raise DataError("has neither BeginNs nor EndNs", source=run.label)
     findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
     columns, more, words = _counters(run, counted, options)
     findings += more
-    notes += [f"{run.label}: columns without numbers left out: {few(words, NAMED)}"] if words else []
+    notes += [remark("columns-left-out", file=run.label, columns=tuple(words))] if words else []
     if "device" not in options.defaults:
-        notes.append(f"{run.label}: the device is not recorded: name it with --set device=NAME")
+        notes.append(remark("device-not-recorded", file=run.label, by="rocprof"))
     if counted:
-        files = few((table.label for table in counted), NAMED)
-        notes.append(f"{run.label}: counters come from other runs of the program ({files}), joined by Index and name")
+        others = tuple(table.label for table in counted)
+        notes.append(remark("counters-of-other-runs", file=run.label, runs=others))
     table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
     findings += left_out(times, run)
     return Trace(in_order(table[times.known].reset_index(drop=True)), findings=findings, notes=notes)
@@ -261,22 +261,21 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     wrong = ~np.isnan(stated) & times.known & (stated != times.duration_ns)
     if not wrong.any():
         return []
-    message = "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"
     where = f"{run.label}:{run.lines[int(wrong.argmax())]}"
-    return [Finding("duration-mismatch", "warning", message, int(wrong.sum()), source=where)]
+    return [Finding(remark("duration-mismatch"), "warning", int(wrong.sum()), source=where)]
 
 
-def _same_run(tables: Sequence[DispatchTable]) -> list[str]:
+def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
     """Return notes on the files that repeat the first one."""
     first = _fingerprint(tables[0])
     for table in tables[1:]:
         if _fingerprint(table) != first:
             raise DataError(f"holds another run than {tables[0].label}: read them apart", source=table.label)
-    return [f"{table.label}: the same dispatches as {tables[0].label}, read once" for table in tables[1:]]
+    return [remark("same-dispatches", file=table.label, other=tables[0].label) for table in tables[1:]]
 
 
-def _remark(file: DataFile, role: Role | None) -> str:
-    """Return a note on a file that holds nothing to read.
+def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
+    """Return a note on a file that holds nothing to read, None where it does.
 
     Raises
     ------
@@ -284,12 +283,12 @@ def _remark(file: DataFile, role: Role | None) -> str:
         It is the beginning of a trace that was never written.
     """
     if role == "statistics":
-        return f"{file.label}: sums over kernels, nothing of single dispatches"
+        return remark("sums-only", file=file.label)
     if role != "events":
-        return ""
+        return None
     if head(file.path).lstrip().startswith(b","):
         raise DataError(
             "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run",
             source=file.label,
         )
-    return f"{file.label}: a picture of results.csv of the same run, which is read instead"
+    return remark("picture-of-results", file=file.label)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...errors import few
+from ...remarks import remark
 from ...table.counters import FloatArray
 from ...traces.dispatches import Finding, Severity
 from .results_csv import DispatchTable, IntArray
@@ -125,20 +125,28 @@ def _odd_stamps(text: pd.Series) -> _Stamps:
     return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
 
 
-# What is wrong with the tables of rocprof and rocprofiler-compute, in words.
+# What is wrong with the tables of rocprof and rocprofiler-compute.
 
-NAMED = 3
-"""Names in a message."""
 _WIDE = 0.1  # spread between passes from which counters of one row hardly describe one execution
 
 
-def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export the data again") -> list[Finding]:
-    """Return a finding if stamps have lost their digits to a spreadsheet."""
+def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export", other: str = "") -> list[Finding]:
+    """Return a finding if stamps have lost their digits to a spreadsheet.
+
+    Parameters
+    ----------
+    times : Times
+    table : DispatchTable
+    remedy : {"export", "profile", "other"}
+        What to do: export the table again, profile again, or nothing, as the times of `other` are used instead.
+    other : str
+        The file whose times are used.
+    """
     if not times.spoiled.any():
         return []
-    message = f"timestamps written with an exponent, as a spreadsheet saves them: their last digits are lost; {remedy}"
     where = f"{table.label}:{table.lines[int(times.spoiled.argmax())]}"
-    return [Finding("spoiled-timestamps", "error", message, int(times.spoiled.sum()), source=where)]
+    spoiled = remark("spoiled-timestamps", written="exponent", remedy=remedy, other=other)
+    return [Finding(spoiled, "error", int(times.spoiled.sum()), source=where)]
 
 
 def left_out(times: Times, table: DispatchTable) -> list[Finding]:
@@ -146,14 +154,12 @@ def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     if times.known.all():
         return []
     where = f"{table.label}:{table.lines[int(times.known.argmin())]}"
-    message = "dispatches whose start or end is no number: left out"
-    return [Finding("unreadable-times", "error", message, int((~times.known).sum()), source=where)]
+    return [Finding(remark("unreadable-times", rows="dispatches"), "error", int((~times.known).sum()), source=where)]
 
 
 def without_times(count: int, label: str) -> Finding:
     """Return the finding that a file has counters and no times."""
-    message = "dispatches with counters but no times: give the timing run of the same program with them"
-    return Finding("counters-without-times", "warning", message, count, source=label)
+    return Finding(remark("counters-without-times", lacking="timing run"), "warning", count, source=label)
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
@@ -171,8 +177,8 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
     here, there = int((rows < 0).sum()), others - int((rows >= 0).sum())
     if not here and not there:
         return []
-    message = f"dispatches that the passes do not share ({here} not in this file, {there} only here): no counters there"
-    return [Finding("unmatched-pass", "warning", message, here + there, source=label)]
+    unshared = remark("unmatched-pass", why="not shared", missing=here, only_here=there)
+    return [Finding(unshared, "warning", here + there, source=label)]
 
 
 def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
@@ -181,10 +187,9 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
     if not differ:
         return []
     worst = sorted(differ, key=lambda name: -differ[name])
-    listed = few((f"{name} {differ[name]:.1%}" for name in worst), NAMED)
-    message = f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the first is used"
     severity: Severity = "warning" if differ[worst[0]] > _WIDE else "info"
-    return [Finding("replay-spread", severity, message, len(differ), source=label)]
+    spreads = tuple((name, differ[name]) for name in worst)
+    return [Finding(remark("replay-spread", spreads=spreads), severity, len(differ), source=label)]
 
 
 def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
@@ -200,6 +205,5 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
     short = {name: numbers for name, numbers in found.items() if numbers[0] < numbers[1]}
     if not short:
         return []
-    listed = few((f"{name} {have} of {all_}" for name, (have, all_) in short.items()), NAMED)
-    message = f"counters recorded on some channels only ({listed}): their sums are of these channels"
-    return [Finding("channels-missing", "warning", message, len(short), source=label)]
+    counters = tuple((name, have, all_) for name, (have, all_) in short.items())
+    return [Finding(remark("channels-missing", counters=counters), "warning", len(short), source=label)]

@@ -28,13 +28,14 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, few
+from ...errors import DataError
+from ...remarks import Remark, remark
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import content, head, parse_csv
 from ..labels import device_of, known_gpu
 from ..rocprof.results_csv import IntArray, counter_columns, header_of
-from ..rocprof.times import NAMED, Times, dispatch_columns, left_out, spoiled_timestamps, without_times
+from ..rocprof.times import Times, dispatch_columns, left_out, spoiled_timestamps, without_times
 from .passes import Pass, join, read_pass, rows_of
 
 # Which device a rocprofiler-compute run was measured on: ``sysinfo.csv``, one line about the machine.
@@ -57,13 +58,13 @@ class System:
         The catalogue's name; the file's own word where it has none; "" if the file does not say.
     channels : int or None
         Channels of the L2.
-    notes : tuple of str
+    notes : tuple of Remark
         What was assumed.
     """
 
     device: str = ""
     channels: int | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Remark, ...] = ()
 
 
 def read_system(file: DataFile, options: Options) -> System:
@@ -82,10 +83,11 @@ def read_system(file: DataFile, options: Options) -> System:
     row = {name: str(values[0]).strip() for name, values in columns.items() if len(values)}
     device, notes = device_in(row)
     channels = _number(row.get("total_l2_chan", ""))
-    return System(device, channels, tuple(f"{file.label}: {note}" for note in notes))
+    of_file = {"file": file.label}
+    return System(device, channels, tuple(remark(note.code, **of_file, **note.values) for note in notes))
 
 
-def device_in(row: dict[str, str]) -> tuple[str, list[str]]:
+def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     """Return the device that a line of ``sysinfo.csv`` describes, and what was assumed.
 
     Parameters
@@ -98,7 +100,7 @@ def device_in(row: dict[str, str]) -> tuple[str, list[str]]:
     device : str
         By `gpu_model` where the catalogue knows it, else by architecture and compute units, else the model as it
         stands. A split card is another device: "MI300X (CPX)".
-    notes : list of str
+    notes : list of Remark
         Where the two disagree, or one is not enough.
     """
     model = _STEPPING.sub("", row.get("gpu_model", ""))
@@ -110,28 +112,25 @@ def device_in(row: dict[str, str]) -> tuple[str, list[str]]:
     split = partition not in _WHOLE
     notes = []
     if split:
-        notes.append(f"the card is split ({partition}): its device is called {gpu.name} ({partition})")
+        notes.append(remark("card-split", partition=partition, device=gpu.name))
     elif (arch and arch != gpu.gfx) or (cus is not None and cus not in (gpu.cus, gpu.reported_cus)):
-        notes.append(
-            f"gpu_model says {row['gpu_model']}, which is no {arch or 'unknown architecture'} with {cus} compute "
-            f"units: read as {gpu.name}"
-        )
+        notes.append(remark("gpu-model-contradicted", model=row["gpu_model"], arch=arch, units=cus, device=gpu.name))
     elif model != gpu.name:
-        notes.append(f"gpu_model {model} is read as {gpu.name}")
+        notes.append(remark("gpu-model-read-as", model=model, device=gpu.name))
     return (f"{gpu.name} ({partition})" if split else gpu.name), notes
 
 
-def _by_architecture(model: str, arch: str, cus: int | None, partition: str) -> tuple[str, list[str]]:
+def _by_architecture(model: str, arch: str, cus: int | None, partition: str) -> tuple[str, list[Remark]]:
     if not arch:
         return model, []
-    name, remark = device_of(arch, cus)
+    name, assumption = device_of(arch, cus)
     known = known_gpu(name) is not None
     if partition not in _WHOLE:
-        return f"{name if known else model or name} ({partition})", [f"the card is split ({partition})"]
+        return f"{name if known else model or name} ({partition})", [remark("card-split", partition=partition)]
     if not known:
         return model or name, []
-    said = f"gpu_model {model} is a series: " if model else ""
-    return name, [f"{said}{remark or f'{arch} with {cus} compute units is read as {name}'}"]
+    same = dict(assumption.items)["same"] if assumption else ()
+    return name, [remark("gpu-model-series", model=model, arch=arch, units=cus, device=name, same=same)]
 
 
 def _number(text: str) -> int | None:
@@ -238,16 +237,14 @@ def _natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name))
 
 
-def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[str]:
+def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[Remark]:
     """Return why files without dispatches give no rows."""
     derived = [file.label for file in files if roles[file] == "analysis"]
     rest = [file.label for file in files if roles[file] != "analysis"]
-    notes = [
-        f"{label}: the analysis database of rocprofiler-compute holds derived metrics only: give the workload folder "
-        "it was made from (pmc_perf.csv, sysinfo.csv)"
-        for label in derived
-    ]
-    return notes + ([f"{few(rest, NAMED)}: no dispatches, give the whole workload folder"] if rest else [])
+    notes = [remark("derived-metrics-only", file=label) for label in derived]
+    if len(rest) == 1:
+        return [*notes, remark("no-dispatches", file=rest[0])]
+    return [*notes, remark("no-dispatches", among=tuple(rest))] if rest else notes
 
 
 def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: Options) -> Trace:
@@ -257,7 +254,7 @@ def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: O
     if system:
         notes += system.notes
     elif "device" not in options.defaults:
-        notes.append(f"{base.label}: no sysinfo.csv beside it: name the device with --set device=NAME")
+        notes.append(remark("device-not-recorded", file=base.label, by="rocprofiler-compute"))
     if timed.times is None:
         return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
     columns = {
@@ -279,7 +276,7 @@ class _Timed:
     of: Pass | None
     rows: IntArray
     findings: list[Finding]
-    notes: list[str]
+    notes: list[Remark]
 
 
 def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
@@ -294,17 +291,16 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
     none = np.full(len(base.table), -1, dtype=np.int64)
     if base.times is None:
         return _Timed(None, None, none, [without_times(len(base.table), base.label)], [])
-    remedy = "durations cannot be trusted, profile again or take the file as it was written"
-    findings = spoiled_timestamps(base.times, base.table, remedy)
+    findings = spoiled_timestamps(base.times, base.table, "profile")
     return _Timed(base.times, None, none, findings, _rounded(base.times, base.label))
 
 
 def _substituted(base: Pass, other: Pass, times: Times, rows: IntArray) -> _Timed:
     own = Times(times.start_ns[rows], times.duration_ns[rows], times.known[rows], times.rounded_ns, times.spoiled[rows])
-    notes = [f"{base.label}: times are those of {other.label}", *_rounded(own, other.label)]
+    notes = [remark("times-of-other-file", file=base.label, other=other.label), *_rounded(own, other.label)]
     findings: list[Finding] = []
     if base.times is not None:
-        spoiled = spoiled_timestamps(base.times, base.table, f"the times of {other.label} are used instead")
+        spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
         findings = [replace(finding, severity="warning") for finding in spoiled]
     return _Timed(own, other, rows, findings, notes)
 
@@ -316,13 +312,10 @@ def _equal(times: Times, others: Times | None, rows: IntArray) -> bool:
     return np.array_equal(times.start_ns, others.start_ns[rows])
 
 
-def _rounded(times: Times, label: str) -> list[str]:
+def _rounded(times: Times, label: str) -> list[Remark]:
     if not times.rounded_ns:
         return []
-    return [
-        f"{label}: times have fractions of a nanosecond, they are means over the passes: durations are rounded by at "
-        f"most {times.rounded_ns:g} ns, and what lies between two dispatches is no gap of any run"
-    ]
+    return [remark("times-are-means", file=label, rounded_ns=times.rounded_ns)]
 
 
 def _place(base: Pass, timed: _Timed) -> dict[str, pd.Series]:

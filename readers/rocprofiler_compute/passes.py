@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, few
+from ...errors import DataError
+from ...remarks import Remark, remark
 from ...table.counters import FloatArray, channels_of, merge_passes
 from ...traces.dispatches import Finding
 from ..base import DataFile, Options
 from ..rocprof.results_csv import DispatchTable, IntArray, at, counters, positions, read_table
-from ..rocprof.times import NAMED, Times, channels_missing, replay_spread, times_of, unmatched
+from ..rocprof.times import Times, channels_missing, replay_spread, times_of, unmatched
 
 _CELLS = 10_000_000  # a long table may need this many cells when made wide, or
 _CELLS_PER_LINE = 16  # this many for each of its lines
@@ -61,7 +62,7 @@ class Joined:
 
     counters: dict[str, FloatArray]
     findings: list[Finding]
-    notes: list[str]
+    notes: list[Remark]
 
 
 def read_pass(file: DataFile, options: Options) -> Pass:
@@ -117,12 +118,10 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     of_time = max(base.spread, merge_passes(("", own) for own in durations).spread.get("", 0.0))
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
     findings += channels_missing(_recorded(merged.columns, channels), base.label)
-    notes = [f"{base.label}: columns without numbers left out: {few(dict.fromkeys(words), NAMED)}"] if words else []
+    unread = tuple(dict.fromkeys(words))
+    notes = [remark("columns-left-out", file=base.label, columns=unread)] if unread else []
     if merged.columns:
-        notes.append(
-            f"{base.label}: counters of a dispatch come from several runs of the program, one for each set of "
-            "counters: they were never true together"
-        )
+        notes.append(remark("counters-of-several-runs", file=base.label))
     return Joined(merged.columns, findings, notes)
 
 

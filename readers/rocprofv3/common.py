@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
+from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
 from ..base import DataFile
@@ -29,9 +30,9 @@ IntArray = NDArray[np.int64]
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
-NO_ACTIVITY = "no kernel dispatches and no memory copies were recorded"
-UNLINKED = "no HIP or HSA API calls were recorded (--hip-trace records them): no activity is linked to its launch"
-NO_DEVICE = "the files do not say on which device this ran: give it with --set device=NAME"
+NO_ACTIVITY = remark("no-activities", by="rocprofv3")
+UNLINKED = remark("no-api-calls", by="rocprofv3")
+NO_DEVICE = remark("device-not-recorded", by="rocprofv3")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def agent_number(word: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def agent_device(product: str, name: str, version: int | None, cus: int | None) -> tuple[str, str]:
+def agent_device(product: str, name: str, version: int | None, cus: int | None) -> tuple[str, Remark | None]:
     """Return the device of an agent under the catalogue's name, and a remark.
 
     Parameters
@@ -133,18 +134,17 @@ def durations(start: IntArray, end: IntArray) -> IntArray:
 
 def beyond_clock(count: int, source: str) -> Finding:
     """Return the finding for timestamps that do not fit."""
-    text = "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use"
-    return Finding("clipped-time", "error", text, count, source=source)
+    return Finding(remark("clipped-time", clipped="activities"), "error", count, source=source)
 
 
-def streams(stream: pd.Series, queue: pd.Series, notes: list[str]) -> tuple[pd.Series, bool]:
+def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[pd.Series, bool]:
     """Return what orders the kernels, and whether it is the HIP stream (else the hardware queue).
 
     Streams share queues, and copies have a stream only, so the stream is taken where it was recorded.
     """
     if streams_recorded(stream, queue):
         return stream, True
-    notes.append("`stream` is the hardware queue: no streams were recorded")
+    notes.append(remark("stream-is-queue"))
     return queue, False
 
 

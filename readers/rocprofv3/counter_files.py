@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...remarks import remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
 
@@ -109,11 +110,7 @@ def _at_dispatches(kernels: pd.DataFrame, values: pd.DataFrame, source: str, fin
     measured = values.loc[launches, ["run", "name", "dispatch_id", "items"]]
     position = _positions(kernels, measured)
     if (lost := int(position.isna().sum())) > 0:
-        text = (
-            "dispatches of a counter pass that are not among those timed (another number of launches of the kernel, or "
-            "another grid): their counters are left out"
-        )
-        findings.append(Finding("unmatched-pass", "warning", text, lost, source=source))
+        findings.append(Finding(remark("unmatched-pass", why="not timed"), "warning", lost, source=source))
     place = measured[["run", "dispatch_id"]].assign(position=position)
     found = values[["run", "dispatch_id", "counter", "value"]].merge(place, on=["run", "dispatch_id"], how="left")
     return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype({"position": np.int64})
@@ -150,6 +147,5 @@ def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
     differing = distinct[distinct > 1]
     if differing.empty:
         return []
-    names = sorted(set(differing.index.get_level_values("counter")))
-    text = f"values of a counter for one dispatch that differ between passes ({', '.join(names)}): the median is taken"
-    return [Finding("replay-spread", "info", text, len(differing), source=passes[0].source)]
+    names = tuple(sorted(set(differing.index.get_level_values("counter"))))
+    return [Finding(remark("replay-spread", counters=names), "info", len(differing), source=passes[0].source)]

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
@@ -98,19 +99,19 @@ class Run:
         return list(dict.fromkeys(finding for *_, table in self._tables for finding in table.findings))
 
 
-def agents(run: Run) -> tuple[Agents, list[str]]:
+def agents(run: Run) -> tuple[Agents, list[Remark]]:
     """Return the GPUs that the lists of agents name, and remarks on what they are called."""
     gpus: list[Agent] = []
-    remarks: dict[str, None] = {}
+    remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
         numbers = ("node_id", "logical_node_id", "logical_node_type_id", "gfx_target_version", "cu_count")
         node, logical, of_type, version, cus = (_numbers(table, name) for name in numbers)
         kind, name, product = (list(table.words(word)) for word in ("agent_type", "name", "product_name"))
         for row in range(len(table)):
             if kind[row].casefold().endswith("gpu"):
-                device, remark = agent_device(product[row], name[row], version[row], cus[row])
+                device, assumption = agent_device(product[row], name[row], version[row], cus[row])
                 gpus.append(Agent(node[row], logical[row], of_type[row], device))
-                remarks |= {remark: None} if remark else {}
+                remarks |= {assumption: None} if assumption else {}
     return Agents(gpus), list(remarks)
 
 
@@ -204,20 +205,17 @@ class Rocprofv3CsvReader(TraceReader):
         return Trace(table, findings=[*findings, *run.findings()], notes=notes)
 
 
-def _remarks(run: Run) -> list[str]:
+def _remarks(run: Run) -> list[Remark]:
     """Return where the times are from, if that is not as usual."""
-    notes: list[str] = []
+    notes: list[Remark] = []
     timed = run.timed
     if timed in run.of(Content.COUNTERS):
-        notes.append(
-            "no kernel trace: times were taken while counters were collected, one kernel at a time; of grids only the "
-            "total is recorded (grid_x, block_x)"
-        )
+        notes.append(remark("no-kernel-trace", grids="total only"))
     repeated = [table for table in run.of(Content.KERNELS) if table is not timed and len(table)]
     if timed is not None and repeated:
-        notes.append(f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}")
+        notes.append(remark("kernel-traces-repeat", traces=len(repeated), timed=timed.file.label))
     if len(run.passes) > 1:
-        notes.append(f"{len(run.passes)} passes joined by kernel and the order of its dispatches")
+        notes.append(remark("kernel-passes-joined", passes=len(run.passes)))
     return notes
 
 
@@ -226,11 +224,11 @@ def _untimed(run: Run) -> list[Finding]:
     tables = [table for table in run.of(Content.COUNTERS) if len(table)]
     if run.timed is not None or not tables:
         return []
-    text = "rows of counters without times: they are no activities; add the kernel trace (--kernel-trace) of the run"
-    return [Finding("counters-without-times", "warning", text, sum(map(len, tables)), source=tables[0].file.label)]
+    untimed = remark("counters-without-times", lacking="kernel trace", counted="rows")
+    return [Finding(untimed, "warning", sum(map(len, tables)), source=tables[0].file.label)]
 
 
-def _kernels(table: CsvTable, run: Run, notes: list[str]) -> tuple[pd.DataFrame, bool]:
+def _kernels(table: CsvTable, run: Run, notes: list[Remark]) -> tuple[pd.DataFrame, bool]:
     """Return the dispatches, RangeIndex, and whether `stream` is the stream (else the queue)."""
     rows = _common(table, table.words("agent_id")).assign(
         kind=KERNEL,
@@ -318,17 +316,15 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
         key = dispatch_key(_process_codes(table), table.words("kernel_name"), numbers, _items(table))
         values = key.assign(counter=table.words("counter_name"), value=table.numbers("counter_value"))
         if numbers.isna().any():
-            text = "counter values without the number of a dispatch: left out"
-            findings.append(
-                Finding("unmatched-pass", "warning", text, int(numbers.isna().sum()), source=table.file.label)
-            )
+            unnumbered = remark("unmatched-pass", why="no number")
+            findings.append(Finding(unnumbered, "warning", int(numbers.isna().sum()), source=table.file.label))
         passes.append(Pass(values[numbers.notna()].reset_index(drop=True), table.file.label))
     timed = dispatch_key(kernels["run"].to_numpy(), kernels["name"].array, kernels["dispatch_id"], kernels["items"])
     columns, odd = counters(timed, passes)
     return columns, [*findings, *odd]
 
 
-def _table(rows: pd.DataFrame, run: Run, notes: list[str]) -> pd.DataFrame:
+def _table(rows: pd.DataFrame, run: Run, notes: list[Remark]) -> pd.DataFrame:
     """Return the dispatch table."""
     if rows.empty:
         notes.append(NO_ACTIVITY)

@@ -16,6 +16,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...remarks import Remark, remark
 from ...traces.dispatches import Finding, Severity
 from ..base import HEAD_BYTES, DataFile, Options
 from ..files import content, csv_header
@@ -111,8 +112,7 @@ class CsvTable:
             raise DataError(f"cannot be read as CSV ({_first_line(error)})", source=self.file.label) from error
         lines = np.delete(np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken])
         if broken:
-            text = "lines with more or fewer fields than the header (cut off?): left out"
-            self._find("broken-lines", "warning", text, sum(broken.values()), min(broken))
+            self._find(remark("broken-lines", by="rocprofv3"), "warning", sum(broken.values()), min(broken))
         filled = _filled(rows)
         rows = rows if filled.all() else rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
@@ -160,12 +160,11 @@ class CsvTable:
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         known = start.known & end.known
         if not known.all():
-            text = "rows without a start or an end that is a number: left out"
-            self._find("unreadable-times", "error", text, int((~known).sum()), self._line(~known))
+            self._find(remark("unreadable-times", rows="rows"), "error", int((~known).sum()), self._line(~known))
         rounded = known & (start.rounded | end.rounded)
         if rounded.any():
-            text = "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are wrong"
-            self._find("spoiled-timestamps", "error", text, int(rounded.sum()), self._line(rounded))
+            spoiled = remark("spoiled-timestamps", written="fraction")
+            self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
         beyond = known & (start.beyond | end.beyond)
         if beyond.any():
             self.findings.append(beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}"))
@@ -187,14 +186,13 @@ class CsvTable:
             return
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~known
         if odd.any():
-            text = f"fields of {name} that are no number: missing"
-            self._find("unreadable-field", "warning", text, int(odd.sum()), self._line(odd))
+            self._find(remark("unreadable-field", column=name), "warning", int(odd.sum()), self._line(odd))
 
     def _line(self, rows: BoolArray) -> int:
         return int(self.lines[int(np.argmax(rows))])
 
-    def _find(self, code: str, severity: Severity, text: str, count: int, line: int) -> None:
-        self.findings.append(Finding(code, severity, text, count, source=f"{self.file.label}:{line}"))
+    def _find(self, what: Remark, severity: Severity, count: int, line: int) -> None:
+        self.findings.append(Finding(what, severity, count, source=f"{self.file.label}:{line}"))
 
 
 def _utf8(raw: bytes) -> bytes:

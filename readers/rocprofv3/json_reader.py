@@ -21,6 +21,7 @@ import pandas as pd
 from msgspec import Struct, field
 
 from ...errors import DataError
+from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
@@ -274,20 +275,20 @@ class _Reading:
     """What is learned on the way through a file: remarks, findings, how many records there were."""
 
     def __init__(self, file: DataFile) -> None:
-        self.notes: list[str] = []
+        self.notes: list[Remark] = []
         self.findings: list[Finding] = []
         self._file = file
         self._records = 0
 
-    def note(self, text: str) -> None:
+    def note(self, what: Remark) -> None:
         """Remark on the file, once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        if what not in self.notes:
+            self.notes.append(what)
 
-    def find(self, code: str, text: str, rows: np.ndarray) -> None:
+    def find(self, what: Remark, rows: np.ndarray) -> None:
         """Report the records of the part being read that `rows` marks, if there are any."""
         if rows.any():
-            self.findings.append(Finding(code, "warning", text, int(rows.sum()), source=self._place(rows)))
+            self.findings.append(Finding(what, "warning", int(rows.sum()), source=self._place(rows)))
 
     def activities(self, process: Process) -> list[pd.DataFrame]:
         """Return the dispatches and the copies of a process."""
@@ -311,10 +312,9 @@ class _Reading:
         records: Sequence[Dispatch | DispatchData] = process.buffer_records.kernel_dispatch
         if counted and not records:
             records = [record.dispatch_data for record in counted if _has_times(record)]
-            self.note("no kernel trace: times were taken while counters were collected, one kernel at a time")
+            self.note(remark("no-kernel-trace"))
             untimed = np.array([not _has_times(record) for record in counted])
-            text = "dispatches with counters but no times: left out; add the kernel trace (--kernel-trace) of the run"
-            self.find("counters-without-times", text, untimed)
+            self.find(remark("counters-without-times", lacking="kernel trace", counted="dispatches"), untimed)
         info = [record.dispatch_info for record in records]
         symbols = _symbols(process.kernel_symbols, [item.kernel_id for item in info])
         queue = _integers(None if item.queue_id is None else item.queue_id.handle for item in info)
@@ -332,9 +332,7 @@ class _Reading:
             items = _integers(getattr(item.grid_size, axis) for item in info)
             group = _integers(getattr(item.workgroup_size, axis) for item in info)
             rows[f"grid_{axis}"], rows[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
-        self.find(
-            "unnamed-kernel", "dispatches of a kernel that the file does not name", (rows["name"] == "").to_numpy()
-        )
+        self.find(remark("unnamed-kernel"), (rows["name"] == "").to_numpy())
         return pd.concat([rows, self._counters(process, rows["dispatch_id"])], axis=1), streamed
 
     def _copies(self, process: Process, agents: _Agents) -> pd.DataFrame:
@@ -369,7 +367,7 @@ class _Reading:
         first = first[~first.index.duplicated() & first.index.notna()]
         values["row"] = values["dispatch_id"].map(first)
         lost = values["row"].isna().to_numpy()
-        self.find("unmatched-pass", "counter values of dispatches that are not among those timed: left out", lost)
+        self.find(remark("unmatched-pass", why="values not timed"), lost)
         sums = values[~lost].groupby(["row", "counter"], sort=True)["value"].sum(min_count=1)
         wide = sums.unstack("counter").reindex(dispatch_ids.index)  # noqa: PD010 (one value per cell)
         return wide.rename(columns=lambda name: f"{COUNTER}{name}")
@@ -401,9 +399,9 @@ class _Agents:
         if agent is None:
             self._reading.note(NO_DEVICE)
             return handle, ""
-        device, remark = agent_device(agent.product_name, agent.name, agent.gfx_target_version, agent.cu_count)
-        if remark or not device:
-            self._reading.note(remark or NO_DEVICE)
+        device, assumption = agent_device(agent.product_name, agent.name, agent.gfx_target_version, agent.cu_count)
+        if assumption or not device:
+            self._reading.note(assumption or NO_DEVICE)
         return next(number for number in (agent.logical_node_id, agent.node_id, handle) if number is not None), device
 
     def of_copy(self, record: Copy) -> int | None:

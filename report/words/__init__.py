@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import cleaning, measuring, power, prediction, projection, scaling, training
+from . import cleaning, measuring, power, prediction, projection, reading, scaling, traces, training
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
@@ -17,7 +17,9 @@ _AREAS: tuple[Words, ...] = (
     power.WORDS,
     prediction.WORDS,
     projection.WORDS,
+    reading.WORDS,
     scaling.WORDS,
+    traces.WORDS,
     training.WORDS,
 )
 """``WORDS`` of every module beside this one; an area that is not listed here has no words."""
@@ -35,3 +37,8 @@ def say(remark: Remark) -> str:
     text = WORDS[remark.code]
     values: Mapping[str, Any] = remark.values
     return text(**values) if callable(text) else text.format(**values)
+
+
+def in_words(remarks: Iterable[Remark | str]) -> list[str]:
+    """Return remarks in words; what is a sentence already stays one."""
+    return [remark if isinstance(remark, str) else say(remark) for remark in remarks]

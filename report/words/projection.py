@@ -88,7 +88,6 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
-    "finding-of-trace": "{finding}: {message} ({count})",
     "bound-changes": lambda before, after, figure, value: f"{before} → {after} at {figure} = {value:,.4g}",
     "samples-converged": lambda samples, seed, convergence: (
         f"{samples} scrambled Sobol' samples, seed {seed}: median and bounds of the two halves differ by "

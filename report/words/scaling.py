@@ -97,7 +97,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "two-sizes-only": (
         "two sizes give an exponent and no curvature: where scaling bends, and where it ends, does not show"
     ),
-    "figure-not-published": lambda figure, device: f"{FIGURES[figure]} of {device} is not published",
+    "scaling-figure-not-published": lambda figure, device: f"{FIGURES[figure]} of {device} is not published",
     "figure-out-of-proportion": lambda figure, ratio, units_ratio, first, last: (
         f"{FIGURES[figure]} grows × {ratio:.2f} from {first} to {last}, the units × {units_ratio:.2f}: "
         "not a scale model"

@@ -131,7 +131,7 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
         "dimension is not a number (m = x)",
         "more fields than the header names (LabChip,gemm,bf16,1,2,3,4,5)",
         "",
-        "no device (give one with --set device=NAME)",
+        "no device (set device=NAME)",
         "",
     ]
     assert frame.loc[0, "predicted"] == frame.loc[2, "predicted"]

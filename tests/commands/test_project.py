@@ -16,7 +16,7 @@ from flopcast.api.training import train, write
 from flopcast.commands.app import app
 from flopcast.commands.project import FILES, parse_network, project, projected_times
 from flopcast.errors import DataError
-from flopcast.table.measurements import Measurements
+from flopcast.readers import Measurements
 
 GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flopcast.readers import read
+from flopcast.readers import Measurements, read
 from flopcast.readers.aiter import AiterReader
-from flopcast.table.measurements import Measurements
+from flopcast.remarks import remark
 
 GEMM = "gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"
 FMOE = (
@@ -138,9 +138,8 @@ def test_failed_rows_are_refused_by_line(tmp_path: Path) -> None:
 def test_a_missing_gfx_id_is_guessed_with_a_note(tmp_path: Path, cus: str, device: str) -> None:
     measured = read_table(tmp_path, "tuned_fmoe.csv", FMOE, fmoe(cus))
     assert measured.frame["device"].tolist() == [device]
-    assert any(
-        f"no gfx id: {cus} CUs are read as" in note and "(1 row in tuned_fmoe.csv)" in note for note in measured.notes
-    )
+    (guessed,) = (note.values for note in measured.notes if note.code == "gfx-by-units")
+    assert (guessed["cus"], guessed["rows"], guessed["files"]) == (int(cus), 1, ("tuned_fmoe.csv",))
 
 
 def test_the_users_device_stands_before_a_guess(tmp_path: Path) -> None:
@@ -174,7 +173,9 @@ def test_without_a_family_in_the_name_the_kernels_tell(tmp_path: Path) -> None:
     rows = [f"gfx942,304,{m},512,64,ck,8,3,6,{k},1,1,0" for m, k in ((1, "a8w8_blockscale_1x128x128_v1"), (2, "other"))]
     measured = read_table(tmp_path, "mine.csv", GEMM, *rows)
     assert measured.frame["family"].tolist() == ["a8w8_blockscale"] * 2
-    assert any("a8w8_blockscale by the names of its kernels" in note for note in measured.notes)
+    assert [note.values["family"] for note in measured.notes if note.code == "gemm-family-by-kernels"] == [
+        "a8w8_blockscale"
+    ]
 
 
 def test_an_unknown_family_has_the_number_format_that_the_user_states(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_gated_delta_files_are_skipped_with_a_note(tmp_path: Path) -> None:
     )
     measured = read([tmp_path])
     assert measured.frame["op"].tolist() == ["gemm"]
-    assert any("chunk_gdn" in note and "1 row in q_chunk_gdn_h_opt_tuned.csv" in note for note in measured.notes)
+    assert remark("gated-delta-skipped", rows=1, files=("q_chunk_gdn_h_opt_tuned.csv",)) in measured.notes
 
 
 @pytest.mark.parametrize("header", ["gfx,cu_num,M,N,K", "op,M,N,K,us", "gfx,us,kernelName", "M,N,K,us,kernelName", ""])

@@ -9,6 +9,7 @@ import pytest
 
 from flopcast.readers.base import Options
 from flopcast.readers.blas import device_of_gfx, padding, row_major
+from flopcast.remarks import remark
 
 
 def test_rows_for_columns_keeps_the_product() -> None:
@@ -40,10 +41,10 @@ def test_padding_names_matrices_with_gaps(trans: str, leading: tuple[str | None,
 
 
 def test_one_gfx_id_may_be_several_devices() -> None:
-    name, remark = device_of_gfx("gfx942:sramecc+:xnack-", Options())
+    name, assumption = device_of_gfx("gfx942:sramecc+:xnack-", Options())
     assert name == "gfx942"
-    assert "--set device=NAME" in remark
-    assert device_of_gfx("gfx908", Options()) == ("MI100", "")
+    assert assumption == remark("device-ambiguous", gfx="gfx942")
+    assert device_of_gfx("gfx908", Options()) == ("MI100", None)
 
 
 def test_the_user_says_which_of_them() -> None:

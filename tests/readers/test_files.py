@@ -88,7 +88,7 @@ def test_content_is_limited_once_decompressed(tmp_path: Path, compress: object) 
     file.write_bytes(compress(b" " * 3_000_000))  # type: ignore[operator]
     assert len(content(file, max_bytes=3_000_000)) == len(view(file)) == 3_000_000
     for read in (content, view):
-        with pytest.raises(DataError, match=r"data\.json: has more than .* GiB decompressed: raise --max-size"):
+        with pytest.raises(DataError, match=r"data\.json: has more than .* GiB decompressed: raise the limit"):
             read(file, max_bytes=2_999_999)
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.readers.base import Options, RawTable
+from flopcast.readers.base import Note, Options, RawTable
 from flopcast.readers.hipblaslt import HipblasltReader
+from flopcast.remarks import remark
 from flopcast.table.measurements import clean
 
 DEVICE = """\
@@ -140,7 +141,7 @@ def test_the_winner_is_counted_once(tmp_path: Path) -> None:
     log = log_of(f"{HEADER}\n{values()}\n[1]{HEADER[3:]}\n{slow}\nWinner:\n{HEADER[4:]}\n{values()}\n")
     table = read(tmp_path, log)
     assert table.rows["duration_us"].tolist() == ["10.0911", "12.5"]
-    assert [(note.rows, "counted once" in note.text) for note in table.notes] == [(1, True)]
+    assert table.notes == [Note(remark("winners-repeated"), 1)]
 
 
 def test_a_winner_that_no_line_before_has_given_counts(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_several_devices(tmp_path: Path) -> None:
     mixed = listing.replace("ID 1 : AMD Instinct MI300X gfx942", "ID 1 : AMD Instinct MI100 gfx908")
     table = read(tmp_path, mixed + block())
     assert table.rows["device"].tolist() == [""]
-    assert [("--set device=NAME" in note.text, note.rows) for note in table.notes] == [(True, 1)]
+    assert [(note.remark.code, note.rows) for note in table.notes] == [("several-devices", 1)]
 
 
 def test_the_device_of_the_run_that_a_line_belongs_to(tmp_path: Path) -> None:
@@ -198,12 +199,12 @@ def test_refused(tmp_path: Path, log: str, reason: str) -> None:
 def test_a_header_without_values_is_a_note(tmp_path: Path) -> None:
     table = read(tmp_path, log_of(f"{HEADER}\nSolution Not Found!!\n"))
     assert table.rows.empty
-    assert "no timings" in table.notes[0].text
+    assert table.notes[0].remark == remark("no-timings", by="hipblaslt-bench")
 
 
 def test_a_file_above_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(block(), encoding="utf-8")
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         HipblasltReader().read(tmp_path / "x", Options(max_bytes=100))
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.readers.base import Options, RawTable
+from flopcast.readers.base import Note, Options, RawTable
 from flopcast.readers.rccl_tests import RcclTestsReader
+from flopcast.remarks import remark
 
 START = "# nThread 1 nGpus {ranks} minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20\n#\n"
 VERSION = "rccl-tests: Version develop:448c4c7\n# Using devices\n"
@@ -105,7 +106,7 @@ def test_where_the_collective_is_named(tmp_path: Path, before: str, after: str, 
 
 
 def test_an_unnamed_collective_is_an_error_unless_stated(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"run\.log:17: .* --set variant=all_reduce"):
+    with pytest.raises(DataError, match=r"run\.log:17: .* set variant=all_reduce"):
         read(tmp_path, log(SMALL))
     stated = read(tmp_path, log(SMALL), variant="reduce").rows["variant"].tolist()
     assert stated == ["reduce", "reduce in-place"]
@@ -185,7 +186,7 @@ def test_no_time_in_place(tmp_path: Path) -> None:
     line = "  16777216    4194304     float    none  -1    148.2  113.21   99.06       0      N/A     N/A   N/A   N/A\n"
     table = read(tmp_path, "# Collective test starting: alltoall_perf\n" + log(line, line))
     assert table.rows["variant"].tolist() == ["alltoall", "alltoall"]
-    assert [(note.text, note.rows) for note in table.notes] == [("no time in place (N/A): one row only", 2)]
+    assert table.notes == [Note(remark("no-time-in-place"), 2)]
 
 
 def test_reductions_and_nodes_tell_problems_apart(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_ranks_that_are_not_listed_are_not_guessed(tmp_path: Path) -> None:
     table = read(tmp_path, NAMED + START.format(ranks=8) + TABLE + SMALL)
     assert table.rows["ranks"].isna().all()
     assert table.rows["device"].tolist() == ["", ""]
-    assert [("--set ranks=NUMBER" in note.text, note.rows) for note in table.notes] == [(True, 1)]
+    assert table.notes == [Note(remark("ranks-not-listed"), 1)]
 
 
 def test_ranks_on_different_devices(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_ranks_on_different_devices(tmp_path: Path) -> None:
         tmp_path, NAMED + log(SMALL).replace("[0000:07:00.0] AMD Instinct MI300X", "[0000:07:00.0] AMD Instinct MI250X")
     )
     assert table.rows["device"].tolist() == ["", ""]
-    assert "different devices" in table.notes[0].text
+    assert table.notes[0].remark == remark("ranks-on-several-devices")
 
 
 @pytest.mark.parametrize(("given", "expected"), [("f8e4m3", "fp8"), ("fp8_e5m2", "fp8_e5m2"), ("half", "half")])
@@ -236,7 +237,7 @@ def test_ranks_that_mpirun_puts_before_each_line(tmp_path: Path) -> None:
 def test_a_log_that_ends_before_its_table(tmp_path: Path) -> None:
     table = read(tmp_path, START.format(ranks=8) + VERSION)
     assert table.rows.empty
-    assert "no timings" in table.notes[0].text
+    assert table.notes[0].remark == remark("no-timings", by="rccl-tests")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_others_are_declined(content: bytes) -> None:
 
 def test_a_file_above_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(log(SMALL), encoding="utf-8")
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         RcclTestsReader().read(tmp_path / "x", Options(max_bytes=100))
 
 

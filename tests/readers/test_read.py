@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.readers import Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
+from flopcast.readers import Measurements, Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
 from flopcast.readers.base import _READERS
-from flopcast.table.measurements import REFUSED, Measurements, select
+from flopcast.remarks import remark
+from flopcast.table.measurements import REFUSED, select
 from flopcast.table.problems import best_kernel, problem_columns
 
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n"
@@ -32,7 +33,7 @@ def test_formats_are_told_by_content_and_mixed_in_one_table(folder: Path) -> Non
     measured = read([folder])
     assert sorted(measured.frame["source"]) == ["a8w8_tuned_gemm.dat:2", "mine.txt:2", "sub/gfx942130.log:1"]
     assert sorted(measured.frame["duration_us"]) == [4.0, 6.0, 500.0]
-    assert measured.notes[-1] == "1 file of no supported format skipped: README.md"
+    assert measured.notes[-1] == remark("files-skipped", files=("README.md",))
     assert measured.frame["layout"].isna().sum() == 0
     pd.testing.assert_frame_equal(read([folder]).frame, measured.frame)
 
@@ -40,9 +41,11 @@ def test_formats_are_told_by_content_and_mixed_in_one_table(folder: Path) -> Non
 def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
     for i in range(5):
         (folder / f"a8w8_tuned_gemm_{i}.csv").write_text(AITER.replace(",1,", f",{i + 2},"), encoding="utf-8")
-    notes = [note for note in read([folder]).notes if "MI325X" in note]
+    notes = [note for note in read([folder]).notes if note.code == "device-by-gfx"]
     assert len(notes) == 1
-    assert notes[0].endswith("(7 rows in a8w8_tuned_gemm.dat, a8w8_tuned_gemm_0.csv, a8w8_tuned_gemm_1.csv and 4 more)")
+    files = ("a8w8_tuned_gemm.dat", *(f"a8w8_tuned_gemm_{i}.csv" for i in range(5)))
+    assert notes[0].values["rows"] == 7
+    assert set(files) < set(notes[0].values["files"])
 
 
 def test_a_named_file_of_no_known_format_is_an_error(folder: Path) -> None:
@@ -85,7 +88,7 @@ def _own_reader() -> Iterator[None]:
             times = path.read_text(encoding="utf-8").splitlines()[1:]
             rows = pd.DataFrame({"duration_us": [float(t) * 1e6 for t in times], "file_line": range(2, len(times) + 2)})
             rows = rows.assign(op="softmax", rows=3, cols=4, dtype_a="fp32", device="mi300x")
-            return RawTable(rows, [Note("made of lines", len(rows))])
+            return RawTable(rows, [Note(remark("made-of-lines"), len(rows))])
 
     yield
     _READERS[:] = before
@@ -97,7 +100,7 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
     measured = read([tmp_path])
     assert measured.frame[["device", "duration_us", "source"]].to_numpy().tolist() == [["MI300X", 5e5, "x:2"]]
     assert measured.rejected["source"].tolist() == ["x:3"]
-    assert measured.notes == ("made of lines (2 rows in x)",)
+    assert measured.notes == (remark("made-of-lines", rows=2, files=("x",)),)
     assert "lines (a magic word" in formats()
     assert [reader.name for reader in readers()][-3:] == ["lines", "tidy CSV", "tidy Parquet"]
 
@@ -120,7 +123,7 @@ def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:
         ("mine.txt:5", ""),
     ]
     assert rows["duration_us"].tolist()[-1] == 4.0
-    assert notes[-1].startswith("1 file of no supported format skipped")
+    assert notes[-1] == remark("files-skipped", files=("README.md",))
     assert "_order" not in rows
     assert "_order" not in read([folder]).frame
 
@@ -157,7 +160,7 @@ def test_aiter_counts(aiter_data: Measurements) -> None:
         "duration is zero": 217, "dimension is not positive": 26, "duration is infinite": 1,
     }  # fmt: skip
     assert set(aiter_data.rejected.query("reason == 'dimension is not positive'")["detail"]) == {"topk = -1"}
-    assert sum(1 for note in aiter_data.notes if "no gfx id" in note) == 3
+    assert [note.code for note in aiter_data.notes].count("gfx-by-units") == 3
 
 
 def test_aiter_block_scale_pairs(aiter_data: Measurements) -> None:
@@ -197,7 +200,7 @@ def test_ops_counts(shared_data: Path) -> None:
     assert measured.rejected.empty
     assert set(measured.frame["dtype_a"]) == {"fp32"}
     assert measured.frame["repeats"].value_counts().to_dict() == {1.0: 41058, 2.0: 6}
-    assert any("fp32 assumed" in note and "20736 rows" in note for note in measured.notes)
+    assert [note.values["rows"] for note in measured.notes if note.code == "fp32-assumed"] == [20736]
 
 
 def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
@@ -213,9 +216,9 @@ def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
 def test_a_value_that_changes_nothing_is_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("device,op,dtype,m,n,k,latency_us\nMI300X,gemm,fp16,1,2,3,4\n", encoding="utf-8")
-    assert not any("changes nothing" in note for note in read([file], defaults={"device": "mi300x"}).notes)
-    (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if "changes nothing" in note)
-    assert note.startswith("--set device=MI325X changes nothing here: the files say it themselves")
+    assert "default-unused" not in [note.code for note in read([file], defaults={"device": "mi300x"}).notes]
+    (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if note.code == "default-unused")
+    assert (note.values["column"], note.values["value"]) == ("device", "MI325X")
 
 
 def test_a_table_in_memory_is_read_like_a_file(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
 from flopcast.readers.rocpd import RocpdReader
 from flopcast.readers.rpd import RpdReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 GUIDS = ("00003fdc-92cb-7f34-8d4a-000000000001", "00003fdd-92cb-7f34-8d4a-000000000002")
@@ -189,7 +190,7 @@ def test_values_of_several_instances_are_summed_and_reported_and_samples_left_ou
     trace = read(make(tmp_path / "a.db", MI300X, extra=extra))
     assert trace.dispatches.loc[1, "counter.TCC_HIT"] == 15
     assert [(f.code, f.count) for f in trace.findings if f.code != "dropped-by-view"] == [("counter-instances", 1)]
-    assert trace.notes == ["1 counter values belong to no kernel dispatch (samples of the whole device): not read"]
+    assert trace.notes == [remark("values-of-no-dispatch", values=1)]
 
 
 def test_processes_with_the_same_ids_are_kept_apart(tmp_path: Path) -> None:
@@ -236,13 +237,13 @@ def test_where_no_streams_were_recorded_the_queue_tells_dispatches_apart(tmp_pat
     UPDATE "rocpd_kernel_dispatch@" SET queue_id = 4 WHERE id = 2"""
     trace = read(make(tmp_path / "a.db", MI300X, extra=extra))
     assert trace.dispatches["stream"].tolist() == [pd.NA, 3, 4, 3]
-    assert trace.notes == ["`stream` is the hardware queue: no streams were recorded"]
+    assert trace.notes == [remark("stream-is-queue")]
 
 
 def test_without_api_calls_nothing_is_linked_and_the_note_says_how_to_record_them(tmp_path: Path) -> None:
     trace = read(make(tmp_path / "a.db", MI300X, extra='DELETE FROM "rocpd_region@"'))
     assert not trace.dispatches["linked"].any()
-    assert "--hip-trace" in trace.notes[0]
+    assert trace.notes == [remark("no-api-calls", by="rocpd")]
 
 
 def test_a_database_of_api_calls_only_is_an_empty_table(tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ def test_a_database_of_api_calls_only_is_an_empty_table(tmp_path: Path) -> None:
     trace = read(make(tmp_path / "a.db", MI300X, extra=empty))
     assert trace.dispatches.empty
     assert tuple(trace.dispatches) == COLUMNS
-    assert trace.notes == ["the database has no kernel dispatches and no memory copies"]
+    assert trace.notes == [remark("no-activities", by="rocpd")]
 
 
 def test_copies_alone_and_a_copy_to_the_host(tmp_path: Path) -> None:

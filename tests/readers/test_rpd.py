@@ -14,6 +14,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
 from flopcast.readers.rpd import RpdReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 STRINGS = [
@@ -134,9 +135,9 @@ def test_kernels_of_a_graph_are_kept_and_linked_to_its_launch(table: pd.DataFram
 
 def test_markers_are_left_out_and_the_missing_device_and_grids_are_said(tmp_path: Path) -> None:
     trace = read(make(tmp_path / "a.rpd"))
-    assert "1 operations are markers and barriers of the queue, no work: left out" in trace.notes
-    assert "the database does not name its GPU: give it with --set device=NAME" in trace.notes
-    assert any(note.startswith("3 kernels have no grid") for note in trace.notes)
+    assert remark("markers-left-out", operations=1) in trace.notes
+    assert remark("device-not-recorded", by="rpd") in trace.notes
+    assert remark("kernels-without-grid", kernels=3) in trace.notes
     assert list(trace.findings) == []
 
 
@@ -169,7 +170,7 @@ def test_a_database_without_operations_is_an_empty_table_and_a_note(tmp_path: Pa
     trace = read(make(tmp_path / "a.rpd", extra="DELETE FROM rocpd_op"))
     assert trace.dispatches.empty
     assert tuple(trace.dispatches) == COLUMNS
-    assert trace.notes == ["the database has no operations of a GPU (rocpd_op is empty)"]
+    assert trace.notes == [remark("no-activities", by="rpd")]
 
 
 def test_the_exported_chrome_trace_is_claimed_but_not_read_twice(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_the_exported_chrome_trace_is_claimed_but_not_read_twice(tmp_path: Path)
     file = DataFile(export, export.name, False)
     trace = read(DataFile(packed, packed.name, True), file)
     assert len(trace.dispatches) == 7
-    assert any("run.json is a Chrome trace exported" in note for note in trace.notes)
+    assert remark("exported-trace", trace="run.json") in trace.notes
     alone = read(file)
     assert alone.dispatches.empty
     assert len(alone.notes) == 1

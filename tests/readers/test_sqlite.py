@@ -87,7 +87,7 @@ def test_a_database_larger_than_the_limit_is_refused(
 ) -> None:
     (tmp_path / "big").write_bytes(compress(file.path.read_bytes()))
     with (
-        pytest.raises(DataError, match="--max-size"),
+        pytest.raises(DataError, match="raise the limit"),
         opened(DataFile(tmp_path / "big", "big", True), Options(max_bytes=8191)),
     ):
         pytest.fail("was opened")

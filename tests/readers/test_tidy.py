@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.readers import read, read_rows
-from flopcast.table.measurements import Measurements
+from flopcast.readers import Measurements, read, read_rows
+from flopcast.remarks import remark
 
 
 def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **defaults: str) -> Measurements:
@@ -56,11 +56,15 @@ def test_the_user_states_a_unit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "units", "message"),
     [
-        ("time", {}, r"mine\.csv: column 'time' has no unit: state it with --unit time=ms"),
-        ("latency_ms,time_us", {}, "columns latency_ms, time_us could each be the duration.*--unit latency_ms=ms"),
-        ("cost,x", {}, r"no column is a duration with its unit \(columns: .*cost, x\): name it with --unit COLUMN=ms"),
+        ("time", {}, r"mine\.csv: column 'time' has no unit: state it, as in time=ms"),
+        ("latency_ms,time_us", {}, "columns latency_ms, time_us could each be the duration.*as in latency_ms=ms"),
+        (
+            "cost,x",
+            {},
+            r"no column is a duration with its unit \(columns: .*cost, x\): state its unit, as in COLUMN=ms",
+        ),
         ("time,x", {"time": "hours"}, "unit of column 'time' must be one of"),
-        ("time_us,x", {"tme": "us"}, "--unit tme=us: no tidy table has a column 'tme'"),
+        ("time_us,x", {"tme": "us"}, "units tme=us: no tidy table has a column 'tme'"),
     ],
 )
 def test_a_unit_is_never_guessed(tmp_path: Path, columns: str, units: dict[str, str], message: str) -> None:
@@ -125,9 +129,7 @@ def test_pytorch_operators(tmp_path: Path) -> None:
         ["addu", -1, -1, 7, 9, "fp32"],
     ]
     assert "H" not in measured.frame
-    assert len(measured.notes) == 1
-    assert "fp32 assumed" in measured.notes[0]
-    assert "(1 row in mine.csv)" in measured.notes[0]
+    assert measured.notes == (remark("fp32-assumed", rows=1, files=("mine.csv",)),)
 
 
 def test_the_users_number_format_stands_before_the_assumption(tmp_path: Path) -> None:
@@ -145,12 +147,12 @@ def test_what_a_file_gives_is_not_overridden(tmp_path: Path) -> None:
 def test_a_table_of_one_operator_may_be_named_by_the_user(tmp_path: Path) -> None:
     lines = ["device,dtype,m,n,k,us", "MI300X,fp16,1,2,3,4"]
     assert read_csv(tmp_path, *lines, op="gemm").frame["op"].tolist() == ["gemm"]
-    with pytest.raises(DataError, match=r"no column `op` .* --set op=gemm"):
+    with pytest.raises(DataError, match=r"no column `op` .* set op=gemm"):
         read_csv(tmp_path, *lines)
 
 
 def test_a_misspelled_default_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"--set dtpye_a=fp8: no column 'dtpye_a'; did you mean dtype_a"):
+    with pytest.raises(DataError, match=r"defaults dtpye_a=fp8: no column 'dtpye_a'; did you mean dtype_a"):
         read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtpye_a="fp8")
 
 

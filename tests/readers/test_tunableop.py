@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.readers.base import Options
+from flopcast.readers.base import Note, Options
 from flopcast.readers.tunableop import TunableOpReader
+from flopcast.remarks import remark
 from flopcast.table.measurements import clean, judge
 
 VALIDATORS = (
@@ -79,14 +80,14 @@ def test_devices(tmp_path: Path) -> None:
     file = write(tmp_path, *VALIDATORS, LINES[0], "Validator,GCN_ARCH_NAME,gfx908:sramecc+:xnack-", LINES[0])
     table = reader.read(file, Options())
     assert table.rows["device"].tolist() == ["gfx942", "MI100"]
-    assert [(note.rows, "several devices" in note.text) for note in table.notes] == [(1, True)]
+    assert table.notes == [Note(remark("device-ambiguous", gfx="gfx942"), 1)]
     assert reader.read(write(tmp_path, LINES[0]), Options()).rows["device"].tolist() == [""]
 
 
 def test_the_user_says_which_gfx942_it_was(tmp_path: Path) -> None:
     table = TunableOpReader().read(write(tmp_path, *VALIDATORS, LINES[0]), Options(defaults={"device": "MI308X"}))
     assert table.rows["device"].tolist() == [""]  # to be filled with what is stated
-    assert [note.text for note in table.notes] == ["gfx942 is taken for MI308X, as stated"]
+    assert [note.remark for note in table.notes] == [remark("device-as-stated", gfx="gfx942", device="MI308X")]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_a_file_above_the_limit(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         TunableOpReader().read(write(tmp_path, *VALIDATORS, *LINES), Options(max_bytes=100))
 
 

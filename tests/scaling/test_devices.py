@@ -130,7 +130,7 @@ def test_limits_name_what_does_not_grow_with_the_units(result: DeviceScaling) ->
     ]
     unknown = [DEVICES[0], GPU(name="toy at 16 CUs", arch="A", cus=16)]
     told = limits(common_problems(frame(DEVICES[:2]), unknown))
-    assert remark("figure-not-published", figure="boost_mhz", device="toy at 16 CUs") in told
+    assert remark("scaling-figure-not-published", figure="boost_mhz", device="toy at 16 CUs") in told
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from flopcast.readers.execution_trace.execution_trace_reader import (
     is_execution_trace,
     read_execution_trace,
 )
+from flopcast.remarks import remark
 
 INT64, BOOL, STRING, UINT64 = 9, 27, 29, 13
 
@@ -143,7 +144,7 @@ def test_arguments_that_are_no_literals_are_left_out_with_a_note() -> None:
     texts = field(1, "[1, 2") + field(2, "[[]]") + field(3, "['Int']")
     trace = read_nodes(node(1, "a", field(8, texts)), node(2, "b"))
     assert trace.nodes["inputs"].tolist() == ["", ""]
-    assert trace.notes == ("x.et: arguments that do not fit their types are left out (nodes: 1)",)
+    assert trace.notes == (remark("arguments-left-out", trace="x.et", nodes=1),)
 
 
 @pytest.mark.parametrize(

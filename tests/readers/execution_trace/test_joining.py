@@ -12,6 +12,7 @@ import pytest
 
 from flopcast.readers.execution_trace.execution_trace_reader import ExecutionTrace, join, read_execution_trace
 from flopcast.readers.execution_trace.joining import OTHER_RUN
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace, dispatch_table
 
 
@@ -19,7 +20,7 @@ def kernels(**columns: Any) -> Trace:
     """Return a trace of kernels, one per operator call."""
     count = len(columns["op_id"])
     given = {"kind": "kernel", "name": "k", "start_ns": range(count), "duration_ns": [5] * count, **columns}
-    return Trace(dispatch_table(given), notes=["before"])
+    return Trace(dispatch_table(given), notes=[remark("before")])
 
 
 def recorded(pid: int | None = 7, **columns: Any) -> ExecutionTrace:
@@ -30,7 +31,7 @@ def recorded(pid: int | None = 7, **columns: Any) -> ExecutionTrace:
     for name in ("rf_id", "collective_bytes", "group_size"):
         nodes[name] = (nodes[name] if name in nodes else pd.Series(pd.NA, index=nodes.index)).astype("Int64")
     nodes["collective"] = nodes.get("collective", "")
-    return ExecutionTrace("1.0.1", pid, "", nodes, "et.json", ("left out",))
+    return ExecutionTrace("1.0.1", pid, "", nodes, "et.json", (remark("left-out"),))
 
 
 def test_arguments_come_from_the_call_of_the_same_number_and_name() -> None:
@@ -40,9 +41,9 @@ def test_arguments_come_from_the_call_of_the_same_number_and_name() -> None:
     assert (report.joined, report.calls, report.agreeing, report.filled) == (True, 2, 2, 3)
     assert report.finding is None
     assert list(found.notes) == [
-        "before",
-        "left out",
-        "et.json: arguments of operators taken from this execution trace for 3 activities (2 of 2 calls agree)",
+        remark("before"),
+        remark("left-out"),
+        remark("execution-trace-joined", trace="et.json", filled=3, agreeing=2, calls=2),
     ]
     pd.testing.assert_frame_equal(
         found.dispatches.drop(columns="op_inputs"), trace.dispatches.drop(columns="op_inputs")
@@ -102,17 +103,17 @@ def test_bytes_are_added_to_a_collective_of_the_same_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pid", "ids", "names", "words"),
+    ("pid", "ids", "names", "values"),
     [
-        (8, [1, 2], ["a", "a"], "another process"),
-        (7, [11, 12], ["a", "a"], "none of this trace's operator calls"),
-        (7, [1, 2], ["a", "b"], "only 1 of 2 operator calls have the same name"),
-        (None, [1, 2], ["b", "b"], "only 0 of 2"),
-        (7, [], [], "none of this trace's operator calls"),
+        (8, [1, 2], ["a", "a"], {"why": "process"}),
+        (7, [11, 12], ["a", "a"], {"why": "no calls"}),
+        (7, [1, 2], ["a", "b"], {"why": "names", "agreeing": 1, "calls": 2}),
+        (None, [1, 2], ["b", "b"], {"why": "names", "agreeing": 0, "calls": 2}),
+        (7, [], [], {"why": "no calls"}),
     ],
 )
 def test_another_run_changes_nothing_but_is_reported(
-    pid: int | None, ids: list[int], names: list[str], words: str
+    pid: int | None, ids: list[int], names: list[str], values: dict[str, object]
 ) -> None:
     trace = kernels(op_id=[1, 2], op_name="a", process=7)
     found, report = join(trace, recorded(pid, rf_id=ids, name=names))
@@ -121,7 +122,7 @@ def test_another_run_changes_nothing_but_is_reported(
     assert list(found.findings) == [report.finding]
     assert report.finding is not None
     assert (report.finding.code, report.finding.severity, report.finding.source) == (OTHER_RUN, "warning", "et.json")
-    assert words in report.finding.message
+    assert report.finding.remark.values == values
     assert not report.joined
     assert report.same_process == {7: True, 8: False, None: None}[pid]
 
@@ -187,19 +188,19 @@ def test_the_kernels_of_a_real_pair(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("execution", "kineto", "process", "words"),
+    ("execution", "kineto", "process", "why"),
     [
-        ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", True, "another process"),
-        ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", False, "operator calls have the same name"),
-        ("param_linear_et.json.gz", "param_linear_kineto.json.gz", True, "operator calls have the same name"),
+        ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", True, "process"),
+        ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", False, "names"),
+        ("param_linear_et.json.gz", "param_linear_kineto.json.gz", True, "names"),
     ],
 )
 def test_real_files_whose_numbers_do_not_correspond(
-    shared_data: Path, execution: str, kineto: str, process: bool, words: str
+    shared_data: Path, execution: str, kineto: str, process: bool, why: str
 ) -> None:
     trace = operators(shared_data, kineto, process=process)
     found, report = join(trace, read_execution_trace(shared_data / "profiles" / "chakra" / execution))
     assert found.dispatches is trace.dispatches
     assert report.agreeing <= 0.25 * report.calls
     assert report.finding is not None
-    assert words in report.finding.message
+    assert report.finding.remark.values["why"] == why

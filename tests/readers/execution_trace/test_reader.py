@@ -20,6 +20,7 @@ from flopcast.readers.execution_trace.execution_trace_reader import (
     is_execution_trace,
     read_execution_trace,
 )
+from flopcast.remarks import remark
 
 TENSOR = [[6, 7, 0, 32, 2, "cuda:0"], [8, 9, 0, 16, 2, "cuda:0"], 1.5, "<None>"]
 SHAPES = [[4, 8], [16], [], []]
@@ -117,7 +118,7 @@ def test_arguments_that_do_not_fit_their_types_are_left_out_with_a_note(tmp_path
     nodes = [tagged(2, inputs={"values": [1], "shapes": [], "types": ["Int"]}), tagged(3)]
     trace = read_text(tmp_path, document(*nodes))
     assert trace.nodes["inputs"].eq("").tolist() == [True, False]
-    assert trace.notes == (f"{trace.source}: arguments that do not fit their types are left out (nodes: 1)",)
+    assert trace.notes == (remark("arguments-left-out", trace=trace.source, nodes=1),)
 
 
 def test_a_collective_is_on_its_record_and_on_what_it_launches(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_compiled_kernels_name_their_file(tmp_path: Path) -> None:
 def test_compressed_and_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "et.json.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + document(tagged(2)).encode()))
     assert len(read_execution_trace(tmp_path / "et.json.gz").nodes) == 1
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         read_execution_trace(tmp_path / "et.json.gz", max_bytes=100)
 
 

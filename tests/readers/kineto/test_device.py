@@ -6,6 +6,7 @@ import pytest
 
 from flopcast.readers.kineto.format import DeviceProperties
 from flopcast.readers.kineto.kineto_reader import devices_of, is_rocm
+from flopcast.remarks import Remark, remark
 
 GIB = 2**30
 
@@ -18,36 +19,41 @@ def nvidia(name: str, number: int = 0, major: int = 9, units: int = 132, gib: fl
     return DeviceProperties(number, name, int(gib * GIB), major, 0, 32, units)
 
 
+def by_figures(word: str, units: int, memory_gib: float, device: str, *same: str) -> Remark:
+    return remark("device-by-figures", word=word, units=units, memory_gib=memory_gib, device=device, same=same)
+
+
 @pytest.mark.parametrize(
-    ("device", "name", "remark"),
+    ("device", "name", "assumption"),
     [
-        (amd("AMD Instinct MI300X VF"), "MI300X", ""),
-        (amd(""), "MI300X", "device '', 304 compute units, 192 GiB is read as MI300X"),
-        (amd("", gib=255.98), "MI325X", "device '', 304 compute units, 256 GiB is read as MI325X"),
+        (amd("AMD Instinct MI300X VF"), "MI300X", None),
+        (amd(""), "MI300X", by_figures("", 304, 192, "MI300X")),
+        (amd("", gib=255.98), "MI325X", by_figures("", 304, 256, "MI325X")),
         (
             amd("AMD Radeon Graphics", minor=0, units=104, gib=63.98), "MI210",
-            "device 'AMD Radeon Graphics', 104 compute units, 64 GiB is read as MI210; MI250 (per GCD) would look the "
-            "same",
+            by_figures("AMD Radeon Graphics", 104, 64, "MI210", "MI250 (per GCD)"),
         ),
-        (
-            amd("", minor=5, units=256, gib=287.98), "MI355X",
-            "device '', 256 compute units, 288 GiB is read as MI355X; MI350X would look the same",
-        ),
+        (amd("", minor=5, units=256, gib=287.98), "MI355X", by_figures("", 256, 288, "MI355X", "MI350X")),
         (
             amd("AMD Instinct MI300X", units=38), "MI300X",
-            "AMD Instinct MI300X has 38 compute units here, not 304: part of a GPU?",
+            remark("other-compute-units", device="AMD Instinct MI300X", units=38, known=304),
         ),
-        (amd("", units=77), "", ""),
-        (nvidia("NVIDIA H100 80GB HBM3"), "H100 SXM5", ""),
-        (nvidia(""), "H100 SXM5", "device '', 132 compute units, 79 GiB is read as H100 SXM5"),
-        (nvidia("", gib=139.8), "H200 SXM", "device '', 132 compute units, 140 GiB is read as H200 SXM"),
-        (nvidia("NVIDIA Imaginary"  , major=77), "NVIDIA Imaginary", ""),
-        (nvidia("/etc/gpu.toml", major=77), "/etc/gpu.toml", ""),
+        (amd("", units=77), "", None),
+        (nvidia("NVIDIA H100 80GB HBM3"), "H100 SXM5", None),
+        (nvidia(""), "H100 SXM5", by_figures("", 132, 79.2, "H100 SXM5")),
+        (nvidia("", gib=139.8), "H200 SXM", by_figures("", 132, 139.8, "H200 SXM")),
+        (nvidia("NVIDIA Imaginary"  , major=77), "NVIDIA Imaginary", None),
+        (nvidia("/etc/gpu.toml", major=77), "/etc/gpu.toml", None),
     ],
 )  # fmt: skip
-def test_names(device: DeviceProperties, name: str, remark: str) -> None:
+def test_names(device: DeviceProperties, name: str, assumption: Remark | None) -> None:
     found = devices_of([0], [device])[0]
-    assert (found.name, found.remark) == (name, remark)
+    assert found.name == name
+    assert (found.assumption is None) == (assumption is None)
+    if found.assumption is not None and assumption is not None:
+        told, expected = dict(found.assumption.items), dict(assumption.items)
+        assert told.pop("memory_gib", 0) == pytest.approx(expected.pop("memory_gib", 0), abs=0.1)
+        assert (found.assumption.code, told) == (assumption.code, expected)
 
 
 def test_cuda_numbers_are_those_of_the_properties() -> None:

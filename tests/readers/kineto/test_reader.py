@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 Event = dict[str, Any]
@@ -245,14 +246,14 @@ def test_the_names_of_categories_before_pytorch_1_12(tmp_path: Path) -> None:
 def test_mangled_names_are_kept_and_noted(tmp_path: Path) -> None:
     found = trace(tmp_path, [kernel(1.0, 1, name="_ZN5aiter3fooILi64EEvPf")])
     assert found.dispatches["name"].tolist() == ["_ZN5aiter3fooILi64EEvPf"]
-    assert found.notes == ("mangled kernel names are kept as they are in the file: 1 of them",)
+    assert found.notes == (remark("mangled-names", names=1),)
 
 
 def test_a_file_of_metadata_alone_is_empty_with_a_note(tmp_path: Path) -> None:
     found = trace(tmp_path, [op("aten::mul", 1.0, 1.0, 1), event("user_annotation", "ProfilerStep#3", 0.0, 5.0)])
     assert found.dispatches.empty
     assert found.steps["step"].tolist() == [3]
-    assert found.notes == ("trace.json: no activity of a GPU among its 2 events",)
+    assert found.notes == (remark("no-gpu-activity", file="trace.json", events=2),)
 
 
 def test_damaged_times_are_reported_and_kept(tmp_path: Path) -> None:
@@ -305,7 +306,7 @@ def test_damaged_content_is_one_error_with_the_file(tmp_path: Path, content: byt
 
 
 def test_an_archive_larger_than_allowed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="raise --max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         read(tmp_path, gzip.compress(b'{"traceEvents": []}' + b" " * 100_000), max_bytes=50_000)
 
 

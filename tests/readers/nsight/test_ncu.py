@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.nsight.ncu import NcuReader
+from flopcast.remarks import Remark, remark
 from flopcast.traces.dispatches import Trace
 
 BEFORE = (
@@ -123,8 +124,7 @@ def test_every_file_says_that_its_times_are_not_those_of_a_trace(tmp_path: Path)
     trace = trace_of(tmp_path, RAW)
     (finding,) = trace.findings
     assert (finding.code, finding.severity, finding.count, finding.share) == ("locked-clocks", "warning", 2, 1.0)
-    assert "no start times" in trace.notes[0]
-    assert "--print-units base" in trace.notes[1]
+    assert [note.code for note in trace.notes] == ["no-start-times", "durations-rounded-by-ncu"]
 
 
 def test_durations_in_base_units_are_exact(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_durations_in_base_units_are_exact(tmp_path: Path) -> None:
         tmp_path, raw({"gpu__time_duration.sum": "nsecond"}, (FIRST, ("3,041",)), (SECOND, ("1,000,032",)))
     )
     assert trace.dispatches["duration_ns"].tolist() == [3041, 1_000_032]
-    assert not [note for note in trace.notes if "rounded" in note]
+    assert "durations-rounded-by-ncu" not in [note.code for note in trace.notes]
 
 
 @pytest.mark.parametrize(
@@ -176,19 +176,19 @@ def test_sizes_of_older_releases_are_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capability", "multiprocessors", "device", "note"),
+    ("capability", "multiprocessors", "device", "notes"),
     [
-        ("9.0", "114", "H100 PCIe", ""),
-        ("9.0", "132", "", "several devices have compute capability 9.0"),
-        ("", "132", "", "does not name the device"),
+        ("9.0", "114", "H100 PCIe", []),
+        ("9.0", "132", "", [remark("device-ambiguous", capability="9.0")]),
+        ("", "132", "", [remark("device-not-recorded", by="ncu")]),
     ],
 )
-def test_devices(tmp_path: Path, capability: str, multiprocessors: str, device: str, note: str) -> None:
+def test_devices(tmp_path: Path, capability: str, multiprocessors: str, device: str, notes: list[Remark]) -> None:
     who = (*FIRST[:-1], capability)
     text = details((SPEED, "Duration", "us", "12.35"), (LAUNCH, "# SMs", "SM", multiprocessors), who=who)
     trace = trace_of(tmp_path, text)
     assert trace.dispatches["device"].tolist() == [device]
-    assert any(note in remark for remark in trace.notes)
+    assert trace.notes[2:] == notes
 
 
 def test_processes_may_number_their_launches_alike(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_encodings_of_windows(tmp_path: Path, encoding: str) -> None:
 def test_a_run_without_kernels_is_an_empty_table_and_a_note(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, BEFORE + line(*WHO, "gpu__time_duration.sum"))
     assert trace.dispatches.empty
-    assert "no launches" in trace.notes[0]
+    assert trace.notes == [remark("no-launches")]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_what_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_file_above_the_limit(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         trace_of(tmp_path, RAW, max_bytes=100)
 
 

@@ -14,6 +14,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
 from flopcast.readers.nsight.nsys import NsysReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 STRINGS = [
@@ -137,8 +138,7 @@ def test_an_export_without_activity_is_an_empty_table_and_a_note(tmp_path: Path,
     trace = read(make(tmp_path / "a.sqlite", metadata=metadata, activities=False))
     assert trace.dispatches.empty
     assert tuple(trace.dispatches) == COLUMNS
-    assert len(trace.notes) == 1
-    assert "profile with --trace=cuda" in trace.notes[0]
+    assert trace.notes == [remark("no-activities", by="nsys")]
 
 
 @pytest.mark.parametrize(("dropped", "left"), [("KERNEL", 3), ("MEMCPY", 4), ("MEMSET", 5)])
@@ -153,10 +153,7 @@ def test_without_calls_and_gpus_the_notes_say_so(tmp_path: Path) -> None:
     trace = read(make(tmp_path / "a.sqlite", extra=extra))
     assert not trace.dispatches["linked"].any()
     assert trace.dispatches["device"].eq("").all()
-    assert [note.split(" (")[0] for note in trace.notes] == [
-        "the export has no CUDA API calls: no activity is linked to a launch",
-        "the export does not name every GPU",
-    ]
+    assert trace.notes == [remark("no-api-calls", by="nsys"), remark("unnamed-gpus")]
 
 
 def test_graphs_traced_as_a_whole_are_a_finding_with_their_share(tmp_path: Path) -> None:
@@ -181,7 +178,7 @@ def test_gpus_of_two_names_numbered_in_two_ways_are_a_finding(tmp_path: Path) ->
 def test_an_unknown_gpu_keeps_its_name(tmp_path: Path) -> None:
     trace = read(make(tmp_path / "a.sqlite", extra="UPDATE TARGET_INFO_GPU SET name = 'Mystery GPU'"))
     assert trace.dispatches["device"].unique().tolist() == ["Mystery GPU"]
-    assert list(trace.notes) == ["device 'Mystery GPU' is not in the catalogue: kept under that name"]
+    assert trace.notes == [remark("unknown-device", device="Mystery GPU")]
 
 
 def test_an_interrupted_kernel_is_a_finding(tmp_path: Path) -> None:

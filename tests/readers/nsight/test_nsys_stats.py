@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.nsight.nsys_stats import NsysStatsReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace
 
 BEFORE = (
@@ -111,8 +112,9 @@ def test_reports_of_one_recording_belong_together(tmp_path: Path) -> None:
     ]
     trace = NsysStatsReader().trace(groups[0], Options())
     assert len(trace.dispatches) == 1
-    assert trace.notes == ["run_cuda_gpu_kern_sum.csv holds no launches: not read",
-                           "run_cuda_api_trace.csv holds no launches: not read"]  # fmt: skip
+    assert trace.notes == [
+        remark("report-without-launches", report=f"run_cuda_{name}.csv") for name in ("gpu_kern_sum", "api_trace")
+    ]
 
 
 def test_recordings_that_are_named_alike_stay_apart(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_what_cannot_be_read(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_above_the_limit(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="--max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         trace_of(tmp_path, HEADER + KERNEL, max_bytes=100)
 
 

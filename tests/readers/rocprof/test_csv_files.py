@@ -125,5 +125,5 @@ def test_nothing_is_nowhere() -> None:
 def test_a_file_larger_than_allowed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("Index\n1\n2\n", encoding="utf-8")
-    with pytest.raises(DataError, match="raise --max-size"):
+    with pytest.raises(DataError, match="raise the limit"):
         read_table(DataFile(path, "t.csv", True), Options(max_bytes=4))

@@ -15,6 +15,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprof.rocprof_reader import RocprofReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace, counters_of
 
 READER = RocprofReader()
@@ -83,7 +84,7 @@ def test_dispatches_have_their_times_registers_and_workgroups(tmp_path: Path) ->
     assert table.loc[0, list(wanted)].to_dict() == wanted
     assert table[["grid_y", "grid_z", "block_y", "block_z", "bytes", "rank"]].isna().all(axis=None)
     assert trace.findings == []
-    assert trace.notes == ["results.csv: the device is not recorded: name it with --set device=NAME"]
+    assert trace.notes == [remark("device-not-recorded", file="results.csv", by="rocprof")]
     assert read(results(tmp_path / "results.csv"), options=Options(defaults={"device": "MI210"})).notes == []
 
 
@@ -101,7 +102,7 @@ def test_counter_runs_are_joined_by_index_and_name(tmp_path: Path) -> None:
     assert trace.dispatches["counter.HIT.sum"].tolist() == [4.0, 0.0]
     assert trace.dispatches["counter.HIT.imbalance"].tolist() == [1.5, 1.0]
     assert trace.findings == []
-    assert any("other runs of the program (moved.csv)" in note for note in trace.notes)
+    assert remark("counters-of-other-runs", file="results.csv", runs=("moved.csv",)) in trace.notes
     kept = read(run, DataFile(tmp_path / "moved.csv", "moved.csv", False), options=Options(channels=True))
     assert counters_of(kept.dispatches) == ["counter.FETCH_SIZE", "counter.HIT[0]", "counter.HIT[1]"]
 
@@ -114,14 +115,14 @@ def test_dispatches_that_a_counter_run_lacks_or_adds_are_found(tmp_path: Path) -
     assert np.isnan(trace.dispatches["counter.A"]).tolist() == [False, True]
     [finding] = trace.findings
     assert (finding.code, finding.count, finding.source) == ("unmatched-pass", 3, "c.csv")
-    assert "1 not in this file, 2 only here" in finding.message
+    assert finding.remark == remark("unmatched-pass", why="not shared", missing=1, only_here=2)
 
 
 def test_a_counter_that_two_runs_counted_differently_is_found(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{own}.csv", f"{PLACE},A", f"{place(0, 'f')},{own}") for own in (8, 10)]
     [*_, finding] = read(results(tmp_path / "results.csv"), *files).findings
     assert (finding.code, finding.severity, finding.count) == ("replay-spread", "warning", 1)
-    assert "A 20.0%" in finding.message
+    assert dict(finding.remark.values["spreads"]) == {"A": pytest.approx(0.2)}
 
 
 def test_a_counter_run_alone_gives_no_rows(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_table_and_database_of_one_run_are_read_once(tmp_path: Path) -> None:
     assert groups(tmp_path) == [["results.csv", "results.db"]]
     trace = read(*files)
     assert len(trace.dispatches) == 2
-    assert "results.db: the same dispatches as results.csv, read once" in trace.notes
+    assert remark("same-dispatches", file="results.db", other="results.csv") in trace.notes
 
 
 def test_two_runs_are_not_read_as_one(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_statistics_hold_no_dispatches(tmp_path: Path) -> None:
     assert READER.sniff(path, head(path))
     trace = read(DataFile(path, path.name, True))
     assert len(trace.dispatches) == 0
-    assert trace.notes == ["results.stats.csv: sums over kernels, nothing of single dispatches"]
+    assert trace.notes == [remark("sums-only", file="results.stats.csv")]
 
 
 def test_statistics_under_the_names_of_later_tools_are_not_claimed() -> None:
@@ -198,7 +199,7 @@ def test_a_written_trace_repeats_the_table(tmp_path: Path) -> None:
     assert READER.sniff(path, head(path))
     trace = read(DataFile(path, path.name, True))
     assert len(trace.dispatches) == 0
-    assert trace.notes == ["results.json: a picture of results.csv of the same run, which is read instead"]
+    assert trace.notes == [remark("picture-of-results", file="results.json")]
 
 
 def test_stamps_from_a_spreadsheet_are_an_error_finding(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.rocprofiler_compute import passes
 from flopcast.readers.rocprofiler_compute.passes import Pass, join, read_pass, rows_of
+from flopcast.remarks import remark
 
 WIDE = "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Kernel_Name,Start_Timestamp,End_Timestamp"
 LONG = WIDE + ",Counter_Name,Counter_Value"
@@ -69,7 +70,7 @@ def test_a_counter_that_a_long_table_repeats_is_compared(tmp_path: Path) -> None
     assert joined.counters["A"].tolist() == [4]
     [finding] = joined.findings
     assert (finding.code, finding.count) == ("replay-spread", 1)
-    assert "A 20.0%" in finding.message
+    assert dict(finding.remark.values["spreads"]) == {"A": pytest.approx(0.2)}
 
 
 def test_a_long_table_that_would_be_almost_empty_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +87,8 @@ def test_counters_of_all_passes_come_together_the_first_value_first(tmp_path: Pa
     assert {name: own.tolist() for name, own in joined.counters.items()} == {"A": [1, 2], "B": [100, 100], "C": [5, 6]}
     [finding] = joined.findings
     assert (finding.code, finding.severity, finding.count, finding.source) == ("replay-spread", "info", 1, "a.csv")
-    assert "B 1.0%" in finding.message
-    [note] = joined.notes
-    assert "never true together" in note
+    assert dict(finding.remark.values["spreads"]) == {"B": pytest.approx(0.01)}
+    assert joined.notes == [remark("counters-of-several-runs", file="a.csv")]
 
 
 def test_passes_that_agree_are_no_finding(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_dispatches_that_a_pass_lacks_have_no_counters_there(tmp_path: Path) -> 
 def test_durations_that_differ_between_passes_are_found_unless_spoiled(tmp_path: Path) -> None:
     base = made(tmp_path, "a.csv", WIDE, row(0, "f", took=10))
     [finding] = join(base, [made(tmp_path, "b.csv", WIDE, row(0, "f", took=8))], None).findings
-    assert "duration 20.0%" in finding.message
+    assert dict(finding.remark.values["spreads"]) == {"duration": pytest.approx(0.2)}
     spoiled = made(tmp_path, "c.csv", WIDE, '0,2,512,256,0,"f",1.5E+14,1.6E+14')
     assert join(base, [spoiled], None).findings == []
 
@@ -117,15 +117,17 @@ def test_durations_that_differ_between_passes_are_found_unless_spoiled(tmp_path:
     [
         ("TCC_A[0],TCC_A[1]", None, None),
         ("TCC_A[0],TCC_A[1]", 2, None),
-        ("TCC_A[0],TCC_A[1]", 16, "TCC_A 2 of 16"),
-        ("TCC_A[0],TCC_A[3]", None, "TCC_A 2 of 4"),
+        ("TCC_A[0],TCC_A[1]", 16, ("TCC_A", 2, 16)),
+        ("TCC_A[0],TCC_A[3]", None, ("TCC_A", 2, 4)),
         ("OTHER[0],OTHER[1]", 16, None),
     ],
 )
-def test_sums_over_some_channels_are_found(tmp_path: Path, names: str, known: int | None, expected: str | None) -> None:
+def test_sums_over_some_channels_are_found(
+    tmp_path: Path, names: str, known: int | None, expected: tuple[str, int, int] | None
+) -> None:
     findings = join(made(tmp_path, "a.csv", f"{WIDE},{names}", row(0, "f", 1, 2)), [], known).findings
     assert [own.code for own in findings] == (["channels-missing"] if expected else [])
-    assert expected is None or expected in findings[0].message
+    assert expected is None or findings[0].remark.values == {"counters": (expected,)}
 
 
 def test_channels_that_are_spread_over_passes_are_complete_together(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from flopcast.readers.base import Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprof.results_csv import header_of, is_counter
 from flopcast.readers.rocprofiler_compute.compute_reader import RocprofilerComputeReader
+from flopcast.remarks import remark
 from flopcast.table.counters import channel_of
 from flopcast.traces.dispatches import Trace, counters_of
 
@@ -91,8 +92,7 @@ def test_dispatches_have_device_place_times_and_counters(tmp_path: Path) -> None
     assert counters_of(table) == [name for name in wanted if name.startswith("counter.")]
     assert table[["grid_y", "block_z", "correlation", "rank"]].isna().all(axis=None)
     assert trace.findings == []
-    assert [note.partition(":")[0] for note in trace.notes] == ["pmc_perf.csv"]
-    assert "never true together" in trace.notes[0]
+    assert trace.notes == [remark("counters-of-several-runs", file="pmc_perf.csv")]
 
 
 def test_channels_are_kept_on_request(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_sound_timestamps_beside_spoiled_ones_are_used_and_said(tmp_path: Path) 
     assert trace.dispatches["process"].tolist() == [55, 55]
     [finding] = trace.findings
     assert (finding.code, finding.severity) == ("spoiled-timestamps", "warning")
-    assert "the times of timestamps.csv are used instead" in finding.message
+    assert (finding.remark.values["remedy"], finding.remark.values["other"]) == ("other", "timestamps.csv")
 
 
 def test_a_merged_table_without_times_takes_those_of_the_passes(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_merged_table_without_times_takes_those_of_the_passes(tmp_path: Path) 
     write(tmp_path / "SQ_X.csv", PASS, pass_row(4, 10, 15))
     trace = read(tmp_path)
     assert trace.dispatches[["start_ns", "duration_ns", "stream"]].to_numpy().tolist() == [[10, 5, 3]]
-    assert "pmc_perf.csv: times are those of SQ_X.csv" in trace.notes
+    assert remark("times-of-other-file", file="pmc_perf.csv", other="SQ_X.csv") in trace.notes
 
 
 def test_fractions_of_a_nanosecond_are_rounded_and_said(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_fractions_of_a_nanosecond_are_rounded_and_said(tmp_path: Path) -> None:
     write(tmp_path / "pmc_perf.csv", header, merged_row(0, "1", "1248000000000000.5,1248000000000020.25"))
     trace = read(tmp_path)
     assert trace.dispatches["duration_ns"].tolist() == [20]
-    assert any("rounded by at most 0.25 ns" in note for note in trace.notes)
+    assert [note.values["rounded_ns"] for note in trace.notes if note.code == "times-are-means"] == [0.25]
 
 
 def test_passes_without_a_merged_table_are_joined(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_timestamps_stand_before_passes_that_counted(tmp_path: Path) -> None:
     write(tmp_path / "timestamps.csv", PASS, pass_row(1, 50, 60))
     trace = read(tmp_path)
     assert trace.dispatches[["start_ns", "duration_ns", "counter.A"]].to_numpy().tolist() == [[50, 10, 1.0]]
-    assert "duration 50.0%" in trace.findings[0].message
+    assert dict(trace.findings[0].remark.values["spreads"]) == {"duration": pytest.approx(0.5)}
 
 
 def test_the_long_layout_is_made_wide(tmp_path: Path) -> None:
@@ -177,14 +177,14 @@ def test_tables_of_rocprof_v2_under_other_names_are_runs_of_their_own(tmp_path: 
     assert gathered(tmp_path) == [["results_1.csv"], ["results_2.csv"]]
     trace = read(tmp_path / "results_1.csv")
     assert trace.dispatches["counter.A"].tolist() == [1.0]
-    assert "results_1.csv: no sysinfo.csv beside it: name the device with --set device=NAME" in trace.notes
+    assert remark("device-not-recorded", file="results_1.csv", by="rocprofiler-compute") in trace.notes
 
 
 def test_a_folder_without_dispatches_is_empty_with_a_note(tmp_path: Path) -> None:
     write(tmp_path / "sysinfo.csv", SYSTEM, "w,c,SPX,MI300X_A1,gfx942,304,2")
     trace = read(tmp_path)
     assert len(trace.dispatches) == 0
-    assert trace.notes == ["sysinfo.csv: no dispatches, give the whole workload folder"]
+    assert trace.notes == [remark("no-dispatches", file="sysinfo.csv")]
 
 
 def test_an_analysis_database_is_recognised_and_not_read(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_an_analysis_database_is_recognised_and_not_read(tmp_path: Path) -> None
     path.write_bytes(b"SQLite format 3\x00 CREATE TABLE compute_workload; CREATE TABLE compute_metric_definition")
     trace = read(path)
     assert len(trace.dispatches) == 0
-    assert "derived metrics only: give the workload folder" in trace.notes[0]
+    assert trace.notes[0].code == "derived-metrics-only"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,8 @@ def test_reference_numbers_of_the_long_table(shared_data: Path) -> None:
     assert table["duration_ns"].iloc[0] == 13386742234700548 - 13386742234691895 == 8653
     # 2009 counters per dispatch, of which 14 x 128 are channels
     assert len(counters_of(table)) == 2009 - 14 * 128 + 14 * 3
-    assert any("duration" in finding.message for finding in trace.findings if finding.code == "replay-spread")
+    spreads = [finding.remark.values["spreads"] for finding in trace.findings if finding.code == "replay-spread"]
+    assert any("duration" in dict(found) for found in spreads)
 
 
 def test_what_is_wrong_with_the_samples_is_found(shared_data: Path) -> None:
@@ -260,7 +261,7 @@ def test_what_is_wrong_with_the_samples_is_found(shared_data: Path) -> None:
 
 def test_the_analysis_database_of_the_samples_is_recognised(shared_data: Path) -> None:
     [path] = (shared_data / "profiles" / "rocprofiler_compute").glob("rocprof_compute_*.db")
-    assert "derived metrics" in read(path).notes[0]
+    assert read(path).notes[0].code == "derived-metrics-only"
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.rocprofiler_compute.compute_reader import device_in, read_system
+from flopcast.remarks import remark
 
 
 def row(model: str, arch: str, cus: str, partition: str = "SPX") -> dict[str, str]:
@@ -30,18 +31,19 @@ def test_model_and_architecture_that_agree_need_no_remark(given: dict[str, str],
 def test_the_model_stands_before_a_count_of_units_that_it_cannot_have() -> None:
     device, [note] = device_in(row("MI300X_A1", "gfx942", "128"))
     assert device == "MI300X"
-    assert note == "gpu_model says MI300X_A1, which is no gfx942 with 128 compute units: read as MI300X"
+    assert note == remark("gpu-model-contradicted", model="MI300X_A1", arch="gfx942", units=128, device="MI300X")
 
 
 def test_an_alias_is_a_note() -> None:
     device, [note] = device_in(row("MI350", "gfx950", "256"))
-    assert (device, note) == ("MI350X", "gpu_model MI350 is read as MI350X")
+    assert (device, note) == ("MI350X", remark("gpu-model-read-as", model="MI350", device="MI350X"))
 
 
 def test_a_series_is_told_by_architecture_and_units() -> None:
     device, [note] = device_in(row("MI200", "gfx90a", "104", "NA"))
     assert device == "MI210"
-    assert note.startswith("gpu_model MI200 is a series: gfx90a (104 CUs) is read as MI210; MI250")
+    assert (note.code, note.values["device"]) == ("gpu-model-series", "MI210")
+    assert note.values["same"][0].startswith("MI250")
 
 
 def test_a_device_that_nothing_tells_keeps_its_own_word() -> None:
@@ -53,7 +55,7 @@ def test_a_device_that_nothing_tells_keeps_its_own_word() -> None:
 def test_part_of_a_card_is_another_device() -> None:
     device, [note] = device_in(row("MI300X_A1", "gfx942", "38", "CPX"))
     assert device == "MI300X (CPX)"
-    assert "split (CPX)" in note
+    assert note == remark("card-split", partition="CPX", device="MI300X")
 
 
 def test_a_model_never_names_a_file(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_the_line_is_read_with_quoted_commas_and_the_channels(tmp_path: Path) ->
     path.write_text(text, encoding="utf-8")
     system = read_system(DataFile(path, "sysinfo.csv", True), Options())
     assert (system.device, system.channels) == ("MI350X", 16)
-    assert system.notes[0].startswith("sysinfo.csv: gpu_model says MI350, which is no gfx950 with 128")
+    assert [(note.code, note.values["file"]) for note in system.notes] == [("gpu-model-contradicted", "sysinfo.csv")]
 
 
 def test_a_header_alone_says_nothing(tmp_path: Path) -> None:

@@ -56,13 +56,14 @@ def test_equal_gpus_need_no_number() -> None:
 
 
 def test_the_product_decides_between_devices_of_one_architecture() -> None:
-    assert agent_device("AMD Instinct MI350X", "gfx950", 90500, 256) == ("MI350X", "")
-    name, remark = agent_device("", "gfx950", None, 256)
+    assert agent_device("AMD Instinct MI350X", "gfx950", 90500, 256) == ("MI350X", None)
+    name, assumption = agent_device("", "gfx950", None, 256)
     assert name == "MI355X"
-    assert "MI350X" in remark
+    assert assumption is not None
+    assert assumption.values["same"] == ("MI350X",)
     assert agent_device("", "", 90402, 304)[0] == "MI300X"
     assert agent_device("AMD Radeon Graphics", "gfx1151", 110501, 40)[0] == "gfx1151 (40 CUs)"
-    assert agent_device("", "", None, None) == ("", "")
+    assert agent_device("", "", None, None) == ("", None)
 
 
 def test_numbers_beyond_64_bits_are_held_at_the_ends() -> None:

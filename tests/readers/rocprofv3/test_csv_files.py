@@ -14,6 +14,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprofv3.csv_reader import Rocprofv3CsvReader
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 from flopcast.traces.quality import span_ns
 
@@ -110,9 +111,7 @@ def test_a_kernel_trace(tmp_path: Path) -> None:
         source=["70_kernel_trace.csv:3", "70_kernel_trace.csv:2"],
     )  # fmt: skip
     assert trace.findings == []
-    assert len(trace.notes) == 2
-    assert "--set device" in trace.notes[0]
-    assert "--hip-trace" in trace.notes[1]
+    assert [note.code for note in trace.notes] == ["device-not-recorded", "no-api-calls"]
 
 
 def test_every_field_quoted_is_the_same(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_columns_of_2024(tmp_path: Path) -> None:
         trace, gpu=[1], stream=[5], grid_x=[16], lds_bytes=[512], scratch_bytes=[16], vgpr=[None], sgpr=[None],
         correlation=[None], process=[None],
     )  # fmt: skip
-    assert any("hardware queue" in note for note in trace.notes)
+    assert remark("stream-is-queue") in trace.notes
 
 
 def test_columns_of_rocpd_convert_keep_processes_apart(tmp_path: Path) -> None:
@@ -203,14 +202,14 @@ def test_passes_are_joined_by_kernel_and_order(tmp_path: Path) -> None:
     values(trace, **{"counter.A": [3.0, None, 1.0], "counter.B": [9.0, None, None]}, dispatch_id=[1, 3, 4])
     assert codes(trace) == {"replay-spread": 1, "unmatched-pass": 1}
     assert "counter.C" not in trace.dispatches
-    assert any("4 passes" in note for note in trace.notes)
+    assert remark("kernel-passes-joined", passes=4) in trace.notes
 
 
 def test_traces_of_several_passes_are_counted_once(tmp_path: Path) -> None:
     trace = read_one(tmp_path, {f"pass_{n}/{n}_kernel_trace.csv": trace_text() for n in (1, 2, 3)})
     assert trace.dispatches["duration_ns"].sum() == 1100
     assert trace.dispatches["source"].str.startswith("pass_1/").all()
-    assert any("2 more kernel traces repeat the run" in note for note in trace.notes)
+    assert [note.values["traces"] for note in trace.notes if note.code == "kernel-traces-repeat"] == [2]
 
 
 def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
@@ -227,7 +226,7 @@ def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
         source=["80_counter_collection.csv:4", "80_counter_collection.csv:2"],
         **{"counter.A": [5.0, 1.0], "counter.B": [6.0, None]},
     )  # fmt: skip
-    assert any("one kernel at a time" in note for note in trace.notes)
+    assert remark("no-kernel-trace", grids="total only") in trace.notes
 
 
 def test_counters_without_times_are_no_activities(tmp_path: Path) -> None:

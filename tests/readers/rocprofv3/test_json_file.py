@@ -16,6 +16,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import content, head
 from flopcast.readers.rocprofv3.json_reader import Rocprofv3JsonReader, read_document
+from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 from flopcast.traces.quality import span_ns
 
@@ -130,14 +131,14 @@ def test_dispatches(tmp_path: Path) -> None:
 def test_without_calls_nothing_is_linked(tmp_path: Path) -> None:
     trace = read(tmp_path, process([dispatch(1, 1000, 1500)]))
     values(trace, linked=[False])
-    assert [note for note in trace.notes if "--hip-trace" in note]
+    assert remark("no-api-calls", by="rocprofv3") in trace.notes
 
 
 def test_agents_by_what_they_say_of_themselves(tmp_path: Path) -> None:
     trace = read(tmp_path, process([dispatch(n, n, n + 1, agent=agent) for n, agent in ((1, 901), (2, 902), (3, 999))]))
     values(trace, gpu=[2, 5, 999], device=["MI350X", "MI300X", ""])
-    assert any("MI325X" in note for note in trace.notes)
-    assert any("--set device" in note for note in trace.notes)
+    assert ["MI325X" in note.values["same"] for note in trace.notes if note.code == "device-by-gfx"] == [True]
+    assert remark("device-not-recorded", by="rocprofv3") in trace.notes
 
 
 def test_copies(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
     trace = read(tmp_path, process(counters=[counted(1, [(5, 4.0)], (10, 25)), counted(2, [(7, 1.0)])]))
     values(trace, duration_ns=[15], name=["add(float*)"], **{"counter.SQ_WAVES": [4.0]})
     assert codes(trace)["counters-without-times"] == (1, "70_results.json:2")
-    assert any("one kernel at a time" in note for note in trace.notes)
+    assert remark("no-kernel-trace") in trace.notes
 
 
 def test_a_kernel_that_is_not_described_has_no_name(tmp_path: Path) -> None:
