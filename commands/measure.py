@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ..errors import FlopcastError
 from .options import JsonOption, parse_budget, parse_counts, parse_names
-
-if TYPE_CHECKING:
-    from ..measuring.measure import Measured
 
 DEFAULT_OUT = Path("measured.parquet")
 OPTIONS = {"kernels": "--kernel", "shapes": "SHAPES"}
@@ -66,10 +63,11 @@ def command(
     budget_seconds = parse_budget(budget)
     from ..measuring.measure import measure
     from ..measuring.protocol import Rule
+    from ..measuring.results import provenance_path
     from ..measuring.session import INTERRUPTED, LOST
-    from ..output import dumps
-    from ..report.measuring import measurements_json, resuming
+    from ..report.measuring import measuring_document, resuming
     from ..report.progress import shown_progress
+    from ..report.terminal import show
 
     with shown_progress("measuring", unit="visits", quiet=as_json) as progress:
         measured = measure(
@@ -90,22 +88,10 @@ def command(
             date=date,
             progress=progress,
         )
-    if as_json:
-        print(dumps(measurements_json(measured.table, measured.provenance), missing=True), end="")
-    else:
-        _show(measured, out)
+    document = measuring_document(measured, out)
+    show(document, out, provenance_path(out), as_json=as_json, rows=len(measured.table))
     if measured.ended == INTERRUPTED:
         print(resuming(measured, out), file=sys.stderr)
         raise KeyboardInterrupt
     if measured.ended == LOST:
         raise FlopcastError(f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}")
-
-
-def _show(measured: Measured, out: Path) -> None:
-    from ..measuring.results import provenance_path
-    from ..report.console import output, say_written
-    from ..report.measuring import show_measurements
-
-    console = output()
-    show_measurements(console, measured, out)
-    say_written(console, out, provenance_path(out), rows=len(measured.table))

@@ -51,20 +51,11 @@ def plan_command(
 ) -> None:
     """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
     kernel_us, interval_us = parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval")
-    from ..output import dumps
     from ..power.recording import plan
-    from ..report.console import output
-    from ..report.power import plan_json, plan_table
-    from ..report.words import say
+    from ..report.power import plan_document
+    from ..report.terminal import show
 
-    chosen = plan(kernel_us, interval_us)
-    if as_json:
-        print(dumps(plan_json(chosen), missing=True), end="")
-        return
-    console = output()
-    console.print(plan_table(chosen))
-    for advice in chosen.advice:
-        console.print(f"• {say(advice)}", markup=False, highlight=False)
+    show(plan_document(plan(kernel_us, interval_us)), as_json=as_json)
 
 
 def profile_command(
@@ -96,9 +87,9 @@ def profile_command(
     window_us = None if window is None else parse_window(window)
     from ..output import check_output, dumps, write_texts
     from ..power.profile import profile_files
-    from ..report.console import output, say_written
-    from ..report.power import power_json, show_power
-    from ..report.power_page import power_html
+    from ..report.html import page
+    from ..report.power import power_document
+    from ..report.terminal import show
 
     if out is not None:
         check_output(out, FILES)
@@ -114,16 +105,10 @@ def profile_command(
         level=level,
         seed=seed,
     )
-    text = dumps(power_json(profiles.kernels, profiles.clocks, level), missing=True)
+    document = power_document(profiles)
     if out is not None:
-        write_texts(out, {FILES[0]: text, FILES[1]: power_html(profiles.kernels, profiles.clocks, level)})
-    if as_json:
-        print(text, end="")
-        return
-    console = output()
-    show_power(console, profiles.kernels, profiles.clocks)
-    if out is not None:
-        say_written(console, *(out / name for name in FILES))
+        write_texts(out, {FILES[0]: dumps(document.data, missing=True), FILES[1]: page(document)})
+    show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 
 app.command("plan")(run_command(plan_command, kernel_us="--kernel-time", interval_us="--interval"))

@@ -1,45 +1,45 @@
-"""A measurement on the terminal: its rows by operator, what failed, how far two passes agree."""
+"""A measurement as a document: its rows by operator, what failed, what is doubtful, how far two passes agree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..measuring.measure import Measured
 from ..measuring.protocol import ENDINGS, half_widths
 from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
-from .console import note, plain_table
+from .document import Document, Line, Lines, Row, Table, columns, remarked
 from .words import say
 
-_NAMED = 10  # failed rows that are listed
+_NAMED: Final = 10  # failed rows that are listed
 
 
-def show_measurements(console: Console, measured: Measured, out: Path) -> None:
-    """Print the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
-    table, failures = measured.table, measured.failures
-    console.print(operator_table(table))
-    for doubt in doubts(table):
-        console.print(Text(say(doubt), style="yellow"), soft_wrap=True)
-    for failed in failures[:_NAMED]:
-        console.print(Text(f"not measured: {failed['row']}: {failed['reason']}", style="yellow"))
-    if len(failures) > _NAMED:
-        console.print(Text(f"and {len(failures) - _NAMED} more, listed beside the table", style="yellow"))
-    if len(measured.differences):
-        console.print(difference_line(measured.differences), markup=False, highlight=False)
-    for refused in measured.provenance["refused"]:
-        console.print(f"left out: {refused['source']}: {refused['reason']} ({refused['detail']})", markup=False)
-    for one in measured.notes:
-        console.print(note(one if isinstance(one, str) else say(one)))
-    if measured.ended not in (DONE, INTERRUPTED, LOST):
-        console.print(resuming(measured, out), markup=False, highlight=False, soft_wrap=True)
+def measuring_document(measured: Measured, out: Path) -> Document:
+    """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
+    failures, differences, refused = measured.failures, measured.differences, measured.provenance["refused"]
+    left_out = [f"left out: {row['source']}: {row['reason']} ({row['detail']})" for row in refused]
+    more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
+    warnings = [
+        *map(say, doubts(measured.table)),
+        *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
+        *more,
+    ]
+    plain = [*([difference_line(differences)] if len(differences) else []), *left_out]
+    stopped = measured.ended not in (DONE, INTERRUPTED, LOST)  # of these two the command says it when it ends
+    return Document(
+        opening=[operator_table(measured.table), Lines([Line(text, "warning") for text in warnings])],
+        closing=[
+            Lines([Line(text) for text in plain]),
+            Lines(remarked(measured.notes)),
+            Lines([Line(resuming(measured, out))] if stopped else []),
+        ],
+        data=measurements_json(measured.table, measured.provenance),
+    )
 
 
 def resuming(measured: Measured, out: Path) -> str:
@@ -52,23 +52,21 @@ def resuming(measured: Measured, out: Path) -> str:
 
 def operator_table(table: pd.DataFrame) -> Table:
     """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
-    words = [word for word in ENDINGS if word in set(table["stopped_by"])]
-    numbers = ["rows", "fastest µs", "slowest µs", "interval ±%", "outliers %", *words]
-    shown = plain_table("measured", ["device", "operator"], numbers)
+    endings = [ending for ending in ENDINGS if ending in set(table["stopped_by"])]
+    numbers = ["rows", "fastest µs", "slowest µs", "interval ±%", "outliers %", *endings]
+    cells = []
     for key, rows in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)
         stopped = rows["stopped_by"].value_counts()
-        shown.add_row(
-            Text(device),
-            Text(op),
+        figures = (
             f"{len(rows)}",
             f"{rows['duration_us'].min():,.2f}",
             f"{rows['duration_us'].max():,.2f}",
             f"{100 * half_widths(rows).median():.2f}",
             f"{100 * rows['outliers'].sum() / (rows['outliers'] + rows['repeats']).sum():.1f}",
-            *(f"{stopped.get(word, 0)}" for word in words),
         )
-    return shown
+        cells.append(Row((device, op, *figures, *(f"{stopped.get(ending, 0)}" for ending in endings))))
+    return Table(columns("device", "operator", numbers=numbers), cells, title="measured")
 
 
 def difference_line(differences: pd.Series) -> str:

@@ -1,53 +1,65 @@
-"""What is said of measured power: the protocol, the power and energy of kernels."""
+"""Measured power as documents: the protocol that is recommended, and the power and energy of the kernels of a log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from html import escape
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
-from ..power.profile import ComponentPower, Curve, KernelPower, compare, compare_classes
+from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.recording import TABLE, Plan
 from ..remarks import Remark, remark
-from .console import note, plain_table
+from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, columns, lines, remarked
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
+from .formats import formatted
 from .words import say
 
-SCHEMA = 1
-METHOD = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
-COLUMNS = ("kernel", "component", "class", "time µs", "SSE W", "SSP W", "error %", "peak W", "share %",
-           "energy J [interval]")  # fmt: skip
+SCHEMA: Final = 1
+METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
+COLUMNS: Final = (
+    Column("kernel", "words", least=12),
+    Column("component", "name"),
+    Column("class", "name"),
+    *(Column(head, "number") for head in ("time µs", "SSE W", "SSP W", "error %", "peak W", "share %")),
+    Column("energy J [interval]", "number"),
+)
+PANEL: Final = 260
+"""Height of a component's panel, pixels."""
 
 
-def plan_table(chosen: Plan) -> Table:
-    """Return the recommended protocol, one line per setting."""
+def plan_document(chosen: Plan) -> Document:
+    """Return the recommended protocol, one line per setting, and what its figures do not say by themselves."""
     logger = f"a window of {chosen.interval_us:g} µs" if chosen.interval_us else "a logger of instantaneous power"
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
-    table = plain_table(title, ["setting", "value", ""])
-    for setting, value, why in plan_rows(chosen):
-        table.add_row(Text(setting), Text(value), Text(why, "dim"))
-    return table
+    rows = [Row((setting, value, Cell(why, "soft"))) for setting, value, why in plan_rows(chosen)]
+    return Document(
+        opening=[Table(columns("setting", "value", ""), rows, title=title)],
+        closing=[lines(map(say, chosen.advice), "answer")],
+        data=plan_json(chosen),
+    )
 
 
 def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     """Return (setting, value, remark) of each setting of the protocol."""
     filled = f"{chosen.executions_filled} or later starts with the whole window inside the run"
-    found = [
+    settings = [
         ("executions per run", f"{chosen.executions}", f"max(⌈window / kernel time⌉, 4), as published; {filled}"),
         ("random delay before each run", f"0 to {chosen.random_delay_us:g} µs", "so that readings fall everywhere"),
     ]
     if chosen.row is None or chosen.logs is None:
-        return [("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} µs"), *found]
+        return [("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} µs"), *settings]
     row = chosen.row
     return [
         ("runs", f"{row.runs}", ""),
-        *found,
+        *settings,
         ("margin of the execution-time bin", f"±{100 * row.margin:g} %", "golden runs: the fullest bin"),
         (
             "readings of interest",
@@ -78,33 +90,44 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
     }
 
 
-def show_power(console: Console, kernels: Sequence[KernelPower], clocks: Clocks) -> None:
-    """Print the table of components, what each kernel was measured with, classes side by side, and remarks."""
+def power_document(profiles: PowerProfiles) -> Document:
+    """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks."""
+    kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
     compared = compare(kernels)
-    console.print(component_table(compared))
-    classes = compare_classes(compared)
-    if len(classes):
-        console.print(class_table(classes))
-    for one in kernels:
-        for line in description(one):
-            console.print(Text(f"• {line}"), highlight=False)
-    console.print(Text(f"• {clock_words(clocks)}"), highlight=False)
-    for one in kernels:
-        for words in one.notes:
-            console.print(note(f"{one.kernel}: {say(words)}"))
+    tables = component_table(compared), class_table(compare_classes(compared))
+    clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
+    told = [f"{one.kernel}: {note}" for one in kernels for note in map(say, one.notes)]
+    return Document(
+        title="Power of kernels",
+        lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
+        sections=[
+            Section("Power and energy", [*tables, clocks_of_page], "table", "Table"),
+            *(_kernel_section(place, one) for place, one in enumerate(kernels)),
+        ],
+        closing=[
+            lines([*(line for one in kernels for line in description(one)), clocks], "answer"),
+            Lines(remarked(told)),
+        ],
+        data=power_json(profiles),
+    )
+
+
+def _kernel_section(place: int, one: KernelPower) -> Section:
+    caption = "Readings of golden runs over the kernel's time, and the curves through them"
+    told = lines([*description(one), *(f"{one.kernel}: {say(note)}" for note in one.notes)])
+    parts = [Figure(partial(power_figure, one), caption), Lines(told.lines, "list", medium="page")]
+    return Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40])
 
 
 def component_table(compared: pd.DataFrame) -> Table:
-    """Return one row per kernel and component; see `power.comparison.compare`."""
+    """Return one row per kernel and component; see `power.profile.compare`."""
+    rows = [
+        Row((str(name) if not place else "", *component_cells(row)), ends=place == len(group) - 1)
+        for name, group in compared.groupby("kernel", sort=False)
+        for place, row in enumerate(group.to_dict("records"))
+    ]
     caption = "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
-    table = plain_table("Power of kernels, means over their time", COLUMNS[:3], COLUMNS[3:], caption=caption)
-    table.columns[0].min_width = 12
-    table.columns[1].no_wrap = table.columns[2].no_wrap = True
-    for name, rows in compared.groupby("kernel", sort=False):
-        for place, row in enumerate(rows.to_dict("records")):
-            table.add_row(Text(str(name) if not place else ""), *map(Text, component_cells(row)))
-        table.add_section()
-    return table
+    return Table(COLUMNS, rows, title="Power of kernels, means over their time", caption=caption)
 
 
 def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
@@ -115,7 +138,7 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
         _figure(row["kernel_us"]),
         _figure(row["sse_w"]),
         _figure(row["ssp_w"]),
-        _signed(row["sse_error_percent"]),
+        formatted(row["sse_error_percent"], "{:+.1f}"),
         _figure(row["peak_w"]),
         _figure(100 * row["share"]),
         f"{_figure(row['energy_j'])} [{_figure(row['lower_j'])}, {_figure(row['upper_j'])}]",
@@ -123,13 +146,13 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
 
 
 def class_table(classes: pd.DataFrame) -> Table:
-    """Return the mean power of each component over the kernels of a class."""
-    title = "By op-to-byte class: means over kernels"
-    table = plain_table(title, ["class", "component"], ["kernels", "SSP W", "share %"])
-    for row in classes.to_dict("records"):
-        figures = (_figure(row["ssp_w"]), _figure(100 * row["share"]))
-        table.add_row(str(row["class"]), Text(str(row["component"])), str(row["kernels"]), *figures)
-    return table
+    """Return the mean power of each component over the kernels of a class; no rows where no kernel has a class."""
+    rows = [
+        Row((row["class"], row["component"], str(row["kernels"]), _figure(row["ssp_w"]), _figure(100 * row["share"])))
+        for row in classes.to_dict("records")
+    ]
+    heads = columns("class", "component", numbers=["kernels", "SSP W", "share %"])
+    return Table(heads, rows, title="By op-to-byte class: means over kernels")
 
 
 def description(one: KernelPower) -> Iterator[str]:
@@ -180,16 +203,16 @@ def clock_words(clocks: Clocks) -> str:
     return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
 
 
-def power_json(kernels: Sequence[KernelPower], clocks: Clocks, level: float) -> dict[str, Any]:
+def power_json(profiles: PowerProfiles) -> dict[str, Any]:
     """Return the profiles for machines; a figure that does not exist is NaN."""
-    compared = compare(kernels)
+    compared, clocks = compare(profiles.kernels), profiles.clocks
     return {
         "schema": SCHEMA,
         "method": METHOD,
-        "level": level,
+        "level": profiles.level,
         "clocks": vars(clocks)
         | {name: getattr(clocks, name) for name in ("offset_ns", "drift_ppm", "drift_error_ppm")},
-        "kernels": [_kernel_json(one) for one in kernels],
+        "kernels": [_kernel_json(one) for one in profiles.kernels],
         "compared": compared.to_dict("records"),
         "classes": compare_classes(compared).to_dict("records"),
     }
@@ -244,14 +267,58 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.4g}" if np.isfinite(value) else "–"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.1f}" if np.isfinite(value) else "–"
-
-
 def remarks_json(remarks: Sequence[Remark]) -> list[dict[str, Any]]:
     """Return remarks for machines: their codes and values."""
     return [{"code": one.code, **dict(one.items)} for one in remarks]
+
+
+def power_figure(one: KernelPower) -> go.Figure:
+    """Return a panel per component: steady-power readings with polynomial and spline, and the steady execution's."""
+    names = list(one.components)
+    figure = make_subplots(
+        rows=len(names), cols=1, shared_xaxes=True, subplot_titles=[escape(name) for name in names],
+        vertical_spacing=min(0.08, 0.35 / len(names)),
+    )  # fmt: skip
+    for row, part in enumerate(one.components.values(), 1):
+        for trace in _traces(part, one.kernel_us):
+            figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
+    figure.update_yaxes(title_text="W")
+    figure.update_xaxes(title_text="time since the start of the execution, µs", row=len(names), col=1)
+    return panels(figure, len(names) * PANEL + 120)
+
+
+def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
+    """Yield the readings and curves of one component, the execution's position times the typical kernel time."""
+    if part.sse is not None:
+        yield _readings("SSE readings", part.sse, kernel_us, BASELINE)
+        yield _line("SSE polynomial", PHASES, part.sse.polynomial_w, kernel_us, {"color": BASELINE, "dash": "dash"})
+    yield _readings("SSP readings", part.ssp, kernel_us, NEUTRAL)
+    yield _line("SSP polynomial", PHASES, part.ssp.polynomial_w, kernel_us, {"color": SELECTED, "width": 3})
+    yield _line("SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2})
+    if part.deconvolved is not None:
+        own = part.deconvolved
+        yield _line(
+            "window removed", own.phase, own.power_w, kernel_us, {"color": OTHERS[1], "width": 2, "dash": "dot"}
+        )
+
+
+def _readings(name: str, curve: Curve, kernel_us: float, colour: str) -> go.Scatter:
+    marker = {"color": colour, "size": 5, "opacity": 0.5}
+    x = kernel_us * curve.readings["phase"].to_numpy()
+    return go.Scatter(
+        name=name, x=_short(x), y=_short(curve.readings["power_w"].to_numpy()), mode="markers", marker=marker,
+        text=[f"run {escape(str(run))}" for run in curve.readings["run"]],
+    )  # fmt: skip
+
+
+def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, line: dict[str, object]) -> go.Scatter:
+    return go.Scatter(name=name, x=_short(kernel_us * phase), y=_short(power_w), mode="lines", line=line)
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Return numbers to six digits, which the page needs no more than."""
+    return [float(f"{value:.6g}") for value in values]
+
+
+def _figure(value: float) -> str:
+    return formatted(value, "{:,.4g}")

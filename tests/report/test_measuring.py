@@ -1,19 +1,18 @@
-"""A measurement on the terminal."""
+"""A measurement as a document."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from flopcast.measuring.measure import Measured
 from flopcast.remarks import remark
-from flopcast.report.measuring import difference_line, measurements_json, show_measurements
+from flopcast.report.document import Document, Lines
+from flopcast.report.measuring import difference_line, measurements_json, measuring_document, operator_table
 
 TABLE = pd.DataFrame(
     {
@@ -33,38 +32,38 @@ TABLE = pd.DataFrame(
 )
 
 
-def shown(**changes: Any) -> str:
+def document(**changes: Any) -> Document:
     provenance = {"refused": [], "unmeasured": 0, "workloads": 3}
     parts = {"table": TABLE, "provenance": provenance, "differences": pd.Series(dtype=float), "failures": []}
-    console = Console(width=140, record=True, file=io.StringIO())
-    show_measurements(console, Measured(**{**parts, "ended": "done", **changes}), Path("runs.csv"))
-    return console.export_text()
+    return measuring_document(Measured(**{**parts, "ended": "done", **changes}), Path("runs.csv"))
 
 
-def test_operators_failures_and_passes_are_shown() -> None:
+def told(document: Document) -> list[str]:
+    parts = (*document.opening, *document.closing)
+    return [line.text for part in parts if isinstance(part, Lines) for line in part.lines]
+
+
+def test_operators_are_counted_and_how_their_rows_ended() -> None:
+    table = operator_table(TABLE)
+    assert [column.head for column in table.columns][-3:] == ["interval", "rounds differ", "time"]
+    assert table.rows[0].cells == ("CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1")
+
+
+def test_failures_and_passes_are_told() -> None:
     failures = [{"row": f"conv fp32 batch={i}", "reason": "out of memory"} for i in range(12)]
-    text = shown(failures=failures, differences=pd.Series([1.0, 2.0, 9.0]))
-    (gemm,) = [line for line in text.splitlines() if " gemm " in line]
-    assert gemm.split() == ["CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1"]
-    (head,) = [line for line in text.splitlines() if "operator" in line]
-    assert head.split()[-4:] == ["interval", "rounds", "differ", "time"]
-    assert "not measured: conv fp32 batch=9: out of memory" in text
-    assert "and 2 more" in text
-    assert "batch=10" not in text
-    assert "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %" in text
+    lines = told(document(failures=failures, differences=pd.Series([1.0, 2.0, 9.0])))
+    assert lines[9:11] == ["not measured: conv fp32 batch=9: out of memory", "and 2 more, listed beside the table"]
+    assert lines[11] == "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %"
 
 
 def test_doubts_notes_and_what_is_left_are_told() -> None:
-    left = {"refused": [], "unmeasured": 1, "workloads": 3}
-    text = shown(
-        table=TABLE.assign(late_share=1.0),
-        ended="budget",
-        provenance=left,
-        notes=(remark("measured-once", file="s.csv", rows=2),),
-    )
-    assert "3 of 3 rows: the host launched too slowly" in text
-    assert "note: s.csv: 2 rows that repeat others are measured once" in text
-    assert "the budget is spent: what is measured is in runs.csv (1 of 3 workloads have no time yet)" in text
+    provenance = {"refused": [], "unmeasured": 1, "workloads": 3}
+    once = remark("measured-once", file="s.csv", rows=2)
+    late = TABLE.assign(late_share=1.0)
+    doubt, note, left = told(document(table=late, ended="budget", provenance=provenance, notes=(once,)))
+    assert doubt.startswith("3 of 3 rows: the host launched too slowly")
+    assert note == "note: s.csv: 2 rows that repeat others are measured once"
+    assert left.startswith("the budget is spent: what is measured is in runs.csv (1 of 3 workloads have no time yet)")
 
 
 def test_the_difference_in_words() -> None:

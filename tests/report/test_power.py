@@ -1,87 +1,109 @@
+"""Measured power as documents: the protocol, the tables, the page with its figures, and the data for machines."""
+
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.output import dumps
-from flopcast.power.clocks import Clocks, fit_clocks, one_clock, synchronise
-from flopcast.power.profile import KernelPower, profile_kernel
+from flopcast.power.clocks import fit_clocks, one_clock, synchronise
+from flopcast.power.profile import KernelPower, PowerProfiles, profile_kernel
 from flopcast.power.recording import plan
+from flopcast.report.document import Document, Line, Lines, Row, Table
+from flopcast.report.html import page
 from flopcast.report.power import (
+    COLUMNS,
     clock_words,
     description,
-    plan_json,
-    plan_table,
+    plan_document,
+    power_document,
+    power_figure,
     power_json,
-    show_power,
 )
+
+from .pages import own, parsed, plots
 
 
 @pytest.fixture(scope="module")
-def kernel() -> tuple[KernelPower, Clocks]:
-    found = simulate(Scenario(runs=120))
-    rows = found.executions.assign(kernel="gemm[8k]", **{"class": "compute-bound"})
-    measured = synchronise(found.log, rows, found.pairs)
-    return profile_kernel(measured, components=["total", "hbm"], window_us=1000, replicates=50), measured.clocks
+def profiles() -> PowerProfiles:
+    simulated = simulate(Scenario(runs=120))
+    rows = simulated.executions.assign(kernel="<b>gemm</b>[8k]", **{"class": "compute-bound"})
+    measured = synchronise(simulated.log, rows, simulated.pairs)
+    one = profile_kernel(measured, components=["total", "hbm"], window_us=1000, replicates=50)
+    return PowerProfiles([one], measured.clocks, 0.9)
 
 
-def shown(*parts: object) -> str:
-    console = Console(file=io.StringIO(), width=120)
-    for part in parts:
-        console.print(part)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+@pytest.fixture(scope="module")
+def kernel(profiles: PowerProfiles) -> KernelPower:
+    return profiles.kernels[0]
 
 
-def test_the_protocol_is_printed_setting_by_setting() -> None:
-    text = shown(plan_table(plan(120, 1000)))
-    for words in (
-        "kernel of 120 µs with a window of 1000 µs",
-        "runs",
-        "200",
-        "±5 %",
-        "12",
-        "about 24 in one execution",
-    ):
-        assert words in text
-    assert "no published row" in shown(plan_table(plan(10, 1000)))
+def texts(row: Row) -> list[str]:
+    return [cell if isinstance(cell, str) else cell.text for cell in row.cells]
+
+
+def tables(document: Document) -> list[Table]:
+    return [part for section in document.sections for part in section.parts if isinstance(part, Table)]
+
+
+def closing(document: Document) -> list[Line]:
+    return [line for part in document.closing if isinstance(part, Lines) for line in part.lines]
+
+
+def test_the_protocol_is_shown_setting_by_setting() -> None:
+    document = plan_document(plan(120, 1000))
+    (table,) = document.opening
+    assert isinstance(table, Table)
+    assert table.title == "How to measure a kernel of 120 µs with a window of 1000 µs"
+    values = {texts(row)[0]: texts(row)[1] for row in table.rows}
+    assert (values["runs"], values["executions per run"]) == ("200", "9")
+    assert (values["margin of the execution-time bin"], values["readings of interest"]) == ("±5 %", "12")
+    (advice,) = closing(document)
+    assert advice.text.endswith("append executions up to 10 or later")
+    (below,) = plan_document(plan(10, 1000)).opening
+    assert isinstance(below, Table)
+    assert texts(below.rows[0])[1] == "no published row"
 
 
 def test_the_protocol_for_machines() -> None:
-    found = plan_json(plan(120, 1000))
+    found = plan_document(plan(120, 1000)).data
     assert (found["runs"], found["margin"], found["executions"], found["executions_filled"]) == (200, 0.05, 9, 10)
-    below = json.loads(dumps(plan_json(plan(10, 1000)), missing=True))
+    assert [one["code"] for one in found["remarks"]] == ["power-plan-window-not-filled"]
+    below = json.loads(dumps(plan_document(plan(10, 1000)).data, missing=True))
     assert (below["runs"], below["margin"], below["logs"], below["repeats"]) == (None, None, None, 3)
 
 
-def test_power_is_printed_with_how_it_was_measured(kernel: tuple[KernelPower, Clocks]) -> None:
-    one, clocks = kernel
-    console = Console(file=io.StringIO(), width=120)
-    show_power(console, [one], clocks)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    said = ("gemm[8k]", "compute-bound", "energy J [interval]", "By op-to-byte class", "golden runs of", "3,000.",
-            "120 runs, 200", "SSE is execution 4, SSP from execution 9 on; isolated", "only its level")  # fmt: skip
-    for words in said:
-        assert words in text
-    assert max(map(len, text.splitlines())) <= 120
+def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel: KernelPower) -> None:
+    document = power_document(profiles)
+    components, classes = tables(document)
+    assert [texts(row)[:3] for row in components.rows] == [
+        [kernel.kernel, "total", "compute-bound"], ["", "hbm", "compute-bound"]
+    ]  # fmt: skip
+    assert [row.ends for row in components.rows] == [False, True]
+    assert all(len(row.cells) == len(COLUMNS) for row in components.rows)
+    assert [texts(row)[:3] for row in classes.rows] == [
+        ["compute-bound", "total", "1"], ["compute-bound", "hbm", "1"]
+    ]  # fmt: skip
+    runs, isolation, *_, clocks, note = [line.text for line in closing(document)]
+    assert f"{len(kernel.runs.kept)} golden runs of " in runs
+    assert "SSE is execution 4, SSP from execution 9 on; isolated" in isolation
+    assert clocks == clock_words(profiles.clocks)
+    assert note == f"note: {kernel.kernel}: 120 runs, 200 are recommended"
 
 
-def test_throttling_and_no_class_are_told(kernel: tuple[KernelPower, Clocks]) -> None:
-    one, clocks = kernel
-    part = one.components["total"]
+def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: KernelPower) -> None:
+    part = kernel.components["total"]
     hot = replace(
         part, throttling=replace(part.throttling, found=True, peak_w=600.0, settled_w=540.0, peak_execution=3)
     )
-    lines = list(description(replace(one, components={"total": hot})))
-    assert "gemm[8k]: total throttles: it rises to 600 W at execution 3 and falls by 10.0 %" in lines
-    console = Console(file=io.StringIO(), width=120)
-    show_power(console, [replace(one, label="")], clocks)
-    assert "op-to-byte" not in console.file.getvalue()  # type: ignore[attr-defined]
+    told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
+    assert "gemm: total throttles: it rises to 600 W at execution 3 and falls by 10.0 %" in told
+    _, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, label="")])))
+    assert not classes.rows
 
 
 def test_clocks_in_words() -> None:
@@ -93,9 +115,8 @@ def test_clocks_in_words() -> None:
     assert clock_words(one_clock(0, 1)).endswith("no pairs were given")
 
 
-def test_the_profile_for_machines(kernel: tuple[KernelPower, Clocks]) -> None:
-    one, clocks = kernel
-    found = json.loads(dumps(power_json([one], clocks, 0.9), missing=True))
+def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
+    found = json.loads(dumps(power_json(profiles), missing=True))
     (profile,) = found["kernels"]
     assert found["clocks"]["drift_ppm"] == pytest.approx(50, abs=1)
     assert list(profile["components"]) == ["total", "hbm"]
@@ -105,4 +126,34 @@ def test_the_profile_for_machines(kernel: tuple[KernelPower, Clocks]) -> None:
     assert total["energy"]["lower_j"] < total["energy"]["energy_j"] < total["energy"]["upper_j"]
     assert len(profile["runs"]["list_removed"]) == sum(profile["runs"]["removed"].values())
     assert profile["runs"]["golden"] + len(profile["runs"]["list_removed"]) == 120
+    assert profile["remarks"] == [{"code": "power-few-runs", "runs": 120, "wanted": 200}]
     assert [row["class"] for row in found["classes"]] == ["compute-bound"] * 2
+
+
+def test_each_component_has_a_panel(kernel: KernelPower) -> None:
+    figure = power_figure(kernel)
+    names = [trace.name for trace in figure.data]
+    panel = ["SSE readings", "SSE polynomial", "SSP readings", "SSP polynomial", "SSP spline", "window removed"]
+    assert names == panel * 2
+    assert [trace.name for trace in figure.data if trace.showlegend] == panel
+    assert [note.text for note in figure.layout.annotations] == ["total", "hbm"]
+    ssp = figure.data[2]
+    assert len(ssp.x) == len(kernel.components["total"].ssp.readings)
+    assert max(ssp.x) <= kernel.kernel_us
+
+
+def test_what_there_is_not_is_not_drawn(kernel: KernelPower) -> None:
+    bare = replace(kernel.components["total"], sse=None, deconvolved=None)
+    names = [trace.name for trace in power_figure(replace(kernel, components={"total": bare})).data]
+    assert names == ["SSP readings", "SSP polynomial", "SSP spline"]
+
+
+def test_the_page_has_a_figure_per_kernel_and_escapes_names(profiles: PowerProfiles, kernel: KernelPower) -> None:
+    made = page(power_document(profiles))
+    body = parsed(own(made))
+    assert "&lt;b&gt;gemm&lt;/b&gt;" in made
+    assert "gemm" not in {tag for tag, _ in body.tags}
+    assert len(plots(made)) == 1
+    text = " ".join(body.text)
+    for words in ("FinGraV", "Energies with 90 % intervals", "golden runs of", "drift", "120 runs, 200"):
+        assert words in text
