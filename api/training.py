@@ -21,8 +21,9 @@ from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..models import artifact
 from ..readers import Measurements
-from ..report import training_page, wording
+from ..report.html import page
 from ..report.run_folder import write_run
+from ..report.training import training_document
 from ..report.words import in_words
 from ..report.words.training import selection
 from .tables import check_jobs, load_measurements
@@ -152,9 +153,9 @@ def write(run: Run, out: Path) -> None:
     ArtifactError
         If ``out`` holds something that is not a run.
     """
-    page = training_page.render(run.metrics, run.predictions, _losses(run))
+    found = training_document(run.metrics, run.predictions, run.measured.rejected)
     save = partial(_save_model, run=run)
-    write_run(out, metrics=run.metrics, predictions=run.predictions, save_model=save, html=page)
+    write_run(out, metrics=run.metrics, predictions=run.predictions, save_model=save, html=page(found))
 
 
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
@@ -206,13 +207,6 @@ def data_hash(dataset: Dataset) -> str:
             for words in (rows.X.columns, rows.groups):
                 digest.update("\0".join(map(str, words)).encode())
     return digest.hexdigest()
-
-
-def _losses(run: Run) -> dict[str, Any]:
-    return {
-        "rejected": wording.losses(run.measured.rejected),
-        "notes": in_words(run.measured.notes),
-    }
 
 
 def _save_model(folder: Path, run: Run) -> None:

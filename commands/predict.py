@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..api.predicting import predict, write
-from ..report.console import output
-from ..report.predictions import check_file, show, to_json
+from ..report.predictions import check_file, predictions_document, to_json
+from ..report.terminal import show
 from .options import (
     JsonOption,
     LevelOption,
@@ -47,5 +47,6 @@ def command(
         write(prediction, out)
     if as_json:
         print(to_json(prediction.frame, prediction.report), end="")
-    else:
-        show(output(), prediction.frame, prediction.report, out)
+        return
+    found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
+    show(found, *([out] if out else []), rows=len(prediction.frame))

@@ -9,11 +9,10 @@ import typer
 
 from ..api.training import train, write
 from ..models import artifact
-from ..output import dumps
-from ..report import tables, wording
-from ..report.console import output, say_written
 from ..report.progress import shown_progress
 from ..report.run_folder import METRICS, PREDICTIONS, REPORT, check_run_folder
+from ..report.terminal import show
+from ..report.training import training_document
 from .options import (
     DataArgument,
     EachOption,
@@ -82,11 +81,5 @@ def command(
         )
     if out is not None:
         write(run, out)
-    if as_json:
-        print(dumps(run.metrics, missing=True), end="")
-        return
-    console = output()
-    tables.show(console, run.metrics, rank=rank)
-    console.print(f"The model for {wording.left_out(run.model.scheme)} is {run.model.name}.", markup=False)
-    if out is not None:
-        say_written(console, *(out / name for name in (REPORT, METRICS, PREDICTIONS, artifact.MODEL)))
+    written = [out / name for name in (REPORT, METRICS, PREDICTIONS, artifact.MODEL) if out is not None]
+    show(training_document(run.metrics, rank=rank), *written, as_json=as_json)

@@ -16,7 +16,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from . import wording
+from .formats import percent
+from .run_folder import ordered, reference
 
 Row = Mapping[str, Any]
 
@@ -58,7 +59,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04)
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]] if len(rows) <= NAMED_UP_TO else []
-    baseline = wording.reference(cv)
+    baseline = reference(cv)
     if baseline is not None and baseline["name"] in rows:
         law = rows[baseline["name"]].to_numpy(dtype=float)
         _add_points(figure, baseline["name"], observed, law, BASELINE, where)
@@ -85,7 +86,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     The selected model is a thick blue line, the four next best are coloured, baselines are dashed, and all others are
     thin grey lines that show one entry in the legend and their names under the pointer.
     """
-    ranked = [row for row, _ in wording.ordered({**cv, "baselines": []}) if not row.get("error")]
+    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error")]
     name = (cv.get("selected") or {}).get("name")
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
@@ -137,7 +138,7 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
 def groups(rows: Sequence[Row], baseline: str) -> go.Figure:
     """Draw the error of each group as a bar, the baseline's as a mark; rows in the order to show."""
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
-    figure = _bars([str(row["group"]) for row in rows], errors, [wording.percent(error) for error in errors])
+    figure = _bars([str(row["group"]) for row in rows], errors, [percent(error) for error in errors])
     figure.data[0].name = "flopcast"
     marks = {"color": BASELINE, "symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": BASELINE}}
     if any(row.get("baseline_e_out") is not None for row in rows):

@@ -1,4 +1,4 @@
-"""Predictions as files and on the terminal: columns, a summary with its causes, and the first rows."""
+"""Predictions of a run: their columns, their files, what there is to say of them as a whole, and that as a document."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from ..operators.operators import OPS
 from ..output import whole_file
 from ..table.measurements import DTYPE_COLUMNS
-from . import wording
-from .console import note, say_written
+from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
+from .formats import figure, share
+from .training import left_out, metric, title
 from .words.prediction import cause
 
 SCHEMA = 1
@@ -104,11 +100,11 @@ def check_file(out: Path, data: Sequence[Path] = ()) -> None:
         The suffix is none of ``FORMATS``, or ``out`` is a folder or a file that is read.
     """
     if out.suffix.lower() not in FORMATS:
-        raise DataError(f"--out must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {str(out)!r}")
+        raise ParameterError("out", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {str(out)!r}")
     if out.is_dir():
-        raise DataError("is a folder: give a file with --out", source=str(out))
+        raise DataError("is a folder: choose a file to write", source=str(out))
     if any(path.exists() and out.exists() and path.samefile(out) for path in data):
-        raise DataError("is a file that is read: choose another with --out", source=str(out))
+        raise DataError("is a file that is read: choose another to write", source=str(out))
 
 
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
@@ -139,62 +135,64 @@ def to_json(frame: pd.DataFrame, report: Report) -> str:
     return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
 
 
-def show(console: Console, frame: pd.DataFrame, report: Report, out: Path | None = None) -> None:
-    """Print the summary, the first rows, and where all of them are."""
-    console.print(summary(report))
-    console.print(table(frame, report))
-    if out is not None:
-        say_written(console, out, rows=len(frame))
-    elif len(frame) > SHOWN:
-        console.print(f"First {SHOWN} of {len(frame):,} rows: --out FILE.csv writes them all", highlight=False)
+def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = False) -> Document:
+    """Return the summary and the first rows, for terminals.
 
-
-def summary(report: Report) -> RenderableType:
-    """Return what was predicted, what leaves the trained range and why, and what could not be predicted."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for count, words, style in _counts(report):
-        grid.add_row(Text(f"{count:,}"), Text(words), style=style)
-    measure = wording.metric(report)
-    middle = f"median {_figure(report['median_predicted'])} ({measure})"
+    Parameters
+    ----------
+    frame, report : DataFrame, mapping
+        The predictions, and what `report_of` says of them.
+    whole : bool
+        Whether all rows are written elsewhere; otherwise a terminal says how.
+    """
+    middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
     width = report["median_relative_width"]
-    spread = f"{100 * report['level']:g} % intervals for {wording.left_out(report['scheme'])}: " + (
-        "no bound known at this level" if width is None else f"median width {wording.percent(100 * width)}"
+    spread = f"{100 * report['level']:g} % intervals for {left_out(report['scheme'])}: " + (
+        "no bound known at this level" if width is None else f"median width {share(width)}"
     )
-    title = Text(f"{wording.title(report)}: {measure}, by {report['model']}", style="bold")
-    return Padding(Group(title, grid, Text(f"{middle}, {spread}"), *map(note, report["notes"])), (1, 0, 0, 1))
+    more = f"First {SHOWN} of {len(frame):,} rows: --out FILE.csv writes them all"
+    return Document(
+        title=f"{title(report)}: {metric(report)}, by {report['model']}",
+        opening=[
+            Facts(tuple(_counts(report))),
+            lines([f"{middle}, {spread}"]),
+            Lines(remarked(report["notes"])),
+            first_rows(frame, report),
+        ],
+        closing=[lines([] if whole or len(frame) <= SHOWN else [more])],
+        data=report,
+    )
 
 
-def table(frame: pd.DataFrame, report: Report) -> RenderableType:
+def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
     measured = report["metric"] if report["host"] is not None and report["metric"] in frame else None
-    grid = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    grid.add_column("workload", max_width=_WORKLOAD)
-    for header in ([str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]:
-        grid.add_column(header, justify="right", no_wrap=True)
-    grid.add_column("unlike training, or not predicted")
-    for row in frame.head(SHOWN).to_dict("records"):
-        figures = [row[measured]] if measured else []
-        figures += [row["predicted"], row["lower"], row["upper"]]
-        cells = [Text(_figure(value)) for value in figures]
-        words = (Text(said, no_wrap=True, overflow="ellipsis") for said in (_workload(row), row["reason"]))
-        grid.add_row(next(words), *cells, next(words), style="yellow" if row["reason"] else "")
-    return grid
+    figures = (*([measured] if measured else []), "predicted", "lower", "upper")
+    found = [
+        Row(
+            (_workload(row), *(figure(row[name]) for name in figures), row["reason"]),
+            "warning" if row["reason"] else "",
+        )
+        for row in frame.head(SHOWN).to_dict("records")
+    ]
+    numbers = ([str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]
+    heads = (Column("workload", "cut", most=_WORKLOAD), *columns(numbers=numbers))
+    return Table((*heads, Column("unlike training, or not predicted", "cut")), found)
 
 
-def _counts(report: Report) -> Iterator[tuple[int, str, str]]:
-    yield report["predicted"], f"of {report['n']:,} workloads predicted", ""
+def _counts(report: Report) -> Iterator[Fact]:
+    """Yield how many rows were predicted, and why others were not or are unlike training."""
+    yield Fact(f"{report['predicted']:,}", f"of {report['n']:,} workloads predicted")
     for reason, count in report["not_predicted"].items():
-        yield count, f"not predicted: {reason}", "yellow"
+        yield Fact(f"{count:,}", f"not predicted: {reason}", "warning")
     for device, count in report["other_devices"].items():
-        yield count, f"rows of {device} left out: this run predicts from what {report['host']} measured", "dim"
-    yield report["extrapolated"], "unlike anything in training (column `extrapolated`)", ""
-    for place, (why, count) in enumerate(report["causes"].items()):
-        if place == _CAUSES:
-            yield sum(list(report["causes"].values())[_CAUSES:]), "– other reasons", "yellow"
-            return
-        yield count, f"– {why}", "yellow"
+        host = report["host"]
+        yield Fact(f"{count:,}", f"rows of {device} left out: this run predicts from what {host} measured", "soft")
+    yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column `extrapolated`)")
+    named = list(report["causes"].items())
+    others = sum(count for _, count in named[_CAUSES:])
+    for why, count in [*named[:_CAUSES], *([("other reasons", others)] if others else [])]:
+        yield Fact(f"{count:,}", f"– {why}", "warning")
 
 
 def _workload(row: Mapping[Any, Any]) -> str:
@@ -207,13 +205,6 @@ def _workload(row: Mapping[Any, Any]) -> str:
         if name in row and not pd.isna(row[name]) and row[name] not in ("", defaults.get(name))
     ]
     return " ".join([str(row["op"]) or "?", str(row["dtype_a"]) or "?", *sizes])
-
-
-def _figure(value: Any) -> str:
-    """Return four significant digits; ``–`` where there is no number."""
-    if value is None or pd.isna(value):
-        return "–"
-    return f"{value:.4g}" if abs(value) < 1e4 or not np.isfinite(value) else f"{value:,.0f}"
 
 
 def _plain(column: pd.Series) -> pd.Series:

@@ -1,11 +1,13 @@
 """The folder that a training run leaves: whole or not at all, and the same bytes for the same input.
 
-It holds ``metrics.json``, ``predictions.parquet``, ``model/`` and ``report.html``.
+It holds ``metrics.json``, ``predictions.parquet``, ``model/`` and ``report.html``. Last in this file stands how to read
+an entry of ``metrics["cv"]``: its rows in order, and the baseline to compare with.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -113,3 +115,41 @@ def check_run_folder(folder: Path) -> None:
             f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another folder, "
             "or remove it"
         ) from error
+
+
+ANALYTIC = "FLOPS scaling"
+"""The baseline that headlines compare with, where it exists."""
+
+
+def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
+
+    Parameters
+    ----------
+    cv : mapping
+        An entry of ``metrics["cv"]``.
+
+    Returns
+    -------
+    list of (row, kind)
+        The kind is ``"baseline"``, ``"selected"``, ``"tied"`` where a model is as good within the uncertainty, or
+        ``""``.
+    """
+    chosen = cv.get("selected") or {}
+    kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
+    models = sorted(cv.get("models") or [], key=lambda row: (bool(row.get("error")), _error(row), row["name"]))
+    baselines = [(row, "baseline") for row in cv.get("baselines") or []]
+    return baselines + [(row, kinds.get(row["name"], "")) for row in models]
+
+
+def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the baseline to compare with: FLOPS scaling, else the first without fitting, else the first."""
+    known = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
+    named = [row for row in known if row["name"] == ANALYTIC]
+    analytic = [row for row in known if row.get("space") == "no fitting"]
+    return next(iter([*named, *analytic, *known]), None)
+
+
+def _error(row: Mapping[str, Any]) -> float:
+    error = row.get("e_out")
+    return math.inf if error is None else float(error)

@@ -58,12 +58,16 @@ def show(document: Document, *written: Path, as_json: bool = False, rows: int | 
 
 def print_document(console: Console, document: Document) -> None:
     """Print title and lead, the opening, the sections one after the other without their headings, the closing."""
-    if document.title:
-        title = Text(document.title, "bold")
-        console.print(title.append(f" {document.lead}", "not bold") if document.lead else title, highlight=False)
-    for part in _parts(document):
-        for block in rendered(part, console):
-            console.print(block, highlight=False)
+    last: RenderableType | None = None
+    for block in _blocks(document, console):
+        if isinstance(block, _Title) and last is not None and not isinstance(last, Grid):
+            console.print()
+        console.print(block, highlight=False)
+        last = block
+
+
+class _Title(Text):
+    """The title of a table, with a blank line before it unless a table, which ends in one, stands there."""
 
 
 def say_written(console: Console, *paths: Path, rows: int | None = None) -> None:
@@ -74,11 +78,11 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
     console.print(f"Wrote {names}{held}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _parts(document: Document) -> Iterator[Part]:
-    yield from document.opening
-    for section in document.sections:
-        yield from section.parts
-    yield from document.closing
+def _blocks(document: Document, console: Console) -> Iterator[RenderableType]:
+    yield from (Text(text, style) for text, style in ((document.title, "bold"), (document.lead, "")) if text)
+    sections = (part for section in document.sections for part in section.parts)
+    for part in (*document.opening, *sections, *document.closing):
+        yield from rendered(part, console)
 
 
 def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
@@ -114,16 +118,16 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     if _needed(table.columns, heads, shown, gap) > console.width:
         heads = [fill(head, _HEAD) for head in heads]
     if table.title:
-        yield Text(table.title + counts, "bold")
+        yield _Title(table.title + counts, "bold")
     yield _grid(table.columns, heads, shown, gap)
-    if table.caption:
-        yield Text(table.caption, "dim italic")
     sentences = Grid.grid(padding=(0, 1))
     for row in table.rows:
         if len(row.cells) < len(table.columns):
             sentences.add_row(Text("  "), *(_text(cell, "") for cell in row.cells), style=_style(row.tone))
     if sentences.row_count:
-        yield Padding(sentences, (0, 0, 1, 0))
+        yield sentences
+    if table.caption:
+        yield Text(table.caption, "dim italic")
 
 
 def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: int) -> int:
@@ -142,7 +146,10 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
     for column, head in zip(columns, heads, strict=True):
         grid.add_column(Text(head), min_width=column.least, max_width=column.most, **_column(column))
     for row in shown:
-        cells = (_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells))
+        cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells)]
+        for cell, column in zip(cells, columns, strict=True):
+            if column.kind == "cut":  # told of the cell, not of the column: rich then narrows this column first
+                cell.no_wrap, cell.overflow = True, "ellipsis"
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
 
@@ -150,8 +157,6 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
 def _column(column: Column) -> dict[str, Any]:
     if column.kind == "number":
         return {"justify": "right", "no_wrap": True}
-    if column.kind == "cut":
-        return {"no_wrap": True, "overflow": "ellipsis"}
     return {"overflow": "fold", "no_wrap": column.kind == "name"}
 
 

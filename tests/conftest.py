@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,27 @@ def pytest_collection_finish() -> None:
     """Leave what the imports and the collection made out of every later search for garbage."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write tests/golden anew: review the diff.")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that holds a text against ``tests/golden/NAME``, blanks at the ends of lines aside.
+
+    It fails with the lines that differ; ``pytest --update-golden`` writes the file instead.
+    """
+
+    def check(name: str, text: str) -> None:
+        path, found = ROOT / "tests" / "golden" / name, [line.rstrip() for line in text.strip("\n").splitlines()]
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("\n".join(found) + "\n", encoding="utf-8")
+        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = difflib.unified_diff(kept, found, f"tests/golden/{name}", "now", lineterm="")
+        if difference := "\n".join(lines):
+            pytest.fail(f"{difference}\n(as it should be? pytest --update-golden)", pytrace=False)
+
+    return check

@@ -19,7 +19,9 @@ from flopcast.commands.validate import command as validate_command
 from flopcast.errors import DataError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
-from flopcast.report import wording
+from flopcast.report.run_folder import reference
+from flopcast.report.training import counts
+from flopcast.report.training import metric as label
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 DEVICES = {"host": "MI300X", "target": "MI355X"}
@@ -72,8 +74,8 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     assert list(rows) == [*LAWS[metric], "constant ratio", "affine"]
     assert rows[LAWS[metric][0]]["e_out"] < 4  # the law is the truth but for noise of 2 % on both sides
     assert trained.metrics["data"]["n"] == 48
-    assert wording.metric(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
-    assert wording.headline(trained.metrics["cv"][0]).startswith(f"{LAWS[metric][0]}: ")
+    assert label(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
+    assert reference(trained.metrics["cv"][0])["name"] == LAWS[metric][0]
     assert f"host_{metric}" in trained.dataset.X
     training.write(trained, tmp_path / "run")
     assert LAWS[metric][0] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
@@ -160,7 +162,7 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     trained = training.train([tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", models=QUICK, jobs=1)
     told = trained.metrics["data"]
     assert (told["n"], told["without_metric"], told["metric_not_positive"]) == (43, 2, 3)
-    assert ("rows whose energy_j is not a positive number", "3") in wording.counts(told)
+    assert ("rows whose energy_j is not a positive number", "3") in counts(told)
     training.write(trained, tmp_path / "run")
     frame = predicting.predict(tmp_path / "run", [tmp_path / "mixed.csv"]).frame
     assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2

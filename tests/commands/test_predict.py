@@ -375,7 +375,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(run: Path, tmp
     assert (code, error) == (2, "error: --out must end in .csv, .parquet or .json, got 'x.xlsx'\n")
     code, _, error = invoke(run, data, "--out", data)
     assert code == 2
-    assert "is a file that is read: choose another with --out" in error
+    assert "is a file that is read" in error
     assert data.read_text(encoding="utf-8").startswith(HEADER)
 
 

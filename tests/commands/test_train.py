@@ -26,7 +26,7 @@ from flopcast.hardware import find
 from flopcast.models import artifact
 from flopcast.models.suite import suite
 from flopcast.readers import read
-from flopcast.report import wording
+from flopcast.report import training as report
 from flopcast.report.run_folder import read_metrics
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
@@ -248,7 +248,7 @@ def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: P
         assert cv["selected"]["best_model"]["name"] == "MLP" == found.model.name
         lower, upper = cv["selected"]["best_model"]["interval"]
         assert lower < cv["selected"]["best_model"]["e_out"] < upper
-        assert any(line.startswith("Of the models alone: MLP: honest error") for line in wording.verdict(cv))
+        assert any(line.startswith("Of the models alone: MLP: honest error") for line in report.verdict(cv))
 
 
 def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def row_of(name: str, observed: np.ndarray, predicted: np.ndarray, space: str) -
     }
 
 
-def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict, pd.DataFrame, dict]:
+def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(0)
     group = np.array([f"gemm<{g % 4},{128 * (g + 1)}>x{7168 if g % 2 else 2048}" for g in range(groups)])
     of_row = group[np.arange(rows) % groups]
@@ -98,16 +98,13 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
             for i, name in enumerate(group)
         ],
     }
-    report = {
-        "rejected": {
-            "zero duration": {"count": 12, "examples": ["tuned<1>.csv:17: us = 0", "tuned<1>.csv:19: us = 0"]},
-            "not a number": {"count": 3, "examples": ["b.csv:4: us = 'nan'"]},
-        },
-    }
-    return metrics, pd.concat(frames, ignore_index=True), report
+    kept_out = [("zero duration", f"tuned<1>.csv:{line}", "us = 0") for line in (17, 18, 19, 20)]
+    kept_out.append(("not a number", "b.csv:4", "us = 'nan'"))
+    rejected = pd.DataFrame(kept_out, columns=["reason", "source", "detail"])
+    return metrics, pd.concat(frames, ignore_index=True), rejected
 
 
 @pytest.fixture(scope="session")
-def run() -> tuple[dict, pd.DataFrame, dict]:
-    """Return (metrics, predictions, data report); treat as read-only."""
+def run() -> tuple[dict, pd.DataFrame, pd.DataFrame]:
+    """Return (metrics, predictions, rejected rows); treat as read-only."""
     return make_run()

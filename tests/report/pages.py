@@ -1,12 +1,25 @@
-"""Pages taken apart: their tags, their text, their figures."""
+"""Documents as text, and pages taken apart: their tags, their text, their figures."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html.parser import HTMLParser
 
+from rich.console import Console
+
+from flopcast.report.document import Document
+from flopcast.report.terminal import print_document
+
 VOID = {"meta", "br"}
+
+
+def printed(document: Document, width: int = 120) -> str:
+    """Return what a terminal of a width shows."""
+    text = io.StringIO()
+    print_document(Console(file=text, width=width), document)
+    return text.getvalue()
 
 
 class Checker(HTMLParser):
@@ -37,6 +50,11 @@ def parsed(page: str) -> Checker:
     checker.close()
     assert checker.open == []
     return checker
+
+
+def said(page: str) -> str:
+    """Return the words of a page, one blank between them."""
+    return " ".join(" ".join(parsed(page).text).split())
 
 
 def own(page: str) -> str:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from flopcast.errors import DataError
 from flopcast.remarks import Remark, remark
-from flopcast.report.predictions import causes, check_file, identifying, report_of, show, to_json, write_file
+from flopcast.report.predictions import (
+    causes,
+    check_file,
+    identifying,
+    predictions_document,
+    report_of,
+    to_json,
+    write_file,
+)
 from flopcast.report.words.prediction import say_all
+
+from .pages import printed
 
 FACTS: dict[str, Any] = {
     "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
@@ -40,15 +49,6 @@ def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **fa
     """Return the report of predictions of which some rows have a reason."""
     ways = pd.Series([(reasons[row],) if reasons and row in reasons else () for row in range(len(frame))], dtype=object)
     return report_of(frame, ways, FACTS | facts, ["fp32 assumed"])
-
-
-def printed(
-    frame: pd.DataFrame, out: Path | None = None, reasons: dict[int, Remark] | None = None, **facts: Any
-) -> str:
-    text = io.StringIO()
-    report = reported(frame, reasons, **facts)
-    show(Console(file=text, width=130), frame, report, out)
-    return text.getvalue()
 
 
 def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole() -> None:
@@ -97,7 +97,8 @@ def test_the_report_counts() -> None:
 
 def test_an_interval_without_bound_has_no_width() -> None:
     assert reported(predictions().assign(upper=np.inf))["median_relative_width"] is None
-    assert "no bound known at this level" in printed(predictions().assign(upper=np.inf))
+    frame = predictions().assign(upper=np.inf)
+    assert "no bound known at this level" in predictions_document(frame, reported(frame)).opening[1].lines[0].text
 
 
 def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
@@ -114,14 +115,14 @@ def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", "json"])
 def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"--out must end in \.csv, \.parquet or \.json, got"):
+    with pytest.raises(DataError, match=r"out must end in \.csv, \.parquet or \.json, got"):
         write_file(predictions(), {}, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_and_files_that_are_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder\.csv: is a folder: give a file with --out"):
+    with pytest.raises(DataError, match=r"folder\.csv: is a folder"):
         check_file(tmp_path / "folder.csv")
     (tmp_path / "data.CSV").touch()
     with pytest.raises(DataError, match="is a file that is read"):
@@ -135,45 +136,30 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
         write_file(predictions(), {}, tmp_path / "file" / "out.csv")
 
 
-def test_the_terminal_shows_counts_causes_and_the_first_rows() -> None:
+def test_the_terminal_shows_counts_causes_and_the_first_rows(golden: Callable[[str, str], None]) -> None:
     frame = predictions(12)
     reasons = {0: BEYOND, 1: BEYOND, 2: ZERO}
     frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted", "lower", "upper"]] = True, np.nan
     frame.loc[:2, "reason"] = [say_all([reason]) for reason in reasons.values()]
-    lines = [" ".join(line.split()) for line in printed(frame, reasons=reasons).splitlines()]
-    assert "MI300X → MI355X: time, µs, by Stack" in lines
-    assert "11 of 12 workloads predicted" in lines
-    assert "1 not predicted: duration is zero" in lines
-    assert "1,200 rows of MI210 left out: this run predicts from what MI300X measured" in lines
-    assert "2 – log2.m is above the trained range" in lines
-    assert "median 10 (time, µs), 90 % intervals for unseen groups: median width 40.0 %" in lines
-    assert "note: fp32 assumed" in lines
-    assert f"gemm fp8 m=1 n=4096 k=7168 20.5 10 8 12 {say_all([BEYOND])}" in lines
-    assert "gemm fp8 m=3 n=4096 k=7168 20.5 – – – duration is zero (0)" in lines
-    assert sum(line.startswith("gemm fp8") for line in lines) == 10
-    assert lines[-1] == "First 10 of 12 rows: --out FILE.csv writes them all"
+    golden("predict.txt", printed(predictions_document(frame, reported(frame, reasons)), 130))
 
 
-def test_few_rows_need_no_file_and_a_file_is_named() -> None:
-    assert "--out" not in printed(predictions())
-    assert "Wrote new/out.csv (3 rows)" in printed(predictions(), Path("new/out.csv"))
+def test_few_rows_and_rows_written_elsewhere_need_no_file() -> None:
+    for frame, whole in ((predictions(), False), (predictions(12), True)):
+        (closing,) = predictions_document(frame, reported(frame), whole=whole).closing
+        assert closing.lines == ()
 
 
 def test_causes_beyond_five_are_summed() -> None:
     frame = predictions(7).assign(extrapolated=True)
     reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
-    assert "2  – other reasons" in printed(frame, reasons=reasons)
+    facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
+    assert [(fact.value, fact.label) for fact in facts.facts[-2:]] == [
+        ("1", "– x4 is missing, trained always with a value"), ("2", "– other reasons")
+    ]  # fmt: skip
 
 
 def test_without_a_host_there_is_no_measured_column() -> None:
-    text = printed(predictions(), host=None)
-    assert "MI355X, new workloads" in text
-    assert "20.5" not in text
-
-
-def test_names_that_hold_markup_are_printed_as_they_are() -> None:
-    reason = remark("row-refused", reason="x [red]", detail="y")
-    frame = predictions(1).assign(op="[bold]", reason=say_all([reason]), predicted=np.nan)
-    text = printed(frame, reasons={0: reason})
-    assert "[bold] fp8" in text
-    assert "not predicted: x [red]" in text
+    document = predictions_document(predictions(), reported(predictions(), host=None))
+    assert document.title.startswith("MI355X, new workloads")
+    assert [column.head for column in document.opening[-1].columns[1:-1]] == ["predicted", "lower", "upper"]

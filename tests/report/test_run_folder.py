@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import ArtifactError, DataError
-from flopcast.report.run_folder import read_metrics, write_run
+from flopcast.report.run_folder import ordered, read_metrics, reference, write_run
 
 PREDICTIONS = pd.DataFrame({"row": [0, 1], "model": ["OLS", "OLS"], "predicted": [1.0, 1 / 3]})
 METRICS = {"data": {"n": 2}, "cv": [{"ir": {"10": 1.0, "5": np.float64(1 / 3)}, "e_in": float("nan")}]}
@@ -171,3 +171,28 @@ def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
 def test_a_missing_folder_says_so(tmp_path):
     with pytest.raises(ArtifactError, match=r"nowhere is not a folder: give the run folder that `train` wrote"):
         read_metrics(tmp_path / "nowhere")
+
+
+BASELINES = [
+    {"name": "affine", "e_out": 12.0, "space": "relative error"},
+    {"name": "roofline scaling", "e_out": 24.0, "space": "no fitting"},
+    {"name": "FLOPS scaling", "e_out": 31.72, "space": "no fitting"},
+]
+
+
+def test_models_are_ordered_by_error_then_name_with_failures_last() -> None:
+    models = [("b", 9.5, None), ("gp", None, "singular"), ("a", 9.0, None), ("c", 9.0, None)]
+    rows = [{"name": name, "e_out": error, "error": why} for name, error, why in models]
+    chosen = {"name": "a", "tied": ["c", "b"]}
+    found = [(row["name"], kind) for row, kind in ordered({"baselines": BASELINES, "models": rows, "selected": chosen})]
+    laws = [(row["name"], "baseline") for row in BASELINES]
+    assert found == [*laws, ("a", "selected"), ("c", "tied"), ("b", "tied"), ("gp", "")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [(BASELINES, "FLOPS scaling"), (BASELINES[:2], "roofline scaling"), (BASELINES[:1], "affine"), ([], None)],
+)
+def test_the_reference_is_flops_scaling_then_an_unfitted_law_then_any(rows: list, name: str | None) -> None:
+    found = reference({"baselines": [*rows, {"name": "FLOPS scaling", "e_out": None}]})
+    assert found == next((row for row in BASELINES if row["name"] == name), None)

@@ -76,7 +76,7 @@ def test_a_table_comes_closer_where_it_is_too_wide_and_folds_its_heads_last() ->
 def test_a_row_with_fewer_cells_is_a_sentence_beneath_the_table() -> None:
     failed = Row(("GaussianProcess", Cell("failed: singular", "error")))
     found = printed(Table(columns("model", numbers=["E_out", "E_in"]), (*rows([("OLS", "1", "2")]), failed)))
-    assert found[-2] == "   GaussianProcess failed: singular"
+    assert found[-1] == "   GaussianProcess failed: singular"
 
 
 def test_titles_facts_headlines_and_lines_are_printed_in_order_without_headings() -> None:
@@ -87,7 +87,8 @@ def test_titles_facts_headlines_and_lines_are_printed_in_order_without_headings(
         lines(["a sentence"]),
     )
     assert printed(*parts, title="A → B", lead="time") == [
-        "A → B time",
+        "A → B",
+        "time",
         " 12,000  rows [b]",
         "      3  groups",
         "unseen groups — FLOPS scaling: 31.7 % → flopcast: 9.4 %",

@@ -1,0 +1,310 @@
+"""What a training run found, as a document: the headline of each scheme, every model, features, groups, intervals.
+
+It is built from the content of ``metrics.json``, so that any run folder can be shown; parts that are missing there are
+left out. The page adds figures, from the predictions, and the first rows that reading kept out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pandas as pd
+
+from ..errors import few
+from ..table.metric import quantity
+from . import figures
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Figure,
+    Headline,
+    Line,
+    Lines,
+    Part,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    losses,
+    rows,
+)
+from .formats import NONE, known, number, percent, share
+from .run_folder import ordered, reference
+
+Metrics = Mapping[str, Any]
+"""A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
+
+COLUMNS: Final = (
+    Column("model", least=12),
+    *columns(numbers=("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20", "feat.")),
+    Column("fitted to"),
+    Column("fit s", "number"),
+)
+CAPTION: Final = (
+    "Errors and inlier ratios (IR T: share of workloads within T %) in %. "
+    "* selected · ≈ as good within the uncertainty of the estimate"
+)
+TOP: Final = 20
+"""Most features and groups that are drawn."""
+_WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
+_MARKS: Final = {"selected": ("*", "strong"), "tied": ("≈", "near"), "baseline": (" ", "soft"), "": (" ", "")}
+
+
+def training_document(
+    metrics: Metrics,
+    predictions: pd.DataFrame | None = None,
+    rejected: pd.DataFrame | None = None,
+    *,
+    rank: int = 10,
+) -> Document:
+    """Return what a run found, for terminal, page and machines.
+
+    Parameters
+    ----------
+    metrics : mapping
+        As ``metrics.json`` holds them.
+    predictions : DataFrame, optional
+        As ``predictions.parquet`` holds them: a row per workload, scheme and model. Without them a page has no figures
+        of workloads and errors.
+    rejected : DataFrame, optional
+        The rows that reading kept out, ``source`` (file:line), ``reason`` and ``detail``, of which a page quotes the
+        first. Without them it shows the counts of ``metrics["data"]``.
+    rank : int
+        Features of the ranking on a terminal, by each measure; 0 for none.
+    """
+    data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
+    lost = losses(data.get("rejected") or {}, data.get("notes") or [])
+    software = ", ".join(f"{name} {version}" for name, version in (metrics.get("versions") or {}).items())
+    return Document(
+        title=title(data),
+        lead=f"Predicted: {metric(data)}",
+        opening=[
+            *_headlines(schemes, scheme, "page"),
+            Facts([Fact(value, label) for label, value in counts(data)]),
+            Lines([Line(software, "soft")] if software else [], medium="page"),
+            Lines(lost.lines, medium="terminal"),
+        ],
+        sections=[
+            *(_scheme(cv, predictions, metric(data)) for cv in schemes),
+            _ranking(metrics.get("ranking") or [], rank),
+            _groups(metrics.get("groups") or [], schemes),
+            _intervals(metrics.get("intervals") or {}),
+            _data(data, rejected),
+        ],
+        closing=[*_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"), _saved(metrics.get("model"))],
+        data=metrics,
+    )
+
+
+def title(data: Metrics) -> str:
+    """Name the prediction: ``MI300X → MI355X``, or ``MI300X, new workloads`` where host and target are one."""
+    host, target = data.get("host"), data.get("target") or "?"
+    return f"{host} → {target}" if host and host != target else f"{target}, new workloads"
+
+
+def metric(data: Metrics) -> str:
+    """Return the axis label of the trained metric, e.g. ``time, µs`` for ``duration_us``."""
+    return quantity(str(data.get("metric") or "duration_us")).label
+
+
+def left_out(name: str) -> str:
+    """Say in two words what is predicted under a scheme."""
+    return {"kfold": "shuffled workloads", "grouped": "unseen groups"}.get(name, name)
+
+
+def scheme(cv: Metrics) -> str:
+    """Say what a cross-validation scheme predicts and how."""
+    folds = f"{cv.get('folds', '?')} folds"
+    return f"{left_out(cv['scheme'])} ({'whole groups left out, ' if cv['scheme'] == 'grouped' else ''}{folds})"
+
+
+def counts(data: Metrics) -> list[tuple[str, str]]:
+    """Return what the model was trained on, as (label, value)."""
+    paired = bool(data.get("host")) and data.get("host") != data.get("target")
+    found = [
+        ("pairs of host and target" if paired else "workloads", data.get("n")),
+        ("groups", data.get("groups")),
+        ("features available", data.get("features_available")),
+        ("host rows without a target", data.get("unpaired_host") if paired else None),
+        ("target rows without a host", data.get("unpaired_target") if paired else None),
+        ("rows of slower kernels left out", data.get("slower_kernels")),
+        (f"rows without {data.get('metric')}", data.get("without_metric")),
+        (f"rows whose {data.get('metric')} is not a positive number", data.get("metric_not_positive")),
+        ("rows of kernels without an operator left out", data.get("without_operator")),
+    ]
+    return [(label, f"{value:,}") for label, value in found if value is not None]
+
+
+def model_table(cv: Metrics) -> Table:
+    """Return the models of one scheme: baselines first, then by E_out, then those that failed and why."""
+    found: list[Row] = []
+    last = len(cv.get("baselines") or []) - 1
+    for place, (row, kind) in enumerate(ordered(cv)):
+        mark, tone = _MARKS[kind]
+        name = f"{mark} {row['name']}"
+        if row.get("error"):
+            found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
+        else:
+            found.append(Row((name, *_cells(row)), tone, ends=place == last))  # type: ignore[arg-type]
+    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", CAPTION)
+
+
+def verdict(cv: Metrics) -> list[str]:
+    """Return the sentences about the selected model of one scheme: its honest error, its baseline, its ties."""
+    chosen = cv.get("selected")
+    if not chosen:
+        return []
+    said = [_honest(chosen) + _against(chosen, reference(cv))]
+    if (naive := chosen.get("e_out_table")) is not None:
+        flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
+        method = f" ({chosen['method']})" if chosen.get("method") else ""
+        used = f"The table's {percent(naive)} was also used to choose it{flatters}"
+        said.append(f"{used}; the honest figure includes the choice{method}.")
+    if single := chosen.get("best_model"):
+        said.append(f"Of the models alone: {_honest(single)}.")
+    if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
+        said.append(f"Within the uncertainty of this estimate: {few(ties)} — choosing between them is a coin toss.")
+    return said
+
+
+def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[Headline]:
+    """Yield the error of the baseline and of the selected model under each scheme, and between what the latter lies."""
+    for cv in schemes:
+        chosen, baseline = cv.get("selected"), reference(cv)
+        if chosen:
+            rival = f"{baseline['name']}: {percent(baseline['e_out'])}" if baseline else ""
+            beneath = f"{chosen.get('name')}{_interval(chosen)}"
+            yield Headline(about(cv), f"flopcast: {percent(chosen.get('e_out'))}", rival, beneath, medium=medium)
+
+
+def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section:
+    """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
+    heading, said = scheme(cv), lines(verdict(cv)).lines
+    parts: list[Part] = [
+        Lines(said, "answer", medium="page"),
+        model_table(cv),
+        Lines(said, "answer", medium="terminal"),
+    ]
+    if predictions is not None:
+        name = str((cv.get("selected") or {}).get("name"))
+        seen = f"Observed and predicted by {name}, every workload predicted by a fit that has not seen it; errors below"
+        parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen))
+        parts.append(Figure(partial(figures.inliers, predictions, cv), "Share of workloads predicted within an error"))
+    link = left_out(cv["scheme"]).capitalize()
+    return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+
+
+def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
+    """Show the first features of each measure: a table on a terminal, figures on a page."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for entry in ranking:
+        if entry.get("value") is not None:
+            found.setdefault(str(entry["measure"]), []).append((str(entry["feature"]), float(entry["value"])))
+    listed = [
+        Row((str(place), feature, f"{value:.3g}", measure), ends=place == min(rank, len(entries)))
+        for measure, entries in found.items()
+        for place, (feature, value) in enumerate(entries[:rank], 1)
+    ]
+    heads = (Column("#", "number"), Column("feature"), Column("value", "number"), Column("measure"))
+    drawn = [
+        Figure(partial(figures.ranking, entries[:TOP], measure), f"By {measure}") for measure, entries in found.items()
+    ]
+    table = Table(heads, listed, "features by what they contribute", medium="terminal")
+    return Section("Features by what they contribute", [table, *drawn], "ranking", "Features")
+
+
+def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics]) -> Section:
+    """Show the error of each group, worst first."""
+    worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
+    baseline = next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
+    cells = [
+        (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(row.get("baseline_e_out")))
+        for row in worst
+    ]
+    heads = columns("group", numbers=("rows", "E_out %", f"{baseline} %"))
+    folded = f"All {len(worst)} groups as a table"
+    table = Table(heads, rows(cells), "groups with the largest error", shown=_WORST, folded=folded)
+    first = f"The {TOP} groups with the largest error, of {len(worst)}" if len(worst) > TOP else "Worst first"
+    drawn = [Figure(partial(figures.groups, worst[:TOP], baseline), first)] if worst else []
+    return Section("Error of each group", [*drawn, table], "groups", "Groups")
+
+
+def _intervals(intervals: Metrics) -> Section:
+    """Show how often the prediction intervals held, and how wide they are."""
+    cells = [
+        (left_out(name), share(row["coverage"]), share(row.get("median_relative_width")))
+        for name, row in (intervals.get("schemes") or {"": intervals}).items()
+        if row.get("coverage") is not None
+    ]
+    level = f"{100 * intervals['level']:.0f} %" if intervals.get("level") else ""
+    held = f"Intervals that should hold {level} of new workloads held:"
+    heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
+    table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""))
+    said = Lines([Line(held)] if level and cells else [], medium="page")
+    return Section("Prediction intervals", [said, table], "intervals", "Intervals")
+
+
+def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
+    """Show what the data lost: rejected rows with their first examples, notes."""
+    counted = data.get("rejected") or {}
+    quoted: dict[str, list[str]] = {}
+    if rejected is not None and len(rejected):
+        counted = rejected["reason"].astype(str).value_counts().to_dict()
+        for reason, source, detail in rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False):
+            quoted.setdefault(reason, []).append(f"{source}: {detail}" if detail else source)
+    found = [
+        (str(reason), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
+        for reason, count in sorted(counted.items(), key=lambda item: (-item[1], str(item[0])))
+    ]
+    heads = columns("rejected because", numbers=["rows"], prose=["first examples"])
+    said = [line.text for line in losses({}, data.get("notes") or []).lines]
+    said += [f"SHA-256 of the training data: {data['sha256']}"] if data.get("sha256") else []
+    parts = [
+        Table(heads, rows(found), medium="page"),
+        Lines([] if found else [Line("No row was rejected.")], medium="page"),
+        Lines(lines(said, tone="soft").lines, medium="page"),
+    ]
+    return Section("What the data lost in cleaning", parts, "data", "Data")
+
+
+def _saved(model: Metrics | None) -> Lines:
+    """Say which model the run keeps, and for what."""
+    return lines([f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else [])
+
+
+def _cells(row: Metrics) -> list[str]:
+    """Return the text of a model's row under `COLUMNS`, after its name."""
+    ir, counted = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
+    return [
+        *(number(row.get(key)) for key in ("e_out", "e_in", "median_ape", "max_ape")),
+        *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
+        "/".join(str(count) if known(count) else NONE for count in counted),
+        row.get("space") or NONE,
+        number(row.get("fit_seconds")),
+    ]
+
+
+def _honest(chosen: Metrics) -> str:
+    return f"{chosen['name']}: honest error {percent(chosen.get('e_out'))}{_interval(chosen)} out of sample"
+
+
+def _interval(chosen: Metrics) -> str:
+    """Say between what the honest error lies."""
+    if not (bounds := chosen.get("interval")):
+        return ""
+    level = f"{100 * chosen['level']:.0f} % interval " if chosen.get("level") else ""
+    return f" ({level}{number(bounds[0])} – {percent(bounds[1])})"
+
+
+def _against(chosen: Metrics, baseline: Metrics | None) -> str:
+    if baseline is None or not chosen.get("e_out"):
+        return "."
+    ratio = baseline["e_out"] / chosen["e_out"]
+    compared = f"{ratio:.1f} times smaller" if ratio >= 1 else f"{1 / ratio:.1f} times LARGER"
+    return f", against {percent(baseline['e_out'])} of {baseline['name']}: {compared}."

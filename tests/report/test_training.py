@@ -1,0 +1,211 @@
+"""What a training run found, as a document: from metrics.json, whole or in parts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from flopcast.report.document import Headline, Row, Table
+from flopcast.report.html import page
+from flopcast.report.training import COLUMNS, counts, metric, model_table, scheme, title, training_document, verdict
+
+from .pages import parsed, plots, printed, said
+
+CV = {
+    "scheme": "grouped",
+    "folds": 10,
+    "baselines": [{"name": "FLOPS scaling", "e_out": 31.72, "space": "no fitting"}],
+    "models": [{"name": "b", "e_out": 9.5, "space": "log time"}, {"name": "a", "e_out": 9.0}],
+    "selected": {
+        "name": "a", "e_out": 9.36, "interval": [7.9, 11.2], "level": 0.95, "method": "BBC-CV", "tied": ["c", "b"],
+        "e_out_table": 9.0,
+    },
+}  # fmt: skip
+
+
+def texts(row: Row) -> list[str]:
+    return [cell if isinstance(cell, str) else cell.text for cell in row.cells]
+
+
+def table(document, heading: str) -> Table:
+    """Return the table of the section of a heading."""
+    (found,) = (section for section in document.sections if section.link == heading)
+    return next(part for part in found.parts if isinstance(part, Table))
+
+
+def test_the_terminal_shows_data_models_features_groups_intervals_and_the_answer_last(
+    run, golden: Callable[[str, str], None]
+) -> None:
+    metrics = {**run[0], "model": {"name": "Stack", "scheme": "grouped"}}
+    metrics["cv"] = [{**cv, "models": [*cv["models"][:4], *cv["models"][-2:]]} for cv in run[0]["cv"]]
+    golden("train.txt", printed(training_document(metrics, rank=3)))
+
+
+def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> None:
+    metrics, predictions, rejected = run
+    text = page(training_document(metrics, predictions, rejected))
+    chosen, words = metrics["cv"][1]["selected"], said(text)
+    for part in (
+        "MI300X → MI355X",
+        "FLOPS scaling: 31.1 % →",
+        f"flopcast: {chosen['e_out']:.1f} %",
+        "choosing between them is a coin toss",
+        "failed: singular matrix in fold 3",
+        "Intervals that should hold 90 % of new workloads held: predicting covered median width, of the prediction",
+        "rejected because rows first examples zero duration 4 tuned<1>.csv:17: us = 0 tuned<1>.csv:18: us = 0 "
+        "tuned<1>.csv:19: us = 0 not a number 1 b.csv:4: us = 'nan'",
+        "note: fp8 <e4m3> read as fp8",
+        "All 16 groups as a table",
+    ):
+        assert part in words
+    assert len(plots(text)) == 2 * 2 + 2 + 1
+
+
+def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> None:
+    assert "rejected because rows first examples zero duration 12 not a number 3" in said(
+        page(training_document(run[0]))
+    )
+
+
+def test_names_of_the_data_cannot_become_markup(run) -> None:
+    evil = '</script><img src=x onerror="alert(1)">[/bold]'
+    metrics, predictions, rejected = copy.deepcopy(run[0]), run[1].copy(), run[2].assign(reason=evil, detail=evil)
+    for cv in metrics["cv"]:
+        cv["models"][-1]["error"] = evil
+        predictions["model"] = predictions["model"].replace(cv["models"][0]["name"], evil)
+        for row in (cv["models"][0], cv["selected"], cv["baselines"][0]):
+            row["name"] = evil
+        cv["selected"]["tied"] = [evil]
+    predictions["group"] = evil
+    predictions[evil] = predictions["observed"]
+    metrics["data"] |= {"host": evil, "notes": [evil], "sha256": evil, "metric": evil}
+    metrics["groups"][0]["group"] = metrics["ranking"][0]["feature"] = metrics["ranking"][1]["measure"] = evil
+    metrics["versions"] = {evil: evil}
+    document = training_document(metrics, predictions, rejected)
+    assert "img" not in {tag for tag, _ in parsed(page(document)).tags}
+    assert evil in "".join(parsed(page(document)).text)
+    assert "failed: </script>" in printed(document, 300)
+
+
+@pytest.mark.parametrize("metrics", [{}, {"cv": [{"scheme": "kfold"}]}, {"data": {"target": "MI300X", "n": 3}}])
+def test_missing_sections_are_left_out(metrics, run) -> None:
+    document = training_document(metrics, run[1].iloc[:0])
+    text = page(document)
+    assert "intervals" not in {attributes.get("id") for _, attributes in parsed(text).tags}
+    assert "No row was rejected." in said(text)
+    assert "features by" not in printed(document)
+
+
+def test_baselines_come_first_then_models_by_error_then_failures(run) -> None:
+    rows = model_table(run[0]["cv"][0]).rows
+    assert [texts(row)[0].strip() for row in rows[:3]] == ["FLOPS scaling", "bandwidth scaling", "roofline scaling"]
+    assert [row.ends for row in rows[:4]] == [False, False, True, False]
+    assert [row.tone for row in rows[2:5]] == ["soft", "strong", "near"]
+    assert [texts(row)[0][0] for row in rows[2:5]] == [" ", "*", "≈"]
+    errors = [float(texts(row)[1]) for row in rows[3:-1]]
+    assert errors == sorted(errors)
+    assert texts(rows[-1]) == ["GaussianProcess", "failed: singular matrix in fold 3"]
+
+
+def test_a_row_follows_the_heads_and_shows_what_is_missing() -> None:
+    row = {"name": "a", "e_out": 9.04, "e_in": 3.0, "median_ape": 5.0, "max_ape": 80.0, "ir": {"5": 60.0, "10": 80.0}}
+    row |= {"features_selected": 3, "features_available": 40, "space": "log time", "fit_seconds": 0.25}
+    first, second = model_table({"scheme": "kfold", "models": [row, {"name": "b"}]}).rows
+    assert texts(first)[1:] == ["9.0", "3.0", "5.0", "80.0", "60.0", "80.0", "–", "3/40", "log time", "0.2"]
+    assert texts(second)[1:] == ["–"] * 7 + ["–/–", "–", "–"]
+    assert len(first.cells) == len(COLUMNS)
+
+
+def test_the_verdict_gives_the_honest_error_its_interval_its_baseline_and_the_ties() -> None:
+    assert verdict(CV) == [
+        "a: honest error 9.4 % (95 % interval 7.9 – 11.2 %) out of sample, against 31.7 % of FLOPS scaling: "
+        "3.4 times smaller.",
+        "The table's 9.0 % was also used to choose it, so it flatters; the honest figure includes the choice (BBC-CV).",
+        "Within the uncertainty of this estimate: c, b — choosing between them is a coin toss.",
+    ]
+
+
+def test_the_verdict_says_when_the_model_is_worse_and_bears_missing_parts() -> None:
+    worse = {**CV, "selected": {"name": "a", "e_out": 63.44, "tied": [f"m{i}" for i in range(7)]}}
+    first, last = verdict(worse)
+    assert first == "a: honest error 63.4 % out of sample, against 31.7 % of FLOPS scaling: 2.0 times LARGER."
+    assert "m0, m1, m2, m3, m4 and 2 more —" in last
+    assert verdict({"scheme": "kfold", "selected": {"name": "a", "e_out": 5.0}}) == [
+        "a: honest error 5.0 % out of sample."
+    ]
+    assert verdict({"scheme": "kfold"}) == []
+    equal = verdict({**CV, "selected": {"name": "a", "e_out": 6.5, "e_out_table": 6.6}})
+    assert equal[1] == "The table's 6.6 % was also used to choose it; the honest figure includes the choice."
+
+
+def test_the_headline_sets_baseline_against_model() -> None:
+    (headline, *_), (_, saved) = (
+        training_document({"cv": [CV]}).opening,
+        training_document({"cv": [CV], "model": {"name": "a", "scheme": "grouped"}}).closing,
+    )
+    assert isinstance(headline, Headline)
+    assert (headline.about, headline.rival) == (
+        "unseen groups (whole groups left out, 10 folds)",
+        "FLOPS scaling: 31.7 %",
+    )
+    assert (headline.answer, headline.beneath) == ("flopcast: 9.4 %", "a (95 % interval 7.9 – 11.2 %)")
+    assert saved.lines[0].text == "The model for unseen groups is a."
+    alone = training_document({"cv": [{"scheme": "kfold", "selected": {"name": "a", "e_out": 1.26}}]}).closing[0]
+    assert (alone.about, alone.answer, alone.rival) == ("shuffled workloads", "flopcast: 1.3 %", "")
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "label"),
+    [
+        ({"host": "MI300X", "target": "MI355X", "metric": "duration_us"}, "MI300X → MI355X", "time, µs"),
+        ({"host": None, "target": "MI300X", "metric": "energy_j"}, "MI300X, new workloads", "energy, J"),
+        ({"host": "MI300X", "target": "MI300X", "metric": "bytes_moved"}, "MI300X, new workloads", "bytes, moved"),
+        ({}, "?, new workloads", "time, µs"),
+    ],
+)
+def test_titles_and_units(data, named, label) -> None:
+    assert (title(data), metric(data)) == (named, label)
+
+
+def test_rows_without_a_partner_are_counted_only_where_there_are_pairs() -> None:
+    data = {"n": 1429, "groups": 16, "target": "B", "unpaired_host": 3, "unpaired_target": 0}
+    pairs = [("pairs of host and target", "1,429"), ("groups", "16")]
+    partners = [("host rows without a target", "3"), ("target rows without a host", "0")]
+    assert counts({**data, "host": "A"}) == pairs + partners
+    assert counts(data) == [("workloads", "1,429"), ("groups", "16")]
+
+
+def test_schemes_say_what_they_leave_out() -> None:
+    assert scheme(CV) == "unseen groups (whole groups left out, 10 folds)"
+    assert scheme({"scheme": "kfold", "folds": 5}) == "shuffled workloads (5 folds)"
+    assert scheme({"scheme": "by date"}) == "by date (? folds)"
+
+
+def test_intervals_are_given_per_scheme_or_as_a_whole() -> None:
+    schemes = {"kfold": {"coverage": 0.912, "median_relative_width": 0.21}, "grouped": {"coverage": None}}
+    found = table(training_document({"intervals": {"level": 0.9, "schemes": schemes}}), "Intervals")
+    assert [texts(row) for row in found.rows] == [["shuffled workloads", "91.2 %", "21.0 %"]]
+    found = table(training_document({"intervals": {"level": 0.9, "coverage": 0.9}}), "Intervals")
+    assert [texts(row) for row in found.rows] == [["", "90.0 %", "–"]]
+    assert table(training_document({}), "Intervals").rows == ()
+
+
+def test_rankings_are_split_by_measure_and_cut() -> None:
+    entry = {"feature": "m", "measure": "p-value"}
+    rows = [{**entry, "value": value} for value in (0.001, 0.01, 0.5)]
+    rows += [{"feature": "n", "measure": "importance", "value": 2}, {"feature": "k", "measure": "none", "value": None}]
+    document = training_document({"ranking": rows}, rank=2)
+    found = table(document, "Features").rows
+    assert [texts(row) for row in found] == [
+        ["1", "m", "0.001", "p-value"], ["2", "m", "0.01", "p-value"], ["1", "n", "2", "importance"]
+    ]  # fmt: skip
+    assert [row.ends for row in found] == [False, True, True]
+    assert "features by" not in printed(training_document({"ranking": rows}, rank=0))
+
+
+def test_groups_are_worst_first_and_cut_on_a_terminal(run) -> None:
+    found = table(training_document(run[0]), "Groups")
+    assert (texts(found.rows[0])[2], texts(found.rows[0])[3], len(found.rows)) == ("19.0", "35.0", 16)
+    assert found.shown == 5
