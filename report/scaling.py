@@ -1,16 +1,19 @@
-"""What `flopcast scale` says of performance at other sizes: tables for the terminal, and the same for machines."""
+"""What `scale` says of performance at other sizes, as documents: predictions, the published results, configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from html import escape
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
+from ..hardware import FIGURES, GPU, PEAKS
+from ..hardware.scaled import PRIVATE, SHARED, WHOLE
 from ..scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
@@ -19,28 +22,54 @@ from ..scaling.prediction import (
     error_percent,
     summarise,
 )
-from ..scaling.scaling_class import ScalingClass
-from .console import note, plain_table
+from ..scaling.scale_models import LearnedScaleModel
+from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, columns, lines, remarked, rows
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
+from .formats import formatted, share
+from .gpus import MISSING, gpus_json
 from .words import say
 from .words.scaling import EXPLANATIONS, class_words, cliff_words, unseen_cliffs
 
-SCHEMA = 1
+SCHEMA: Final = 1
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
 """How many a remark names; more are counted."""
 GOOD, POOR = 5.0, 20.0
-"""Errors in % below the first are shown in green, above the second in red."""
+"""Errors in % below the first are shown as good, above the second as poor."""
+COLUMNS_OF_PANELS: Final = 3
+PANEL: Final = 250
+"""Height of a row of panels, pixels."""
+DASHES: Final = ("solid", "dash", "dot", "dashdot")
+_BAND: Final = "rgba(28,131,198,0.18)"
 
 
-def show_predictions(console: Console, result: SizePredictions) -> None:
-    """Print the table, what is known of each benchmark, the summary of the laws and remarks."""
-    console.print(prediction_table(result))
-    for one in result.benchmarks:
-        for line in description(one):
-            console.print(Text(f"• {line}"), highlight=False)
-    for words in remarks(result):
-        console.print(note(words))
-    if found := summarise(result):
-        console.print(summary_table(found, result.level))
+def predictions_document(result: SizePredictions) -> Document:
+    """Return what the laws predict for each benchmark, how they did, and what there is to remark."""
+    fitted, targets = (", ".join(f"{size:g}" for size in sizes) for sizes in (result.fit, result.targets))
+    lead = leading(result)
+    reading = (
+        f"Grey: measured (filled: fitted to). Blue: {lead}, with its {100 * result.level:g} % interval. Other laws are "
+        "a click on the legend away."
+    )
+    curves = Figure(partial(prediction_figure, result, lead), "Performance, both axes logarithmic")
+    per_unit = Figure(
+        partial(prediction_figure, result, lead, per_unit=True),
+        "Performance per unit of size, against that of the smallest size fitted; flat at 1 is linear scaling",
+    )
+    known = lines((text for one in result.benchmarks for text in description(one)), "answer").lines
+    told = [prediction_table(result), Lines(known, "answer", medium="terminal"), *_benchmarks(result)]
+    return Document(
+        title="Performance over size",
+        lead=f"fitted to sizes {fitted}; predicted at {targets}",
+        sections=[
+            Section("Measured and predicted", [Lines(lines([reading]).lines, medium="page"), curves, per_unit],
+                    "curves", "Curves"),
+            Section("Errors of the laws", [_errors(result)], "laws", "Laws"),
+            Section("Benchmark by benchmark", told, "benchmarks", "Benchmarks"),
+            Section("Remarks", [Lines(remarked(remarks(result)), "list")]),
+        ],
+        closing=[summary_table(summarise(result), result.level)],
+        data=predictions_json(result),
+    )  # fmt: skip
 
 
 def prediction_table(result: SizePredictions) -> Table:
@@ -48,51 +77,75 @@ def prediction_table(result: SizePredictions) -> Table:
     level = f"{100 * result.level:g} %"
     title = f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
     compared = any(one.curve.measured_at(target) for one in result.benchmarks for target in result.targets)
-    columns = [
-        column for target in result.targets for column in (f"at {target:g}", level, *(["error"] if compared else []))
-    ]
-    table = plain_table(title, ["benchmark / law"], columns)
-    table.columns[0].no_wrap = True
+    heads = [head for target in result.targets for head in (f"at {target:g}", level, *(["error"] if compared else []))]
+    found: list[Row] = []
     for one in result.benchmarks:
         measured = [one.curve.measured_at(target) for target in result.targets]
-        heading = [
+        known = [
             cell for value in measured for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
         ]
-        table.add_row(Text(one.curve.name, "bold"), *(Text(cell, "bold") for cell in heading))
+        found.append(Row((one.curve.name, *(Cell(text, "strong") for text in known)), title=True))
         for law in one.laws:
             cells = [_cells(law, *at)[: 2 + compared] for at in zip(result.targets, measured, strict=True)]
-            table.add_row(Text(f"  {law.law}"), *(cell for part in cells for cell in part))
-        table.add_section()
-    return table
+            ends = law is one.laws[-1]
+            found.append(Row((f"  {law.law}", *(cell for part in cells for cell in part)), ends=ends))
+    every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
+    return Table(every, found, title, medium="terminal")
 
 
-def _cells(law: LawPrediction, target: float, measured: float | None) -> list[Text]:
+def _cells(law: LawPrediction, target: float, measured: float | None) -> list[str | Cell]:
     """Return the prediction at a target, its interval and its error."""
     if law.failed:
-        return [Text("no fit", "red"), Text(""), Text("")]
+        return [Cell("no fit", "error"), "", ""]
     predicted, lower, upper = law.at(target)
-    return [Text(_figure(predicted)), Text(_interval(lower, upper)), _error(predicted, measured)]
+    return [_figure(predicted), _interval(lower, upper), _error(predicted, measured)]
 
 
-def summary_table(found: Sequence[LawSummary], level: float, heading: str = "Errors over the benchmarks, %") -> Table:
-    """Return how the laws did over the benchmarks, one row per law and target; the best average in bold."""
+def summary_table(found: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %") -> Table:
+    """Return how the laws did over the benchmarks, one row per law and target; the best average stands out."""
     numbers = ["at", "benchmarks", "average", "max", f"in {100 * level:g} % interval"]
-    table = plain_table(heading, ["scenario", "law"], numbers)
-    cells = list(dict.fromkeys((one.scenario, one.target) for one in found))
-    for scenario, target in cells:
-        rows = [one for one in found if (one.scenario, one.target) == (scenario, target)]
-        best = min((one.average for one in rows if one.benchmarks), default=np.nan)
-        for one in rows:
-            texts = (scenario, one.law, f"{target:g}", *summary_figures(one))
-            table.add_row(*(Text(text, "bold" if one.average == best else "") for text in texts))
-        table.add_section()
-    return table
+    ranked: list[Row] = []
+    for scenario, target in dict.fromkeys((one.scenario, one.target) for one in found):
+        group = [one for one in found if (one.scenario, one.target) == (scenario, target)]
+        best = min((one.average for one in group if one.benchmarks), default=np.nan)
+        for one in group:
+            cells = (scenario, one.law, f"{target:g}", *summary_figures(one))
+            ranked.append(Row(cells, "strong" if one.average == best else "", ends=one is group[-1]))
+    return Table(columns("scenario", "law", numbers=numbers), ranked, title)
 
 
 def summary_figures(one: LawSummary) -> tuple[str, str, str, str]:
     """Return how many benchmarks, the average and the largest error, and the share within the intervals."""
     count = f"{one.benchmarks}" + (f" (+{one.failed} not fitted)" if one.failed else "")
-    return count, _percent(one.average), _percent(one.maximum), _share(one.coverage)
+    return count, _percent(one.average), _percent(one.maximum), share(one.coverage, 0)
+
+
+def _errors(result: SizePredictions) -> Table | Lines:
+    """Return the errors of the laws for a page, or why there are none."""
+    if not (found := summarise(result)):
+        nothing = "No target was measured, so there are no errors to show."
+        return Lines(lines([nothing]).lines, medium="page")
+    heads = ("at", "benchmarks", "average %", "max %", "in interval")
+    cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in found]
+    return Table(columns("scenario", "law", numbers=heads), rows(cells), medium="page")
+
+
+def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
+    """Yield for a page what is said of each benchmark, and its predictions folded away."""
+    heads = columns("law", numbers=("at", "predicted", "lower", "upper", "measured", "error %"))
+    for one in result.benchmarks:
+        cells = [_row(one, law, target) for law in one.laws for target in result.targets]
+        yield Lines(lines(description(one)).lines, "list", medium="page")
+        yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")
+
+
+def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[str, ...]:
+    if law.failed:
+        return law.law, f"{target:g}", "no fit", "", "", "", ""
+    measured = one.curve.measured_at(target)
+    figures = [formatted(value, "{:.5g}") for value in law.at(target)]
+    error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
+    return law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error
 
 
 def description(one: BenchmarkPrediction) -> Iterator[str]:
@@ -164,7 +217,7 @@ def predictions_json(result: SizePredictions) -> dict[str, Any]:
 
 
 def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[str, Any]:
-    curve = one.curve
+    curve, scaling = one.curve, one.scaling
     return {
         "benchmark": curve.benchmark,
         "scenario": curve.scenario,
@@ -174,12 +227,18 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
         "mpki": curve.mpki,
         "mpki_sizes": curve.mpki_sizes,
         "f_mem": curve.f_mem,
-        "class": _class_json(one.scaling),
+        "class": {
+            "kind": str(scaling.growth),
+            "exponent": scaling.exponent,
+            "interval": list(scaling.interval),
+            "p_value": scaling.p_value,
+            "words": class_words(scaling),
+        },
         "cliffs": None if one.cliffs is None else [cliff_words(**vars(cliff)) for cliff in one.cliffs],
         "simulation": [
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup} for cost in one.costs
         ],
-        "predictions": [_law_json(law, curve.measured_at(t), t) for law in one.laws for t in targets],
+        "predictions": [_law_json(law, curve.measured_at(size), size) for law in one.laws for size in targets],
     }
 
 
@@ -199,73 +258,195 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
     }
 
 
-def _class_json(scaling: ScalingClass) -> dict[str, Any]:
-    return {
-        "kind": str(scaling.growth),
-        "exponent": scaling.exponent,
-        "interval": list(scaling.interval),
-        "p_value": scaling.p_value,
-        "words": class_words(scaling),
-    }
+def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
+    """Return the published results reproduced, and every law on the same benchmarks.
+
+    Parameters
+    ----------
+    found, trials : DataFrame
+        As `scaling.trials.reproduction` and `scaling.trials.published_trials` give them.
+    """
+    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
+    data = {"schema": SCHEMA, "published": explained.to_dict("records"), "trials": trials.to_dict("records")}
+    return Document(opening=[published_table(found), trial_table(trials)], data=data)
 
 
 def published_table(found: pd.DataFrame) -> Table:
-    """Return the errors reproduced from the published data, each beside the published one; differences are explained.
-
-    Parameters
-    ----------
-    found : DataFrame
-        As `scaling.trials.reproduction` gives it.
-    """
-    reasons = list(dict.fromkeys(code for code in found["explanation"] if code))
-    title = "Errors on the published benchmarks, %, each with the published figure beside it"
-    numbers = ["at", "average", "published", "max", "published", ""]
-    caption = "\n".join(f"[{i}] {EXPLANATIONS[reason]}" for i, reason in enumerate(reasons, 1))
-    table = plain_table(title, ["scenario", "predictor"], numbers, caption=caption)
-    before = ""
-    for row in found.to_dict("records"):
-        cell = f"{row['scenario']} {row['target']:g}"
-        if before not in {"", cell}:
-            table.add_section()
-        before, why = cell, row["explanation"]
-        style = "yellow" if why else ""
-        ours, theirs = (_percent(row["average"]), _percent(row["max"])), ("published_average", "published_max")
-        table.add_row(
-            Text(str(row["scenario"])),
-            Text(str(row["predictor"])),
-            f"{row['target']:g}",
-            Text(ours[0], style),
-            Text(_percent(row[theirs[0]]), "dim"),
-            Text(ours[1], style),
-            Text(_percent(row[theirs[1]]), "dim"),
-            Text(f"[{reasons.index(why) + 1}]" if why else ""),
-        )
-    return table
+    """Return the errors reproduced from the published data, each beside the published one, differences explained."""
+    codes = list(dict.fromkeys(code for code in found["explanation"] if code))
+    cells = found["scenario"].astype(str) + found["target"].astype(str)
+    compared = []
+    for row, ends in zip(found.to_dict("records"), cells != cells.shift(-1), strict=True):
+        why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
+        tone: Tone = "warning" if why else ""
+        pairs = [(_percent(row[name]), _percent(row[f"published_{name}"])) for name in ("average", "max")]
+        figures = [cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))]
+        mark = f"[{codes.index(why) + 1}]" if why else ""
+        compared.append(Row((scenario, predictor, f"{row['target']:g}", *figures, mark), ends=bool(ends)))
+    return Table(
+        columns("scenario", "predictor", numbers=["at", "average", "published", "max", "published", ""]),
+        compared,
+        "Errors on the published benchmarks, %, each with the published figure beside it",
+        "\n".join(f"[{i}] {EXPLANATIONS[code]}" for i, code in enumerate(codes, 1)),
+    )
 
 
 def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
-    """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers.
-
-    Parameters
-    ----------
-    found : DataFrame
-        As `scaling.trials.summary` gives it.
-    level : float
-        Of the intervals.
-    """
-    heading = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
-    rows = [
+    """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
+    title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
+    trials = [
         LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
                    row["max"], row["coverage"])
         for row in found.to_dict("records")
     ]  # fmt: skip
-    return summary_table(rows, level, heading)
+    return summary_table(trials, level, title)
 
 
-def published_json(found: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Any]:
-    """Return both for machines."""
-    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
-    return {"schema": SCHEMA, "published": explained.to_dict("records"), "trials": trials.to_dict("records")}
+# Scale models of a GPU: what its scaled copies share, and what each of their compute units keeps.
+
+NETWORK: Final = "network on chip"
+"""A row of its own: no maker publishes its bandwidth, so it is named and not filled from another figure."""
+BROKEN: Final = "not whole"
+"""Of a count whose share is no whole number: half a chiplet."""
+_PEAKS: Final = ("fp64_matrix", "fp32_vector", "fp16_matrix", "bf16_matrix", "fp8_matrix")
+_CACHES: Final = ("l2_mb", "llc_mb", "llc_bw_gbs")
+_OTHERS: Final = ("memory_bw_gbs", "memory_gb", "link_bw_gbs")
+_OWN: Final = ("wavefront", "boost_mhz")
+_CAPTION: Final = (
+    "×: shared by all compute units, or theirs together, in proportion to their number; =: as in the whole GPU. The "
+    "last-level cache's bandwidth bounds what the network on chip carries to it. Peaks are dense."
+)
+
+
+def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
+    """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
+    heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
+    every = [*_figures(models, base, WHOLE, "×"), *_peaks(models, base), *_figures(models, base, _CACHES, "×"),
+             Row((NETWORK, "GB/s", "×", *[Cell(MISSING, "soft")] * len(models))),
+             *_figures(models, base, _OTHERS, "×"), *_figures(models, base, _OWN, "=")]  # fmt: skip
+    data = {**gpus_json(models), "schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE)}
+    return Document(opening=[Table(heads, every, f"Scale models of {base.name}", _CAPTION)], data=data)
+
+
+def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) -> Iterator[Row]:
+    """Yield a row for each figure, with how it is scaled."""
+    for key in keys:
+        values = [_or_why(getattr(model, key), getattr(base, key)) for model in models]
+        yield Row((FIGURES[key].label, FIGURES[key].unit, how, *values))
+
+
+def _peaks(models: Sequence[GPU], base: GPU) -> Iterator[Row]:
+    for key in _PEAKS:
+        if key in base.peaks:
+            values = [_or_why(model.peaks.get(key), base.peaks[key]) for model in models]
+            yield Row((PEAKS[key].label, PEAKS[key].unit, "×", *values))
+
+
+def _or_why(value: float | None, whole: float | None) -> str | Cell:
+    """Return a figure, or why there is none."""
+    return Cell(MISSING if whole is None else BROKEN, "soft") if value is None else f"{value:,.5g}"
+
+
+# Figures of predictions.
+
+
+def leading(result: SizePredictions) -> str:
+    """Return the law to show first: the learned scale model, where it was fitted, else the first with an interval.
+
+    It is not chosen by its errors here, which nobody would know beforehand.
+    """
+    fitted = [law for one in result.benchmarks for law in one.laws if not law.failed]
+    if any(law.law == LearnedScaleModel.name for law in fitted):
+        return LearnedScaleModel.name
+    return next((law.law for law in fitted if np.isfinite(law.lower).any()), result.names[0])
+
+
+def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = False) -> go.Figure:
+    """Return a panel per benchmark: what was measured, the leading law with its interval, and the others to choose."""
+    names = [one.curve.name for one in result.benchmarks]
+    columns = min(COLUMNS_OF_PANELS, len(names))
+    rows = -(-len(names) // columns)
+    shown: set[str | None] = set()
+    figure = make_subplots(
+        rows=rows, cols=columns, subplot_titles=[escape(name) for name in names],
+        vertical_spacing=min(0.08, 0.35 / rows), horizontal_spacing=0.06,
+    )  # fmt: skip
+    for place, one in enumerate(result.benchmarks):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
+        for trace in _panel(one, result, lead, per_unit):
+            named = trace.name is not None and trace.name not in shown
+            figure.add_trace(trace.update(showlegend=named), **at)
+            shown.add(trace.name)
+        ticks = sorted({*one.curve.sizes.tolist(), *result.targets})
+        figure.update_xaxes(tickvals=ticks, ticktext=[f"{size:g}" for size in ticks], **at)
+    figure.update_xaxes(type="log")
+    figure.update_yaxes(**({"type": "linear"} if per_unit else {"type": "log", "dtick": "D2"}))
+    return panels(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)
+
+
+def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_unit: bool) -> Iterator[go.Scatter]:
+    """Yield the curves of one benchmark."""
+    start = float(result.fit[0])
+    base = one.curve.measured_at(start)
+    assert base is not None
+
+    def drawn(sizes: np.ndarray, values: np.ndarray) -> list[float]:
+        return (values / sizes * start / base if per_unit else values).tolist()
+
+    for index, law in enumerate(law for law in one.laws if law.law != lead and not law.failed):
+        colour = (BASELINE, *OTHERS)[index % (1 + len(OTHERS))]
+        line = {"color": colour, "width": 1.5, "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)]}
+        yield _curve(law, drawn(law.sizes, law.predicted), line, hidden=True)
+    for law in one.laws:
+        if law.law == lead and not law.failed:
+            if np.isfinite(law.lower).all():
+                yield _band(law, drawn)
+            yield _curve(law, drawn(law.sizes, law.predicted), {"color": SELECTED, "width": 3})
+    yield _measured(one, result.fit, drawn)
+
+
+def _curve(law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False) -> go.Scatter:
+    return go.Scatter(
+        name=escape(law.law),
+        legendgroup=law.law,
+        x=law.sizes.tolist(),
+        y=y,
+        mode="lines",
+        line=line,
+        visible="legendonly" if hidden else True,
+        hovertemplate=f"%{{y:.4~g}} at %{{x}}<extra>{escape(law.law)}</extra>",
+    )
+
+
+def _band(law: LawPrediction, drawn: Callable[[np.ndarray, np.ndarray], list[float]]) -> go.Scatter:
+    """Return the interval as one outline: along the upper bound and back along the lower."""
+    return go.Scatter(
+        x=[*law.sizes.tolist(), *law.sizes[::-1].tolist()],
+        y=[*drawn(law.sizes, law.upper), *drawn(law.sizes, law.lower)[::-1]],
+        fill="toself",
+        fillcolor=_BAND,
+        line={"width": 0},
+        mode="lines",
+        legendgroup=law.law,
+        hoverinfo="skip",
+    )
+
+
+def _measured(
+    one: BenchmarkPrediction, fit: Sequence[float], drawn: Callable[[np.ndarray, np.ndarray], list[float]]
+) -> go.Scatter:
+    """Return the measured points, filled where the laws were fitted to them."""
+    curve = one.curve
+    symbols = ["circle" if size in fit else "circle-open" for size in curve.sizes]
+    return go.Scatter(
+        name="measured",
+        legendgroup="measured",
+        x=curve.sizes.tolist(),
+        y=drawn(curve.sizes, curve.performance),
+        mode="markers",
+        marker={"color": NEUTRAL, "size": 9, "symbol": symbols, "line": {"width": 2}},
+        hovertemplate="%{y:.4~g} at %{x}<extra>measured</extra>",
+    )
 
 
 def _figure(value: float | None) -> str:
@@ -278,19 +459,15 @@ def _interval(lower: float, upper: float) -> str:
     return f"[{_figure(lower)}, {_figure(upper)}]" if np.isfinite(lower) and np.isfinite(upper) else "–"
 
 
-def _error(predicted: float, measured: float | None) -> Text:
+def _error(predicted: float, measured: float | None) -> str | Cell:
     if measured is None:
-        return Text("")
+        return ""
     error = error_percent(predicted, measured)
-    return Text(f"{error:.1f}", "green" if error < GOOD else "red" if error > POOR else "")
+    return Cell(f"{error:.1f}", "good" if error < GOOD else "error" if error > POOR else "")
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.2f}"
-
-
-def _share(value: float) -> str:
-    return "–" if not np.isfinite(value) else f"{100 * value:.0f} %"
+    return formatted(value, "{:.2f}")
 
 
 def _sizes(sizes: Sequence[float]) -> str:

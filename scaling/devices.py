@@ -177,7 +177,7 @@ def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence
     DataError
         Two of them are of one size, or there is no problem that all have solved.
     """
-    ordered = _by_size(devices)
+    ordered = by_size(devices)
     known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
     parts = [one_per_problem(rows_of(known, device.name))[0] for device in ordered]
     ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
@@ -276,7 +276,16 @@ def limits(measured: DeviceSizes) -> list[Remark]:
     return shown
 
 
-def _by_size(devices: Sequence[GPU]) -> list[GPU]:
+def by_size(devices: Sequence[GPU]) -> list[GPU]:
+    """Return devices by increasing number of units.
+
+    Raises
+    ------
+    ParameterError
+        There are fewer than two ``devices``.
+    DataError
+        Two of them are of one size.
+    """
     if len(devices) < 2:
         raise ParameterError("devices", "needs two devices or more of different sizes, e.g. MI308X,MI300X")
     ordered = sorted(devices, key=lambda device: device.require("cus"))

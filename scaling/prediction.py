@@ -211,8 +211,7 @@ def predict_sizes(
     What the laws learn from other benchmarks, their intervals included, they learn from those of the table, or from the
     published ones where the table has too few (`ScalingLaw`); never from the benchmark that is predicted.
     """
-    _check(fit, targets, level)
-    chosen = _chosen(laws)
+    chosen = check_request(fit, targets, laws, level)
     fitted = [law for law in every_law(_training(table.curves, fit)) if law.name in chosen]
     benchmarks = tuple(_benchmark(curve, fitted, fit, targets, level) for curve in table.curves)
     return SizePredictions(benchmarks, tuple(fit), tuple(targets), level, table.notes)
@@ -230,16 +229,30 @@ def error_percent(predicted: float, measured: float) -> float:
     return 100 * abs(predicted - measured) / measured
 
 
-def _check(fit: Sequence[float], targets: Sequence[float], level: float) -> None:
-    """Refuse sizes that no law can be fitted to."""
+def check_request(
+    fit: Sequence[float], targets: Sequence[float] | None, laws: Sequence[str] | None = None, level: float = 0.9
+) -> list[str]:
+    """Refuse sizes that no law can be fitted to, and unknown laws; return the names of the laws.
+
+    Parameters
+    ----------
+    fit, targets, laws, level
+        As for `predict_sizes`; targets may be unknown yet.
+
+    Raises
+    ------
+    ParameterError
+        One of them cannot be used.
+    """
     if len(fit) < 2:
         raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")
-    for name, sizes in (("fit", fit), ("targets", targets)):
+    for name, sizes in (("fit", fit), ("targets", fit if targets is None else targets)):
         if min(sizes) <= 0 or any(b <= a for a, b in pairwise(sizes)):
             raise ParameterError(name, f"must be sizes above 0 that increase, got {listed(sizes)}")
-    if targets[0] <= fit[-1]:
+    if targets is not None and targets[0] <= fit[-1]:
         raise ParameterError("targets", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
     check_level(level)
+    return _chosen(laws)
 
 
 def _chosen(names: Sequence[str] | None) -> list[str]:
@@ -247,7 +260,7 @@ def _chosen(names: Sequence[str] | None) -> list[str]:
     known = list(LAWS)
     fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in names or known}
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
-        raise DataError(f"unknown law {unknown[0]!r}: choose from {', '.join(known)}")
+        raise ParameterError("laws", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}")
     return [law for law in known if any(law in chosen for chosen in fitting.values())]
 
 

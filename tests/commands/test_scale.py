@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from flopcast.api.scaling import FILES, scale, scale_devices
 from flopcast.commands import scale as module
-from flopcast.commands.scale import FILES, app, scale, scale_devices
+from flopcast.commands.scale import app
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
 
@@ -112,10 +113,23 @@ def test_the_embedded_measurements_have_their_devices() -> None:
     assert (code, json.loads(text)["devices"]) == (0, ["CPU-1T", "CPU-2T"])
 
 
+def test_results_have_plain_tables_and_figures(measured: Path) -> None:
+    found = scale(pd.read_csv(measured), [8, 16], [128], laws=["linear", "power law"])
+    assert found.table.columns.tolist()[:4] == ["benchmark", "scenario", "law", "size"]
+    assert found.table["error_percent"].notna().sum() == 8
+    assert set(found.errors["law"]) == {"linear", "power law"}
+    assert len(found.plot_benchmarks().data) == 5 * 4
+    assert repr(found) == "<Scaling of 5 benchmarks to 128 by 2 laws>"
+    assert "power law" in found._repr_html_()
+
+
 def test_devices_as_a_function() -> None:
     result = scale_devices(None, [DEFAULT_TARGET, DEFAULT_HOST], where={"op": ["gelu"]}, replicates=100)
     assert [device.name for device in result.measured.devices] == ["CPU-1T", "CPU-2T"]
     assert len(result.measured.rows) == 40
+    assert result.table[["op", "problems"]].to_numpy().tolist() == [["gelu", 20], ["gelu", 20]]
+    assert result.plot_families().data
+    assert result.plot_problems().data
 
 
 @pytest.mark.long
@@ -123,10 +137,7 @@ def test_tuned_kernels_of_two_mi300_are_too_few_to_judge(shared_data: Path) -> N
     result = scale_devices([shared_data / "aiter"], ["MI308X", "MI300X"])
     assert result.measured.sizes.tolist() == [80, 304]
     assert {one.name for one in result.families} == {"moe fmoe bf16", "gemm a8w8_bpreshuffle int8"}
-    assert any(
-        "memory bandwidth grows × 1.00 from MI308X to MI300X, the units × 3.80: not a scale model" in note
-        for note in result.notes
-    )
+    assert {"figure-out-of-proportion", "two-sizes-only"} <= {one.code for one in result.limits}
 
 
 def test_scale_models_are_listed() -> None:
@@ -189,25 +200,28 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["FILE"], "which sizes are the scale models? give --fit"),
+        (["FILE"], "--fit is missing: which sizes are the scale models?"),
         (["FILE", "--fit", "8"], "--fit needs two sizes or more, got 8"),
         (["FILE", "--fit", "16,8"], "--fit must be sizes above 0 that increase, got 16, 8"),
         (["FILE", "--fit", "8;16"], "--fit must be numbers with commas between, got '8;16': write e.g. --fit 8,16"),
         (["FILE", "--fit", "8,16", "--target", "inf"], "--target must be numbers with commas between, got 'inf'"),
-        (["FILE", "--fit", "8,16", "--law", "quadratic"], "unknown law 'quadratic': choose from"),
+        (["FILE", "--fit", "8,16", "--law", "quadratic"], "--law has an unknown 'quadratic': choose from"),
         (["FILE", "--fit", "8,16", "--where", "benchmark=z"], "no row has benchmark=z"),
         (["FILE", "--fit", "8,16", "--where", "colour=red"], "the table has no column 'colour'"),
         (["FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario must be one of strong, weak, chiplets"),
-        (["FILE", "--fit", "8,16", "--mpki", "1,2"], "--performance, --mpki and --f-mem state values"),
+        (
+            ["FILE", "--fit", "8,16", "--mpki", "1,2"],
+            "--mpki states a value: leave it out where a table",
+        ),
         (["FILE", "--fit", "8,16", "--level", "90"], "--interval (--level) must lie between 0 and 1, got 90"),
         (["nothing.csv", "--fit", "8,16"], "nothing.csv: no such file"),
-        (["--fit", "8,16"], "what was measured? give a file, or --performance"),
+        (["--fit", "8,16"], "--performance is missing: give a table, or a value for each size to fit"),
         (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance of stated must be above 0, got -2"),
         (["--fit", "8,16", "--performance", "1", "--target", "64"], "a value for each of the 2 sizes, got 1"),
         (["--fit", "8,16", "--performance", "1,2", "--target", "64", "--mpki", "1"], "--mpki must have a value"),
-        (["--fit", "8,16", "--performance", "1,2"], "nothing was measured beyond 16: say with --target"),
-        (["--devices", "MI300X", "FILE"], "FILE"),
-        (["devices", "FILE"], "FILE"),
+        (["--fit", "8,16", "--performance", "1,2"], "--target must be stated: nothing was measured beyond 16"),
+        (["--devices", "MI300X", "FILE"], "--devices needs two devices or more"),
+        (["devices", "FILE"], "--devices needs two devices or more"),
         (["devices", "FILE", "--devices", "MI300X,"], "--devices must be NAME[,NAME], got 'MI300X,'"),
         (["FILE", "--fit", "8,16", "--law", ""], "--law must be NAME[,NAME], got '': write e.g. --law proportional"),
         (["configs", "MI300Y"], "unknown GPU 'MI300Y'"),

@@ -8,21 +8,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from rich.table import Table
 
+from flopcast.hardware import GPU, find
+from flopcast.hardware.scaled import scale_models
 from flopcast.output import dumps
 from flopcast.remarks import remark
+from flopcast.report import html
+from flopcast.report.document import Document, Table
 from flopcast.report.scaling import (
+    NETWORK,
+    configurations_document,
     description,
+    leading,
+    prediction_figure,
     prediction_table,
+    predictions_document,
     predictions_json,
-    published_json,
+    published_document,
     published_table,
     remarks,
-    show_predictions,
     summary_table,
     trial_table,
 )
+from flopcast.report.terminal import print_document
 from flopcast.report.words.scaling import class_words
 from flopcast.scaling.curves import Curve, curves_of
 from flopcast.scaling.prediction import (
@@ -30,11 +38,13 @@ from flopcast.scaling.prediction import (
     LawPrediction,
     SimulationCost,
     SizePredictions,
+    predict_sizes,
     summarise,
 )
 from flopcast.scaling.scaling_class import classify
 
 SERIAL = "no serial share: performance grows at least in proportion to the size"
+NOTHING = pd.DataFrame({"explanation": [], "scenario": [], "target": []})
 GRID = np.array([16.0, 32.0, 64.0])
 
 
@@ -58,7 +68,13 @@ def result() -> SizePredictions:
 
 
 def rows(table: Table) -> list[tuple[str, ...]]:
-    return list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
+    return [tuple(cell if isinstance(cell, str) else cell.text for cell in row.cells) for row in table.rows]
+
+
+def printed(document: Document) -> str:
+    out = io.StringIO()
+    print_document(Console(width=120, file=out), document)
+    return out.getvalue()
 
 
 def test_a_benchmark_is_followed_by_its_laws(result: SizePredictions) -> None:
@@ -122,13 +138,11 @@ def test_what_all_simulations_cost_together_is_said(result: SizePredictions) -> 
 
 def test_without_a_measured_target_there_is_no_column_of_errors(result: SizePredictions) -> None:
     table = prediction_table(replace(result, benchmarks=result.benchmarks[1:]))
-    assert [str(column.header) for column in table.columns] == ["benchmark / law", "at 64", "90 %"]
+    assert [column.head for column in table.columns] == ["benchmark / law", "at 64", "90 %"]
 
 
 def test_everything_is_printed_and_brackets_stay(result: SizePredictions) -> None:
-    out = io.StringIO()
-    show_predictions(Console(width=120, file=out), result)
-    said = " ".join(out.getvalue().split())
+    said = " ".join(printed(predictions_document(result)).split())
     for words in ("b [x] (strong)", "needs [three] sizes", "Errors over the benchmarks", "Predicted from 8 and 16"):
         assert words in said
 
@@ -173,7 +187,7 @@ def test_reproduced_errors_stand_beside_the_published_ones() -> None:
         ("strong", "proportional", "128", "22.04", "22.00", "113.20", "113.00", ""),
         ("strong", "proportional", "64", "22.04", "–", "113.20", "52.00", "[1]"),
     ]
-    assert str(table.caption).startswith("[1] data: the published curves give this")
+    assert table.caption.startswith("[1] data: the published curves give this")
 
 
 def test_trials_and_published_errors_are_given_to_machines() -> None:
@@ -186,5 +200,106 @@ def test_trials_and_published_errors_are_given_to_machines() -> None:
         ]
     )  # fmt: skip
     assert rows(trial_table(trials)) == [("weak", "linear", "128", "6", "4.90", "12.40", "100 %")]
-    found = json.loads(dumps(published_json(pd.DataFrame({"explanation": []}), trials), missing=True))
+    found = json.loads(dumps(published_document(NOTHING, trials).data, missing=True))
     assert (found["published"], found["trials"][0]["worst"]) == ([], "va")
+
+
+def cells(base: GPU, sizes: list[int] | None = None) -> dict[str, list[str]]:
+    """Return the cells of each row by its first one."""
+    (table,) = configurations_document(scale_models(base, sizes), base).opening
+    assert isinstance(table, Table)
+    return {first: rest for first, *rest in rows(table)}
+
+
+def test_shared_resources_are_in_proportion_and_units_stay_as_they_are() -> None:
+    found = cells(find("MI300X"), [38, 304])
+    assert found["memory bandwidth"] == ["GB/s", "×", "665.62", "5,325"]
+    assert found["last-level cache"] == ["MiB", "×", "32", "256"]
+    assert found["fp16 matrix peak"] == ["TFLOPS", "×", "163.43", "1,307.4"]
+    assert found["boost clock"] == ["MHz", "=", "2,100", "2,100"]
+
+
+def test_what_is_not_published_says_so_and_half_a_chiplet_is_not_whole() -> None:
+    found = cells(find("MI308X"), [10, 80])
+    assert found["last-level cache"] == ["MiB", "×", "not published", "not published"]
+    assert found[NETWORK] == ["GB/s", "×", "not published", "not published"]
+    assert found["chiplets"] == ["", "×", "not whole", "4"]
+
+
+def test_the_table_of_halvings_fits_a_hundred_and_twenty_columns() -> None:
+    base = find("MI300X")
+    text = printed(configurations_document(scale_models(base), base))
+    assert "19 CUs" in text
+    assert "…" not in text
+
+
+def test_json_holds_the_models_as_gpus() -> None:
+    base = find("MI300X")
+    found = json.loads(dumps(configurations_document(scale_models(base), base).data, missing=True))
+    assert (found["base"], found["gpus"][1]["cus"], found["gpus"][1]["llc_mb"]) == ("MI300X", 38, 32)
+    assert found["schema"] == 1
+    assert "memory_bw_gbs" in found["shared"]
+
+
+@pytest.fixture(scope="module")
+def curved() -> SizePredictions:
+    """Four benchmarks of growing curvature; the last is not measured at the target."""
+    sizes = np.array([8, 16, 32, 64])
+    names = ("<b>a</b>", "b", "c", "d")
+    parts = [
+        pd.DataFrame({"benchmark": name, "size": sizes, "ipc": sizes ** (1 - 0.05 * i)}) for i, name in enumerate(names)
+    ]
+    table = curves_of(pd.concat([*parts[:3], parts[3].head(2)], ignore_index=True))
+    return predict_sizes(table, [8, 16], [64])
+
+
+def test_each_benchmark_has_a_panel_with_what_was_measured(curved: SizePredictions) -> None:
+    figure = prediction_figure(curved, leading(curved))
+    measured = [trace for trace in figure.data if trace.name == "measured"]
+    assert [len(trace.x) for trace in measured] == [4, 4, 4, 2]
+    assert list(measured[0].marker.symbol) == ["circle", "circle", "circle-open", "circle-open"]
+    assert figure.layout.annotations[0].text == "&lt;b&gt;a&lt;/b&gt; (strong)"
+
+
+def test_the_leading_law_is_shown_with_its_interval_and_the_others_wait_in_the_legend(curved: SizePredictions) -> None:
+    lead = leading(curved)
+    figure = prediction_figure(curved, lead)
+    drawn = {trace.name for trace in figure.data if trace.mode == "lines" and trace.visible is True and trace.name}
+    assert drawn == {lead}
+    shown = [trace.name for trace in figure.data if trace.showlegend]
+    assert len(shown) == len(set(shown))
+    assert {"measured", lead} < set(shown)
+
+
+def test_the_learned_law_leads_and_where_it_is_not_asked_for_one_with_an_interval(curved: SizePredictions) -> None:
+    assert leading(curved) == "scale model (learned)"
+    table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
+    assert leading(predict_sizes(table, [8, 16], [64], laws=["USL", "linear", "power"])) == "linear"
+    assert leading(predict_sizes(table, [8, 16], [64], laws=["USL"])) == "USL"
+
+
+def test_per_unit_the_smallest_size_is_one(curved: SizePredictions) -> None:
+    figure = prediction_figure(curved, leading(curved), per_unit=True)
+    measured = [trace for trace in figure.data if trace.name == "measured"]
+    assert [trace.y[0] for trace in measured] == [1] * 4
+    np.testing.assert_allclose(measured[0].y, 1)
+    assert measured[2].y[3] == pytest.approx(8**-0.1)
+
+
+def test_a_page_fetches_nothing_and_escapes_names(curved: SizePredictions) -> None:
+    text = html.page(predictions_document(curved))
+    assert "<b>a</b>" not in text
+    assert "&lt;b&gt;a&lt;/b&gt;" in text
+    assert text == html.page(predictions_document(curved))
+
+
+def test_the_page_has_the_errors_and_the_remarks(curved: SizePredictions) -> None:
+    page = html.page(predictions_document(curved))
+    for words in ("Errors of the laws", "Benchmark by benchmark", "no miss rates given"):
+        assert words in page
+
+
+def test_a_page_without_a_measured_target_says_so() -> None:
+    table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
+    page = html.page(predictions_document(predict_sizes(table, [8, 16], [64])))
+    assert "No target was measured" in page

@@ -133,7 +133,7 @@ def test_cliffs_are_sought_where_miss_rates_are_known(asked: list[list[str]]) ->
         ([8, 16], [64, 32], {}, "^targets must be sizes above 0 that increase, got 64, 32"),
         ([8, 16], [16], {}, r"^targets must lie beyond the sizes to fit \(up to 16\), got 16"),
         ([8, 16], [64], {"level": 90}, "must lie between 0 and 1, got 90"),
-        ([8, 16], [64], {"laws": ["straigt"]}, "unknown law 'straigt': choose from straight, failing"),
+        ([8, 16], [64], {"laws": ["straigt"]}, "^laws has an unknown 'straigt': choose from straight, failing"),
         ([8, 24], [64], {}, r"a \(strong\) was not measured at 24, only at 8, 16, 32, 64"),
     ],
 )

@@ -10,7 +10,16 @@ from rich.console import Console
 
 from flopcast.hardware import GPU
 from flopcast.output import dumps
-from flopcast.report.device_sizes import devices_json, family_table, show_devices, verdict_lines
+from flopcast.report.html import page
+from flopcast.report.scaling_devices import (
+    devices_document,
+    devices_json,
+    family_figure,
+    family_row,
+    problem_figure,
+    verdict_lines,
+)
+from flopcast.report.terminal import print_document
 from flopcast.scaling.devices import DeviceScaling, assess_devices
 from flopcast.table.measurements import clean
 
@@ -34,8 +43,7 @@ def result() -> DeviceScaling:
 
 
 def test_the_table_has_a_row_per_family(result: DeviceScaling) -> None:
-    rows = list(zip(*([str(cell) for cell in column.cells] for column in family_table(result).columns), strict=True))
-    (copies, softmaxes) = rows
+    (copies, softmaxes) = ([getattr(cell, "text", cell) for cell in family_row(one).cells] for one in result.families)
     assert (copies[0], copies[1], copies[-1]) == ("copy fp32", "12", "linear")
     assert copies[3].startswith("1.00 [")
     assert (softmaxes[3], softmaxes[-1]) == ("-0.02", "too few data (3 of the 10 rows and 1 of the 4 groups needed)")
@@ -50,7 +58,7 @@ def test_verdicts_use_the_words_of_validate(result: DeviceScaling) -> None:
 
 def test_everything_is_printed_and_brackets_stay(result: DeviceScaling) -> None:
     out = io.StringIO()
-    show_devices(Console(width=120, file=out), result)
+    print_document(Console(width=120, file=out), devices_document(result))
     said = " ".join(out.getvalue().split())
     for words in ("toy [8] (8), toy [16] (16); 15 problems", "two sizes give an exponent", "a [remark]"):
         assert words in said
@@ -64,3 +72,20 @@ def test_json_holds_families_problems_and_verdicts(result: DeviceScaling) -> Non
     assert found["problems"][0]["exponent"] == pytest.approx(1, abs=0.1)
     assert found["linear"][0]["classes"][1]["laws"][0]["law"] == "CU scaling"
     assert len(found["conclusions"]) == 1
+
+
+def test_problems_and_families_are_drawn(result: DeviceScaling) -> None:
+    copies, softmaxes, linear = problem_figure(result.measured).data
+    assert (copies.name, softmaxes.name) == ("copy", "softmax")
+    assert len(copies.x) == 12 * 3
+    assert (list(linear.x), list(linear.y)) == ([8, 16], [1, 2])
+    points, median = family_figure(result).data[:2]
+    assert len(points.x) == 12
+    exponent = result.families[0].exponent
+    assert median.x[0] + median.error_x.array[0] == pytest.approx(exponent.upper)
+
+
+def test_the_page_holds_the_same(result: DeviceScaling) -> None:
+    text = page(devices_document(result))
+    for words in ("Performance over size, measured", "CU scaling: holds in", "What these data cannot show"):
+        assert words in text

@@ -1,0 +1,285 @@
+"""Performance at other sizes: predicted from small scale models, or read off devices that were measured.
+
+`scale` predicts, `scale_devices` judges; both return results with plain tables, figures, a page and a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
+from ..errors import ParameterError
+from ..hardware import find
+from ..output import dumps, write_texts
+from ..report.html import page
+from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
+from ..scaling.devices import DeviceScaling, assess_devices, by_size
+from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
+from .tables import load_measurements
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from ..report.document import Document
+
+FILES = ("scale.json", "scale.html")
+"""What the folder of a result holds."""
+
+
+class _Shown:
+    """What both results can do with their document."""
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of ``scale.json``."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path) -> None:
+        """Write scale.json and scale.html into a folder, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        found = self.document()
+        write_texts(Path(folder), {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})
+
+
+class Scaling(_Shown, SizePredictions):
+    """Performance predicted at other sizes, benchmark by benchmark and law by law."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per benchmark, law and target.
+
+        Columns: benchmark, scenario, law, size, predicted, lower, upper, measured, error_percent (NaN where nothing was
+        measured or the law has no prediction), failed (why it has none, else empty).
+        """
+        rows = []
+        for one in self.benchmarks:
+            for law in one.laws:
+                for size in self.targets:
+                    measured = one.curve.measured_at(size)
+                    error = float("nan") if measured is None else error_percent(law.at(size)[0], measured)
+                    known = (one.curve.benchmark, one.curve.scenario, law.law, size)
+                    rows.append((*known, *law.at(size), measured, error, law.failed))
+        names = ["benchmark", "scenario", "law", "size", "predicted", "lower", "upper", "measured", "error_percent"]
+        return pd.DataFrame(rows, columns=[*names, "failed"]).astype({"measured": float})
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """How each law did at each target that was measured: a row per scenario, target and law (`LawSummary`)."""
+        return pd.DataFrame([vars(one) for one in summarise(self)])
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of ``scale.json``."""
+        from ..report.scaling import predictions_document
+
+        return predictions_document(self)
+
+    def plot_benchmarks(self, *, per_unit: bool = False) -> go.Figure:
+        """Draw what was measured and predicted, a panel per benchmark; ``per_unit`` of size: flat at 1 is linear."""
+        from ..report.scaling import leading, prediction_figure
+
+        return prediction_figure(self, leading(self), per_unit=per_unit)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{size:g}" for size in self.targets)
+        return f"<Scaling of {len(self.benchmarks)} benchmarks to {sizes} by {len(self.names)} laws>"
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html(max_rows=20, index=False, na_rep="")
+
+
+class MeasuredScaling(_Shown, DeviceScaling):
+    """How measured kernels scale with the compute units of their devices."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per kernel family, the largest first.
+
+        Columns: op, family, dtype, problems, groups, exponent (performance ∝ units^exponent) with lower and upper, its
+        5th and 95th percentile over problems (p5, p95), growth.
+        """
+        rows = [
+            {
+                **{name: getattr(one, name) for name in ("op", "family", "dtype", "problems", "groups")},
+                "exponent": one.exponent.value,
+                "lower": one.exponent.lower,
+                "upper": one.exponent.upper,
+                "p5": one.spread[0],
+                "p95": one.spread[1],
+                "growth": str(one.growth),
+            }
+            for one in self.families
+        ]
+        return pd.DataFrame(rows)
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of ``scale.json``."""
+        from ..report.scaling_devices import devices_document
+
+        return devices_document(self)
+
+    def plot_families(self) -> go.Figure:
+        """Draw the exponent of each problem, family by family, with the median and its interval."""
+        from ..report.scaling_devices import family_figure
+
+        return family_figure(self)
+
+    def plot_problems(self) -> go.Figure:
+        """Draw a curve per problem against the performance on the smallest device."""
+        from ..report.scaling_devices import problem_figure
+
+        return problem_figure(self.measured)
+
+    def __repr__(self) -> str:
+        names = " → ".join(device.name for device in self.measured.devices)
+        return f"<MeasuredScaling {names}: {len(self.measured.rows)} problems, {len(self.families)} families>"
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html(max_rows=20, index=False, na_rep="")
+
+
+def scale(
+    data: str | Path | pd.DataFrame | CurveTable | None = None,
+    fit: Sequence[float] = (),
+    targets: Sequence[float] | None = None,
+    *,
+    performance: Sequence[float] | None = None,
+    mpki: Sequence[float] | None = None,
+    f_mem: float | None = None,
+    laws: Sequence[str] | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+    scenario: str = "strong",
+    level: float = 0.9,
+) -> Scaling:
+    """Fit the scaling laws to the small sizes of each benchmark and predict the larger ones.
+
+    Parameters
+    ----------
+    data : path or DataFrame, optional
+        Table of benchmark, size and performance (`scaling.curves`). Without it ``performance`` states the values.
+    fit : sequence of float
+        Sizes to fit, two or more, increasing.
+    targets : sequence of float, optional
+        Sizes to predict; by default every measured size beyond those to fit.
+    performance : sequence of float, optional
+        Of one benchmark at each of the sizes to fit, where there are no ``data``.
+    mpki : sequence of float, optional
+        With ``performance``: misses per thousand instructions at each size to fit, or at each target too.
+    f_mem : float, optional
+        With ``performance``: share of the time that waits for memory, 0 to 1.
+    laws : sequence of str, optional
+        Each by a part of its name (`scaling.prediction.LAWS`); all by default.
+    where : mapping of str to sequence of str, optional
+        Column -> accepted values; only these rows count.
+    scenario : {"strong", "weak", "chiplets"}
+        Of rows that state none.
+    level : float, default=0.9
+        Of the intervals.
+
+    Returns
+    -------
+    Scaling
+
+    Raises
+    ------
+    ParameterError
+        A size, a name or a value cannot be used, or there is nothing to predict.
+    DataError
+        The table cannot be read.
+
+    Examples
+    --------
+    >>> found = scale(fit=[8, 16], targets=[64], performance=[100, 200], laws=["proportional"])
+    >>> float(found.table["predicted"][0])
+    800.0
+    """
+    if scenario not in SCENARIOS:
+        raise ParameterError("scenario", f"must be one of {', '.join(SCENARIOS)}, got {scenario!r}")
+    if not len(fit):
+        raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
+    check_request(fit, targets, laws, level)
+    table = _curves(data, fit, targets, performance, mpki, f_mem, where, scenario)
+    if targets is None:
+        targets = list(sizes_beyond(table.curves, fit))
+        if not targets:
+            problem = f"must be stated: nothing was measured beyond {max(fit):g}"
+            raise ParameterError("targets", problem)
+    return Scaling(**vars(predict_sizes(table, fit, targets, laws=laws, level=level)))
+
+
+def _curves(
+    data: str | Path | pd.DataFrame | CurveTable | None,
+    fit: Sequence[float],
+    targets: Sequence[float] | None,
+    performance: Sequence[float] | None,
+    mpki: Sequence[float] | None,
+    f_mem: float | None,
+    where: Mapping[str, Sequence[str]] | None,
+    scenario: str,
+) -> CurveTable:
+    """Return the curves of the data, or the one whose values are stated."""
+    if data is None:
+        if performance is None:
+            raise ParameterError("performance", "is missing: give a table, or a value for each size to fit")
+        return stated(fit, performance, targets or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
+    values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
+    if given := [name for name, value in values.items() if value is not None]:
+        raise ParameterError(given[0], "states a value: leave it out where a table gives the values")
+    if isinstance(data, CurveTable):
+        return data
+    if isinstance(data, pd.DataFrame):
+        return curves_of(data, where, scenario)
+    return read_curves(Path(data), where, scenario)
+
+
+def scale_devices(
+    data: Sequence[Path | str] | None = None,
+    devices: Sequence[str] | None = None,
+    *,
+    where: Mapping[str, Sequence[str]] | None = None,
+    group: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    margin: float = 0.10,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> MeasuredScaling:
+    """Say how measured kernels scale from the smallest device to larger ones of the same architecture.
+
+    Parameters
+    ----------
+    data : sequence of path, optional
+        Measured files and folders of any supported format; None: the embedded measurements.
+    devices : sequence of str
+        Names or TOML files of two devices or more; their compute units are the sizes. Of the embedded measurements
+        those of their two devices by default.
+    where, group, units, defaults, margin, replicates, seed
+        As for `validate`.
+
+    Returns
+    -------
+    MeasuredScaling
+
+    Raises
+    ------
+    FlopcastError
+        If the data or the devices cannot be used.
+    """
+    if not 0 < margin < 1:
+        raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    if devices is None:
+        devices = [] if data else [DEFAULT_HOST, DEFAULT_TARGET]
+    gpus = [find(name) for name in devices]
+    by_size(gpus)  # refused before anything is read
+    read = load_measurements(data, where, units, defaults, [gpu.name for gpu in gpus])
+    result = assess_devices(
+        read.frame, gpus, group=group, margin=margin, replicates=replicates, seed=seed, notes=read.notes
+    )
+    return MeasuredScaling(**vars(result))
