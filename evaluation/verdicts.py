@@ -1,10 +1,12 @@
-"""The decision rule of ``validate``: from the evidence on one law in one kernel class to a verdict in words."""
+"""The decision rule of ``validate``: from the evidence on one law in one kernel class to a verdict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from math import log
+
+from ..remarks import Remark, remark
 
 MIN_ROWS = 10
 """Fewer rows carry no slope and no scatter worth a sentence."""
@@ -93,23 +95,20 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome and the sentence that carries its figures."""
+    """An outcome and what it rests on: a remark with the figures that decided."""
 
     outcome: Outcome
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
+    why: Remark
 
 
 def too_few(rows: int, groups: int) -> Verdict | None:
     """Return the verdict 'too few data' with its reason, or None where there are enough."""
-    found = {"rows": (rows, MIN_ROWS), "groups": (groups, MIN_GROUPS)}
-    missing = [f"{count} of the {least} {name}" for name, (count, least) in found.items() if count < least]
-    return Verdict(Outcome.TOO_FEW, f"too few data ({' and '.join(missing)} needed)") if missing else None
+    if rows >= MIN_ROWS and groups >= MIN_GROUPS:
+        return None
+    return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", rows=rows, groups=groups))
 
 
-UNKNOWN = Verdict(Outcome.UNKNOWN, "not known: the law needs a figure that is not published")
+UNKNOWN = Verdict(Outcome.UNKNOWN, remark("law-not-published"))
 """Of a law without a prediction."""
 
 
@@ -164,16 +163,16 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     c, slope = evidence.deviation, evidence.slope
     large_drift = evidence.drift > margin
     if large_drift and evidence.size_p < ALPHA:
-        return Verdict(Outcome.SIZE, f"fails: depends on size (slope {slope})")
+        return Verdict(Outcome.SIZE, remark("law-depends-on-size", slope=slope))
     if evidence.scatter > margin:
-        return Verdict(Outcome.SCATTER, f"fails: scatters by {100 * evidence.scatter:.1f} % around {c}")
+        return Verdict(Outcome.SCATTER, remark("law-scatters", scatter=evidence.scatter, deviation=c))
     if large_drift:
-        return Verdict(Outcome.UNDECIDED, f"undecided (slope {slope})")
+        return Verdict(Outcome.UNDECIDED, remark("law-slope-undecided", slope=slope))
     if c.inside(1 / (1 + margin), 1 + margin):
-        return Verdict(Outcome.HOLDS, f"holds ({c})")
+        return Verdict(Outcome.HOLDS, remark("law-holds", deviation=c))
     if c.excludes(1) and _half_width(c) <= log(1 + margin):
-        return Verdict(Outcome.CORRECTED, f"holds with a correction of {c}")
-    return Verdict(Outcome.UNDECIDED, f"undecided (median {c})")
+        return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", deviation=c))
+    return Verdict(Outcome.UNDECIDED, remark("law-median-undecided", deviation=c))
 
 
 def _half_width(interval: Interval) -> float:

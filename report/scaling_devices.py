@@ -65,7 +65,7 @@ def family_row(one: FamilyScaling) -> Row:
 def family_words(one: FamilyScaling) -> str:
     """Return how a family scales, or why nothing can be said."""
     few = too_few(one.problems, one.groups)
-    return few.text if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
+    return say(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
 
 
 def title(measured: DeviceSizes) -> str:

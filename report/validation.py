@@ -19,7 +19,7 @@ from ..table.metric import Quantity, quantity
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted
-from .words import in_words
+from .words import in_words, say
 
 SCHEMA: Final = 1
 QUESTION: Final = "Does linear scaling hold?"
@@ -85,7 +85,7 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
-        verdict = Cell(law.verdict.text, _TONES[law.verdict.outcome])
+        verdict = Cell(say(law.verdict.why), _TONES[law.verdict.outcome])
         found.append(Row((f"  {law.law}", *_figures(law.evidence), error, verdict)))
     for one in finding.explanations:
         if one.parameters:
@@ -142,9 +142,9 @@ def summary(result: ValidationResult) -> list[str]:
 def conclusion(finding: ClassFinding) -> str:
     """Return one sentence on a class: the verdict on the first law, what holds instead, and what predicts best."""
     first, *others = finding.laws
-    sentence = f"{finding.name}: {first.law} {first.verdict}"
+    sentence = f"{finding.name}: {first.law} {say(first.verdict.why)}"
     if better := [law for law in others if _RANK[law.verdict.outcome] > _RANK[first.verdict.outcome]]:
-        sentence += "; instead, " + " and ".join(f"{law.law} {law.verdict}" for law in better)
+        sentence += "; instead, " + " and ".join(f"{law.law} {say(law.verdict.why)}" for law in better)
     if not finding.explanations:
         return f"{sentence}."
     best, *rest = finding.explanations
@@ -207,7 +207,7 @@ def _law_json(law: LawFinding) -> dict[str, Any]:
         "law": law.law,
         "median_ratio": law.ratio,
         "verdict": str(law.verdict.outcome),
-        "text": law.verdict.text,
+        "text": say(law.verdict.why),
         "evidence": None if law.evidence is None else _evidence_json(law.evidence),
     }
 

@@ -17,6 +17,7 @@ from flopcast.commands.validate import command
 from flopcast.errors import DataError, UnknownGPUError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
+from flopcast.report.words import say
 
 ROOT = Path(__file__).parents[2]
 DEVICES = {"host": "MI300X", "target": "MI355X"}
@@ -84,7 +85,7 @@ def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path:
     for name in FILES:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     written = json.loads((tmp_path / "one" / "validation.json").read_text())
-    assert written["classes"][1]["laws"][0]["text"] == result.classes[1].laws[0].verdict.text
+    assert written["classes"][1]["laws"][0]["text"] == say(result.classes[1].laws[0].verdict.why)
 
 
 def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_path: Path) -> None:
@@ -151,6 +152,6 @@ def test_measured_gemms_fail_flops_scaling_with_evidence(shared_data: Path) -> N
     where = {"op": ["gemm"], "family": ["a8w8_blockscale"]}
     pooled = validate([shared_data / "aiter"], **DEVICES, where=where).classes[0]
     assert (pooled.rows, pooled.groups) == (429, 16)
-    assert pooled.law("FLOPS scaling").verdict.text.startswith("fails: depends on size (slope 0.9")
+    assert say(pooled.law("FLOPS scaling").verdict.why).startswith("fails: depends on size (slope 0.9")
     assert pooled.explanations[0].law == "affine a + b·t_host"
     assert pooled.explanations[0].mape.value < 11

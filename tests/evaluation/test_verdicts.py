@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome, judge, too_few
+from flopcast.report.words import say
 
 GOOD = Evidence(
     rows=100,
@@ -61,7 +62,7 @@ def test_every_line_of_the_rule(evidence: Evidence, outcome: Outcome) -> None:
     ],
 )
 def test_words_carry_their_figures(evidence: Evidence, text: str) -> None:
-    assert judge(evidence, 0.10).text == text
+    assert say(judge(evidence, 0.10).why) == text
 
 
 def test_margin_is_symmetric_in_host_and_target() -> None:
@@ -78,6 +79,9 @@ def test_a_wider_margin_forgives_more() -> None:
 
 def test_too_few_says_what_is_missing() -> None:
     assert too_few(10, 4) is None
-    assert str(too_few(9, 4)) == "too few data (9 of the 10 rows needed)"
-    assert str(too_few(40, 3)) == "too few data (3 of the 4 groups needed)"
-    assert str(too_few(5, 1)) == "too few data (5 of the 10 rows and 1 of the 4 groups needed)"
+    words = [say(verdict.why) for rows, groups in ((9, 4), (40, 3), (5, 1)) if (verdict := too_few(rows, groups))]
+    assert words == [
+        "too few data (9 of the 10 rows needed)",
+        "too few data (3 of the 4 groups needed)",
+        "too few data (5 of the 10 rows and 1 of the 4 groups needed)",
+    ]
