@@ -16,8 +16,8 @@ from .features import features
 from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models
 from .readers import readers
-from .selection import selection
 from .shared_data import SHARED_DATA
+from .stepwise_peers import selection
 from .traces import traces
 
 PARTS = ("tasks", "models", "all")

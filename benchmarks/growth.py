@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from ..models.base import Candidate, fit
 from ..models.suite import suite
-from .counters import Counters, counters
 from .harness import Row
-from .suite import FOREST
+from .made_up_counters import Counters, counters
+from .suite_time import FOREST
 
 COLUMNS, ROWS = (50, 100, 200, 500, 1000, 2000), (300, 1000, 3000, 10_000)
 FEW_ROWS, FEW_COLUMNS = 300, 75

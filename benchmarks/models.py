@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from .counters import counters
 from .growth import COLUMNS, REPEATS, ROWS, growth_table, growths
 from .harness import TURN_SECONDS, Row, compare
+from .made_up_counters import counters
 from .searches import searches, skipped
-from .suite import FOLDS, SuiteTime, suite_table, suite_time
+from .suite_time import FOLDS, SuiteTime, suite_table, suite_time
 
 
 @dataclass

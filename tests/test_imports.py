@@ -43,7 +43,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SHORTEST, LONGEST, LONGEST_BODY = 30, 500, 60
 """Lines of a file, and of the body of a function without its docstring."""
 OTHER_TOOLS = {
-    "measuring/monitor.py": {"--json"},
+    "measuring/machine.py": {"--json"},
+    "power/logs.py": {"--json"},
     "readers/nsight/ncu.py": {"--set"},
 }
 """Options of other tools that are spelt as one of ours, by the file that names them."""
@@ -214,6 +215,10 @@ def test_scripts_name_the_package_and_refuse_to_be_imported(script: str) -> None
 def test_files_are_neither_crumbs_nor_tomes() -> None:
     modules = [path for path in package_files() if path.name not in ("__init__.py", "__main__.py")]
     assert {str(path): size for path in modules if not SHORTEST <= (size := lines_of(path)) <= LONGEST} == {}
+
+
+def test_nothing_imports_in_circles() -> None:
+    assert circle(import_graph({path: tree(path) for path in package_files()})) == []
 
 
 def test_function_bodies_fit_on_a_screen() -> None:

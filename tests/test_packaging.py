@@ -35,6 +35,9 @@ DATA = {
     "report/page.js",
 }
 
+BUILDING = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README.md", "LICENSE", "PKG-INFO"}
+"""What the sdist holds beside the package; setuptools writes setup.cfg and PKG-INFO."""
+
 
 def folders_with_init() -> set[PurePosixPath]:
     """Return the packages of the tree, relative to the root."""
@@ -101,11 +104,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert names == {f"flopcast/{name}" for name in modules() | DATA}
 
 
-def test_the_sdist_holds_the_package_its_data_and_its_licence(built: Path) -> None:
+def test_the_sdist_holds_the_package_what_builds_it_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
-    assert modules() | DATA | {"LICENSE", "pyproject.toml"} <= names
+        names = {"/".join(member.name.split("/")[1:]) for member in archive.getmembers() if member.isfile()}
+    assert {name for name in names if not name.startswith("flopcast.egg-info/")} == modules() | DATA | BUILDING
 
 
 def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:

@@ -17,7 +17,7 @@ from flopcast.benchmarks.__main__ import main, table
 from flopcast.benchmarks.features import different_work, gemms, two_columns
 from flopcast.benchmarks.harness import Comparison, Contender, compare
 from flopcast.benchmarks.readers import different_solvers, different_tables, plain_lines, readers
-from flopcast.benchmarks.selection import (
+from flopcast.benchmarks.stepwise_peers import (
     backward,
     bounded_fit,
     different_columns,
@@ -28,7 +28,7 @@ from flopcast.benchmarks.selection import (
     ours,
     selection,
 )
-from flopcast.benchmarks.selection import counters as workloads
+from flopcast.benchmarks.stepwise_peers import counters as workloads
 from flopcast.readers import read
 
 AITER = "gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,16,256,512,6.5,k\ngfx942,304,32,256,512,0,k\n"
@@ -218,7 +218,7 @@ def test_paths_of_other_lengths_differ() -> None:
 
 
 def test_without_r_its_peers_are_skipped_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopcast.benchmarks.selection.r_lacks", lambda package: f"R has no {package}")
+    monkeypatch.setattr("flopcast.benchmarks.stepwise_peers.r_lacks", lambda package: f"R has no {package}")
     missing = {peer.name: peer.missing for comparison in selection(quick=True) for peer in comparison.peers}
     assert missing["R leaps, regsubsets (Fortran)"] == "R has no leaps"
     assert missing["R step"] == "R has no stats"

@@ -14,9 +14,9 @@ from sklearn.ensemble import BaseEnsemble, HistGradientBoostingRegressor
 from flopcast.benchmarks import growth as growth_module
 from flopcast.benchmarks import searches as searches_module
 from flopcast.benchmarks.__main__ import main
-from flopcast.benchmarks.counters import counters
 from flopcast.benchmarks.growth import Growth, growth_table, growths
 from flopcast.benchmarks.harness import Comparison
+from flopcast.benchmarks.made_up_counters import counters
 from flopcast.benchmarks.models import Report, models
 from flopcast.benchmarks.r_session import RSession, r_lacks
 from flopcast.benchmarks.searches import (
@@ -33,7 +33,16 @@ from flopcast.benchmarks.searches import (
     penalties,
     worse,
 )
-from flopcast.benchmarks.suite import FOREST, FORESTS, Measured, SuiteTime, peak_mb, reset_peak, suite_table, suite_time
+from flopcast.benchmarks.suite_time import (
+    FOREST,
+    FORESTS,
+    Measured,
+    SuiteTime,
+    peak_mb,
+    reset_peak,
+    suite_table,
+    suite_time,
+)
 from flopcast.evaluation.crossval import evaluate
 from flopcast.models.learners import Forest
 from flopcast.models.suite import suite

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flopcast.benchmarks.counters import counters
+from flopcast.benchmarks.made_up_counters import counters
 from flopcast.models.linear import nnls_forward
 from flopcast.models.linear.nnls_forward import NonNegativeForward
 from flopcast.models.linear.triangular import Triangular, with_intercept

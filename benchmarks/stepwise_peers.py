@@ -16,8 +16,8 @@ from sklearn.linear_model import LinearRegression
 
 from ..models.linear.least_squares import NNLS
 from ..models.linear.stepwise import Stepwise, selection_path
-from .counters import counters as caused
 from .harness import Comparison, Contender
+from .made_up_counters import counters as caused
 from .r_session import RSession, r_lacks
 
 Criterion = Callable[[list[int]], float]
