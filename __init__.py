@@ -1,3 +1,76 @@
-"""flopcast: how long GPU kernels take where nobody has measured them."""
+"""flopcast: how long GPU kernels take where nobody has measured them.
+
+``import flopcast as fc`` is all it takes: the names of ``__all__`` are the front door, each imported when it is first
+asked for. ``fc.read`` takes measurements of any format, ``fc.train`` finds the best model and says how good it is,
+``fc.load`` reads a run back, ``fc.predict``, ``fc.validate``, ``fc.project`` and ``fc.scale`` answer questions.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api.devices import gpu, gpus
+    from .api.ingesting import Ingested, ingest
+    from .api.predicting import Prediction, predict
+    from .api.tables import Measurements, read, schema
+    from .api.training import Run, load, train
+    from .api.validating import Validation, validate
+    from .errors import DataError, FlopcastError, ParameterError
+    from .hardware import GPU
 
 __version__ = "0.1.0"
+
+_DOOR = {
+    "DataError": "errors",
+    "FlopcastError": "errors",
+    "GPU": "hardware",
+    "Ingested": "api.ingesting",
+    "Measurements": "api.tables",
+    "ParameterError": "errors",
+    "Prediction": "api.predicting",
+    "Run": "api.training",
+    "Validation": "api.validating",
+    "gpu": "api.devices",
+    "gpus": "api.devices",
+    "ingest": "api.ingesting",
+    "load": "api.training",
+    "predict": "api.predicting",
+    "read": "api.tables",
+    "schema": "api.tables",
+    "train": "api.training",
+    "validate": "api.validating",
+}
+"""Name -> module that has it; PEP 562 imports it when the name is asked for."""
+
+__all__ = [
+    "GPU",
+    "DataError",
+    "FlopcastError",
+    "Ingested",
+    "Measurements",
+    "ParameterError",
+    "Prediction",
+    "Run",
+    "Validation",
+    "gpu",
+    "gpus",
+    "ingest",
+    "load",
+    "predict",
+    "read",
+    "schema",
+    "train",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DOOR:
+        return getattr(import_module(f".{_DOOR[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
+from .errors import DataError, ParameterError
 
-from .errors import DataError
+if TYPE_CHECKING:  # what writes tables imports them: commands check where a result goes before they take the time
+    import pyarrow as pa
 
 FORMATS: Final = (".parquet", ".csv")
+PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json")
+"""Suffixes of files of predictions, the last with a report beside the rows."""
 METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 
@@ -45,9 +45,9 @@ def check_output(out: Path, names: Iterable[str]) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise DataError("is a file: choose another folder with --out", source=str(out))
+        raise DataError("is a file: choose another folder", source=str(out))
     if foreign := sorted({item.name for item in out.iterdir()} - set(names)):
-        raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another with --out", source=str(out))
+        raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
 
 
 @contextmanager
@@ -71,16 +71,41 @@ def whole_file(out: Path) -> Iterator[Path]:
             path.unlink()
 
 
-def check_table(out: Path, option: str = "--out") -> None:
-    """Refuse ``out`` as the place of a table; call it before the work, not after.
+def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = ()) -> None:
+    """Refuse ``out`` as the file of a result; call it before the work, not after.
+
+    Parameters
+    ----------
+    out : Path
+        The file the user asked for; an earlier one is replaced.
+    formats : sequence of str
+        Suffixes it may have.
+    data : iterable of Path
+        Files that are read, none of which it may be.
 
     Raises
     ------
     DataError
+        The suffix is another, or ``out`` is a folder or a file that is read.
+    """
+    if out.suffix.lower() not in formats:
+        raise ParameterError("out", f"must end in {', '.join(formats[:-1])} or {formats[-1]}, got {str(out)!r}")
+    if out.is_dir():
+        raise DataError("is a folder: give a file", source=str(out))
+    if any(path.exists() and out.exists() and path.samefile(out) for path in data):
+        raise DataError("is a file that is read: choose another", source=str(out))
+
+
+def check_table(out: Path, parameter: str = "out") -> None:
+    """Refuse ``out`` as the place of a table; call it before the work, not after.
+
+    Raises
+    ------
+    ParameterError
         Its suffix is none of ``FORMATS``.
     """
     if out.suffix.lower() not in FORMATS:
-        raise DataError(f"{option} must end in {' or '.join(FORMATS)}, got {str(out)!r}")
+        raise ParameterError(parameter, f"must end in {' or '.join(FORMATS)}, got {str(out)!r}")
 
 
 @contextmanager
@@ -101,6 +126,9 @@ def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
     DataError
         If ``out`` cannot be written.
     """
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
     compact = json.dumps(json.loads(beside)).encode()
     schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
     with whole_file(out) as path:
@@ -237,8 +265,8 @@ def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort:
     """
 
     def plain(item: Any, path: str) -> Any:
-        if isinstance(item, np.generic):
-            item = item.item()
+        if hasattr(item, "dtype") and hasattr(item, "tolist"):  # of NumPy, which need not be imported to ask
+            item = item.tolist()
         if item is None or isinstance(item, bool | int | str):
             return item
         if isinstance(item, float):
@@ -246,8 +274,6 @@ def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort:
         if isinstance(item, Mapping):
             keys = sorted(item, key=_natural) if sort else item
             return {str(key): plain(item[key], f"{path}.{key}") for key in keys}
-        if isinstance(item, np.ndarray):
-            item = item.tolist()
         if isinstance(item, Sequence):
             return [plain(entry, f"{path}[{index}]") for index, entry in enumerate(item)]
         if isinstance(item, PurePath):

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError
-from ..output import dumps, whole_table, write_table
+from ..output import check_table, dumps, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
+from ..readers.base import MAX_BYTES
 from ..remarks import Remark
 from ..report.ingest import overview_json
 from ..report.words import in_words, say
 from ..traces.summary import Overview, overview
-from .tables import check_jobs
+from .tables import Where, check_jobs, conditions, items
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,76 @@ class Ingested:
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
+
+
+def ingest(
+    data: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    dispatches: bool = False,
+    where: Where = None,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    each: bool = False,
+    channels: bool = False,
+    max_bytes: int = MAX_BYTES,
+    strict: bool = False,
+    jobs: int = -1,
+) -> Ingested:
+    """Read profilers' and tuners' files into one table, and check their quality.
+
+    Parameters
+    ----------
+    data : path or sequence of path
+        Files and folders of any supported formats.
+    out : path, optional
+        Parquet or CSV file to write the table to.
+    dispatches : bool, default=False
+        Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
+        operator, shape and kernel.
+    where : mapping of str to value or sequence of values, optional
+        Column -> accepted values, of measurements.
+    units, defaults : mapping of str to str, optional
+        Units, and values, of columns whose files do not state them.
+    each : bool, default=False
+        Whether every repeat is a row of its own.
+    channels : bool, default=False
+        Whether every channel of per-channel counters is kept.
+    max_bytes : int
+        Limit of a decompressed file.
+    strict : bool, default=False
+        Whether to refuse, and write nothing, where a file is unreadable or has a finding of severity error.
+    jobs : int, default=-1
+        Processes; -1: one per core.
+
+    Returns
+    -------
+    Ingested
+
+    Raises
+    ------
+    DataError
+        Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> from flopcast.datasets import default_paths
+    >>> fc.ingest(default_paths(), jobs=1).rows
+    1040
+    """
+    paths = [item for item in items(data) if isinstance(item, Path)]
+    if not paths:
+        raise ParameterError("data", "is missing: give files or folders")
+    place = None if out is None else Path(out)
+    if place is not None:
+        check_table(place)
+    if dispatches and where:
+        raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
+    options = Options(dict(units or {}), dict(defaults or {}), each=each, channels=channels, max_bytes=max_bytes)
+    if dispatches:
+        return ingest_dispatches(paths, place, options=options, strict=strict, jobs=jobs)
+    return ingest_measurements(paths, place, where=conditions(where), options=options, strict=strict, jobs=jobs)
 
 
 def ingest_measurements(

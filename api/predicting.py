@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,32 @@ from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
-from ..readers import read_rows
+from ..readers import Measurements, read_rows
 from ..remarks import Remark, remark
+from ..report import figures
 from ..report.predictions import identifying, report_of, write_file
 from ..report.words import in_words
 from ..report.words.prediction import say_all
 from ..table.measurements import REFUSED, REFUSED_DETAIL, select
+from ..table.metric import prediction_columns
 from ..table.pairing import HOST
 from ..table.problems import slower_kernels
+from .tables import Data, Where, conditions, items, titled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
-"""Categories that a file may leave out and the user can state with --set."""
+"""Categories that a file may leave out and the user can state as defaults."""
+PLACE = "_place"
+"""Column: place of a row among those that were read."""
+
+
+class Trained(Protocol):
+    """A run with its model (`training.Run`)."""
+
+    folder: Path | None
+    trained: TrainedModel
 
 
 @dataclass(frozen=True)
@@ -35,9 +50,9 @@ class Prediction:
     Attributes
     ----------
     frame : DataFrame
-        One row per row of the data, in order: identifying columns, ``predicted``, ``lower`` and ``upper`` in the unit
-        of the metric, ``extrapolated`` and ``reason``, and a column per baseline. A row that cannot be predicted has
-        NaN there, and the reason.
+        One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
+        unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``extrapolated`` and
+        ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and the reason.
     report : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
     """
@@ -45,13 +60,34 @@ class Prediction:
     frame: pd.DataFrame
     report: dict[str, Any]
 
+    def save(self, out: str | Path) -> None:
+        """Write the rows to a ``.csv`` or ``.parquet`` file, rows and report to a ``.json`` file; whole or not at all.
+
+        Raises
+        ------
+        DataError
+            If the suffix is another, or the file cannot be written.
+        """
+        write_file(self.frame, self.report, Path(out))
+
+    def plot_intervals(self) -> go.Figure:
+        """Draw the predictions with their intervals, from the smallest to the largest; what is extrapolated apart."""
+        return figures.intervals(self.frame, self.report["metric"])
+
+    def __repr__(self) -> str:
+        counts = f"{self.report['predicted']} of {self.report['n']} workloads"
+        return f"<Prediction of {self.report['metric']} on {self.report['target']}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        return titled(repr(self)[1:-1], self.frame)
+
 
 def predict(
-    run: Path | str,
-    data: Sequence[Path | str],
+    run: str | Path | Trained,
+    data: Data,
     *,
-    interval: float = 0.9,
-    where: Mapping[str, Sequence[str]] | None = None,
+    level: float = 0.9,
+    where: Where = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> Prediction:
@@ -59,50 +95,69 @@ def predict(
 
     Parameters
     ----------
-    run : path
-        Run folder that `train` wrote.
-    data : sequence of path
-        Files and folders. If the run has a host: what it measured (rows of other devices are counted and left out).
-        If not: shapes, with or without a device and a time.
-    interval : float, default=0.9
-        Share of rows that should lie between ``lower`` and ``upper``.
-    where : mapping of str to sequence of str, optional
+    run : path or Run
+        Run folder that `train` wrote, or a run.
+    data : path, DataFrame, Measurements, or a sequence of them
+        If the run has a host: what it measured (rows of other devices are counted and left out). If not: shapes, with
+        or without a device and a time.
+    level : float, default=0.9
+        Share of rows that should lie between the lower and the upper limit.
+    where : mapping of str to value or sequence of values, optional
         Column -> accepted values; only these rows are predicted.
     units, defaults : mapping of str to str, optional
-        Units, and values, of columns whose files do not state them.
+        Units, and values, of columns whose data do not state them.
 
     Returns
     -------
     Prediction
+        Of one DataFrame its rows have the index of that.
 
     Raises
     ------
     FlopcastError
         If the run cannot be loaded, or the data cannot be read, or no row of them can be predicted.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
+    >>> run = fc.train(where=gemms, models=["OLS"], jobs=1)
+    >>> found = fc.predict(run, fc.read(where=gemms))
+    >>> bool((found.frame["lower_us"] < found.frame["predicted_us"]).all())
+    True
     """
-    check_level(interval, LEVELS[0], LEVELS[-1])
-    if not data:
+    check_level(level, LEVELS[0], LEVELS[-1])
+    given = items(data)
+    if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
     with threadpool_limits(limits=1):  # small trees by the hundred: threads would wait for each other
-        return _predict(TrainedModel.load(Path(run)), str(run), data, interval, where, units, defaults)
+        if isinstance(run, str | Path):
+            model, name = TrainedModel.load(Path(run)), str(run)
+        elif isinstance(getattr(run, "trained", None), TrainedModel):
+            model, name = run.trained, str(run.folder or "the run just trained")
+        else:
+            raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
+        return _predict(model, name, given, level, conditions(where), units, defaults)
 
 
 def _predict(
     model: TrainedModel,
     run: str,
-    data: Sequence[Path | str],
+    given: Sequence[Path | pd.DataFrame | Measurements],
     level: float,
-    where: Mapping[str, Sequence[str]] | None,
+    where: Mapping[str, Sequence[str]],
     units: Mapping[str, str] | None,
     defaults: Mapping[str, str] | None,
 ) -> Prediction:
     host = model.recipe.host
-    rows, notes = read_rows(data, units=units, defaults=defaults, timed=host is not None)
-    rows = select(rows, where or {})
+    tables = [one.frame if isinstance(one, Measurements) else one for one in given]
+    rows, notes = read_rows(tables, units=units, defaults=defaults, timed=host is not None)
+    rows = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
     rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
     found = _predict_rows(model, rows, level)
     reasons = found["reasons"]
-    worded = found.assign(reasons=reasons.map(say_all).astype("str")).rename(columns={"reasons": "reason"})
+    names = {"reasons": "reason", **prediction_columns(model.recipe.metric)}
+    worded = found.assign(reasons=reasons.map(say_all).astype("str")).rename(columns=names)
     frame = pd.concat([identifying(rows, model.recipe.metric), worded], axis=1)
     facts = {
         "run": run,
@@ -116,18 +171,9 @@ def _predict(
     }
     lacking = model.unpublished(rows[found["predicted"].notna()])
     remarks = [*_remarks(model.recipe, rows), *(f"no {law} where {why}" for law, why in lacking.items())]
-    return Prediction(frame, report_of(frame, reasons, facts, in_words([*notes, *remarks])))
-
-
-def write(prediction: Prediction, out: Path) -> None:
-    """Write predictions to a ``.csv``, ``.parquet`` or ``.json`` file, whole or not at all.
-
-    Raises
-    ------
-    DataError
-        If the suffix is another, or the file cannot be written.
-    """
-    write_file(prediction.frame, prediction.report, out)
+    report = report_of(frame, reasons, facts, in_words([*notes, *remarks]))
+    alone = given[0] if len(given) == 1 else None
+    return Prediction(frame.set_axis(alone.index[rows[PLACE]]) if isinstance(alone, pd.DataFrame) else frame, report)
 
 
 def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:

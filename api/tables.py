@@ -1,50 +1,259 @@
-"""Data of any kind a call takes: files, folders, tables, to the measurement table."""
+"""Data of any kind a call takes: files, folders and tables in any mix, to the measurement table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from html import escape
+from os import PathLike
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import pandas as pd
+
+from .. import readers
 from ..datasets import default_paths
 from ..errors import ParameterError
-from ..readers import Measurements, Options, read
+from ..operators.operators import op_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import remark
+from ..report.formats import counted
+from ..table.measurements import select
+
+Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
+Data: TypeAlias = Item | Sequence[Item]
+"""What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
+Where: TypeAlias = Mapping[str, Any] | None
+"""Column -> accepted value or values."""
+
+_OPTIONAL = {
+    "family": "",
+    "variant": "",
+    "kernel": "",
+    "group": "",
+    "spread_us": "µs",
+    "repeats": "",
+    "energy_j": "J",
+    "power_w": "W",
+}
+_SHOWN = 10  # rows of a table in a notebook
+
+
+class Measurements(readers.Measurements):
+    """What was read: the usable rows, the rows kept out, and remarks; any call takes it for data.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The measurement table: usable rows, columns with their unit in the name.
+    rejected : DataFrame
+        Columns ``source`` (file:line), ``reason``, ``detail``: one row for each row kept out.
+    notes : tuple of Remark
+        Remarks on the reading: assumptions made, files skipped, repeats merged.
+    traces : tuple of Overview
+        What each profiler's trace among the files holds.
+    unreadable : tuple of str
+        Files left out because they cannot be read, and why.
+    """
+
+    def __repr__(self) -> str:
+        lost = f", {counted(len(self.rejected), 'row')} rejected" if len(self.rejected) else ""
+        return f"<Measurements: {counted(len(self.frame), 'row')}{lost}>"
+
+    def _repr_html_(self) -> str:
+        return titled(repr(self)[1:-1], self.frame.dropna(axis=1, how="all"))
+
+
+def read(
+    *data: Data,
+    where: Where = None,
+    units: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    each: bool = False,
+    jobs: int = 1,
+) -> Measurements:
+    """Read measured files of any supported format into one measurement table.
+
+    Parameters
+    ----------
+    *data : path, DataFrame or Measurements
+        Files, folders and tables in any mix; the format is detected by content. None: the embedded measurements.
+    where : mapping of str to value or sequence of values, optional
+        Column -> accepted values; the other rows are left out.
+    units : mapping of str to str, optional
+        Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never guessed.
+    defaults : mapping of str to str, optional
+        Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is never overridden.
+    each : bool, default=False
+        Whether every repeat is a row of its own; else repeats are one row, their median.
+    jobs : int, default=1
+        Processes that read traces; -1: one per core.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    DataError
+        The data cannot be read, or no row is left.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> fc.read(where={"op": "gemm", "dtype_a": "fp32"}).frame[["duration_us", "device"]].columns.tolist()
+    ['duration_us', 'device']
+    """
+    check_jobs(jobs)
+    found = load_measurements(items(data), where, units, defaults, each=each, jobs=jobs)
+    return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def schema(op: str) -> pd.DataFrame:
+    """Return the columns that describe a measurement of an operator.
+
+    Parameters
+    ----------
+    op : str
+        Name of the operator, e.g. ``"gemm"``.
+
+    Returns
+    -------
+    DataFrame
+        One row per column of the measurement table, its name the index: ``unit`` ("" for a count or a word),
+        ``required``, and ``default`` where it may be left out.
+
+    Raises
+    ------
+    DataError
+        No operator has that name; says which come close.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> table = fc.schema("conv")
+    >>> table.index[table["required"]].tolist()[:4], table.loc["stride_h", "default"]
+    (['device', 'op', 'dtype_a', 'duration_us'], 1.0)
+    """
+    known = op_of(op)
+    rows: dict[str, tuple[str, bool, Any]] = {"device": ("", True, None), "op": ("", True, None)}
+    rows["dtype_a"] = ("", known.needs_dtype, None)
+    rows["duration_us"] = ("µs", True, None)
+    for name in known.dims:
+        unit = "byte" if name.endswith("_bytes") else ""
+        default = known.defaults.get(name)
+        stated = f"as {default[1:]}" if isinstance(default, str) and default.startswith("=") else default
+        rows[name] = (unit, name not in known.defaults, stated)
+    rows |= {"dtype_b": ("", False, "as dtype_a"), "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer")}
+    rows |= {name: (unit, False, None) for name, unit in _OPTIONAL.items() if name not in rows}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"]).rename_axis("column")
+
+
+def items(data: Data | None) -> list[Path | pd.DataFrame | readers.Measurements]:
+    """Return what data consist of, one by one; nothing for None.
+
+    Raises
+    ------
+    ParameterError
+        Something is neither a path, a table nor what `read` returned.
+    """
+    if data is None:
+        return []
+    if isinstance(data, str | PathLike):
+        return [Path(data)]
+    if isinstance(data, pd.DataFrame | readers.Measurements):
+        return [data]
+    if isinstance(data, Sequence) and not isinstance(data, bytes):
+        return [part for one in data for part in items(one)]
+    kinds = "a path, a DataFrame, what read() returned, or a list of these"
+    raise ParameterError("data", f"must be {kinds}, got {type(data).__name__}")
+
+
+def conditions(where: Where) -> dict[str, list[str]]:
+    """Return conditions on columns as the table takes them: values as text, several of them or one.
+
+    Raises
+    ------
+    ParameterError
+        It is no mapping.
+
+    Examples
+    --------
+    >>> conditions({"op": "gemm", "m": [16, 32]})
+    {'op': ['gemm'], 'm': ['16', '32']}
+    """
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise ParameterError("where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}")
+    several = (list, tuple, set, frozenset)
+    return {
+        column: [str(value) for value in (values if isinstance(values, several) else [values])]
+        for column, values in where.items()
+    }
+
+
+def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
+    """Return one name or several as a list; None stays None.
+
+    Raises
+    ------
+    ParameterError
+        Something is not a name.
+    """
+    if names is None:
+        return None
+    listed = [names] if isinstance(names, str) else list(names)
+    if not all(isinstance(name, str) and name for name in listed):
+        raise ParameterError(parameter, f"must be names, got {names!r}")
+    return listed
 
 
 def load_measurements(
-    paths: Sequence[Path | str] | None,
-    where: Mapping[str, Sequence[str]] | None = None,
+    data: Data | None,
+    where: Where = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     devices: Sequence[str] = (),
     each: bool = False,
-) -> Measurements:
-    """Read measured files and keep the rows asked for.
+    jobs: int = 1,
+) -> readers.Measurements:
+    """Read data and keep the rows asked for.
 
     Parameters
     ----------
-    paths : sequence of path, or None
-        Files and folders; none of them: the embedded measurements.
-    where : mapping of str to sequence of str, optional
-        Column -> accepted values.
-    units : mapping of str to str, optional
-        Column -> unit, where its name does not carry one.
-    defaults : mapping of str to str, optional
-        Column -> value, where the files lack the column.
+    data : path, DataFrame, Measurements, or a sequence of them, or None
+        None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
+    where, units, defaults, each, jobs
+        As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
-    each : bool
-        Whether every repeat is a row of its own.
 
     Raises
     ------
     DataError
         If a file cannot be read, or no row is left.
     """
-    options = Options(dict(units or {}), dict(defaults or {}), each=each)
-    found = read(list(paths) if paths else default_paths(), options=options, where=where)
+    given = items(data) or [*default_paths()]
+    chosen = conditions(where)
+    if len(given) == 1 and isinstance(given[0], readers.Measurements):
+        return replace(given[0], frame=select(given[0].frame, chosen))
+    before = [one for one in given if isinstance(one, readers.Measurements)]
+    tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
+    options = readers.Options(dict(units or {}), dict(defaults or {}), each=each)
+    found = readers.read(tables, options=options, where=chosen, jobs=jobs)
+    found = replace(
+        found,
+        rejected=pd.concat([*(one.rejected for one in before), found.rejected], ignore_index=True),
+        notes=tuple(dict.fromkeys(note for one in (*before, found) for note in one.notes)),
+        traces=tuple(trace for one in (*before, found) for trace in one.traces),
+        unreadable=tuple(problem for one in (*before, found) for problem in one.unreadable),
+    )
+    return _remarked(found, devices)
+
+
+def _remarked(found: readers.Measurements, devices: Sequence[str]) -> readers.Measurements:
+    """Return what was read with remarks on the quality of traces and on unreadable files, none on devices described."""
     notes = tuple(
         note for note in found.notes if not (note.code == UNKNOWN_DEVICE and note.values["device"] in devices)
     )
@@ -68,3 +277,10 @@ def check_jobs(jobs: int) -> None:
     """
     if jobs == 0:
         raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")
+
+
+def titled(title: str, table: pd.DataFrame) -> str:
+    """Return the first rows of a table under a title, as notebooks show them."""
+    shown = table.head(_SHOWN).to_html(index=False, float_format="{:.4g}".format, border=0, na_rep="–")
+    more = f"<p>{len(table) - _SHOWN} more rows</p>" if len(table) > _SHOWN else ""
+    return f"<p><b>{escape(title)}</b></p>{shown}{more}"

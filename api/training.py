@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ParameterError
+from ..errors import ArtifactError, DataError, ParameterError
 from ..evaluation.competition import Competition, compete
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
+from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import find
 from ..models import artifact
+from ..output import dumps, whole_folder
 from ..readers import Measurements
+from ..report import figures
 from ..report.html import page
-from ..report.run_folder import write_run
+from ..report.run_folder import PREDICTIONS, REPORT, check_run_folder, read_metrics, write_run
+from ..report.training import metric as label_of
 from ..report.training import training_document
 from ..report.words import in_words
 from ..report.words.training import selection
-from .tables import check_jobs, load_measurements
+from .devices import Device, device
+from .predicting import predict
+from .tables import Data, Where, check_jobs, items, load_measurements, names_of, titled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")
+"""First columns of the table of models."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """What training found.
+class Trained:
+    """What a run knows that was just trained, and its folder does not hold.
 
     Attributes
     ----------
-    metrics : dict
-        The content of ``metrics.json``.
-    predictions : DataFrame
-        Out-of-fold predictions: one row per workload, scheme and model.
     dataset : Dataset
         What was trained on.
     model : Deployed
@@ -47,27 +57,201 @@ class Run:
         The rows read, and those kept out.
     """
 
-    metrics: dict[str, Any]
-    predictions: pd.DataFrame
     dataset: Dataset
     model: Deployed
     measured: Measurements
 
 
+class Run:
+    """A trained run: the evidence on every model, and the best of them to predict with.
+
+    `train` makes one, `load` reads one back; both predict the same.
+
+    Attributes
+    ----------
+    metrics : dict
+        The content of ``metrics.json``.
+    predictions : DataFrame
+        Out-of-fold predictions: one row per workload, scheme and model.
+    trained : TrainedModel
+        The model, with all that a prediction needs beside it.
+    folder : Path or None
+        Where it was loaded from.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> run.table.loc[run.table["name"] == "OLS", "scheme"].tolist()
+    ['kfold', 'grouped']
+    >>> run.predict(fc.read(where={"op": "gemm", "dtype_a": "fp32"}))[["predicted_us", "extrapolated"]].shape[1]
+    2
+    """
+
+    def __init__(
+        self,
+        metrics: dict[str, Any],
+        predictions: pd.DataFrame,
+        trained: TrainedModel,
+        *,
+        fresh: Trained | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.metrics = metrics
+        self.predictions = predictions
+        self.trained = trained
+        self.folder = folder
+        self._fresh = fresh
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Errors of all baselines and models: one row per scheme and model, ``ir_T`` the share (%) within T %."""
+        rows = []
+        for cv in self.metrics["cv"]:
+            for kind in ("baselines", "models"):
+                for row in cv[kind]:
+                    within = {f"ir_{threshold}": share for threshold, share in (row["ir"] or {}).items()}
+                    known = {key: row[key] for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))}
+                    rows.append({"scheme": cv["scheme"], "kind": kind[:-1], **known, **within})
+        return pd.DataFrame(rows)
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
+        chosen = self.metrics["model"]["scheme"]
+        return next(dict(cv["selected"]) for cv in self.metrics["cv"] if cv["scheme"] == chosen)
+
+    @property
+    def dataset(self) -> Dataset:
+        """What was trained on; of a run just trained."""
+        return self._just_trained("training rows").dataset
+
+    @property
+    def model(self) -> Deployed:
+        """The model as it was chosen and fitted; of a run just trained."""
+        return self._just_trained("fitting of its model").model
+
+    @property
+    def measured(self) -> Measurements:
+        """The rows read, and those kept out; of a run just trained."""
+        return self._just_trained("measurements").measured
+
+    def predict(
+        self,
+        data: Data,
+        *,
+        level: float = 0.9,
+        where: Where = None,
+        units: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> pd.DataFrame:
+        """Predict new workloads; `flopcast.predict` gives a summary and figures beside the table.
+
+        Parameters
+        ----------
+        data, level, where, units, defaults
+            As for `flopcast.predict`.
+
+        Returns
+        -------
+        DataFrame
+            One row per workload: what identifies it, ``predicted_us``, ``lower_us`` and ``upper_us`` (the unit is that
+            of the metric), ``extrapolated``, ``reason``, and a column per baseline. Of one DataFrame with its index.
+
+        Raises
+        ------
+        FlopcastError
+            The data cannot be read, or no row of them can be predicted.
+        """
+        return predict(self, data, level=level, where=where, units=units, defaults=defaults).frame
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run folder, whole or not at all.
+
+        Raises
+        ------
+        ArtifactError
+            ``folder`` holds something that is not a run.
+        """
+        out = Path(folder)
+        if self._fresh is None:
+            _copy(self._loaded_from(), out)
+            return
+        save_model = partial(_save_model, trained=self._fresh)
+        write_run(out, metrics=self.metrics, predictions=self.predictions, save_model=save_model, html=self.report())
+
+    def report(self) -> str:
+        """Return the page of the run: HTML that needs nothing beside it."""
+        if self._fresh is None:
+            return (self._loaded_from() / REPORT).read_text(encoding="utf-8")
+        return page(training_document(self.metrics, self.predictions, self._fresh.measured.rejected))
+
+    def plot_workloads(self, scheme: str | None = None) -> go.Figure:
+        """Draw observed and predicted values of all workloads in order of size, and the error of each below.
+
+        Parameters
+        ----------
+        scheme : {"grouped", "kfold"}, optional
+            By default that of the saved model.
+        """
+        unit = label_of(self.metrics["data"])
+        figure = figures.workloads(self.predictions, self._cv(scheme), unit)
+        if figure is None:
+            raise DataError("no model was selected under this scheme: there is nothing to draw")
+        return figure
+
+    def plot_inliers(self, scheme: str | None = None) -> go.Figure:
+        """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
+
+        Parameters
+        ----------
+        scheme : {"grouped", "kfold"}, optional
+            By default that of the saved model.
+        """
+        return figures.inliers(self.predictions, self._cv(scheme))
+
+    def __repr__(self) -> str:
+        data, selected = self.metrics["data"], self.selected
+        devices = " → ".join(filter(None, (data["host"], data["target"])))
+        return f"<Run {devices}, {data['metric']}: {selected['name']}, E_out {selected['e_out']:.3g} %>"
+
+    def _repr_html_(self) -> str:
+        shown = ["scheme", "kind", "name", "e_out", "median_ape", "max_ape", "ir_10", "ir_20"]
+        table = self.table
+        return titled(repr(self)[1:-1], table[[name for name in shown if name in table]])
+
+    def _cv(self, scheme: str | None) -> dict[str, Any]:
+        schemes = {cv["scheme"]: cv for cv in self.metrics["cv"]}
+        wanted = scheme or self.metrics["model"]["scheme"]
+        if wanted not in schemes:
+            raise ParameterError("scheme", f"must be {' or '.join(schemes)} for this run, got {wanted!r}")
+        return schemes[wanted]
+
+    def _just_trained(self, what: str) -> Trained:
+        if self._fresh is None:
+            raise ArtifactError(f"{self.folder}: a run folder does not hold the {what}: train again to have them")
+        return self._fresh
+
+    def _loaded_from(self) -> Path:
+        if self.folder is None:
+            raise ArtifactError("this run has no folder: train it, or load it from one")
+        return self.folder
+
+
 def train(
-    data: Sequence[Path | str] | None = None,
+    data: Data | None = None,
     *,
-    host: str | None = None,
-    target: str | None = None,
-    where: Mapping[str, Sequence[str]] | None = None,
-    group: Sequence[str] | None = None,
+    host: Device | None = None,
+    target: Device | None = None,
+    where: Where = None,
+    group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
     suite: str = "default",
-    models: Sequence[str] | None = None,
-    without: Sequence[str] = (),
+    models: str | Sequence[str] | None = None,
+    without: str | Sequence[str] = (),
     scheme: str = "grouped",
     budget: float | None = None,
     seed: int = 0,
@@ -78,13 +262,14 @@ def train(
 
     Parameters
     ----------
-    data : sequence of path, optional
-        Measured files and folders; None: the embedded measurements.
-    host, target : str, optional
-        Names or TOML files of the devices. Without a host, the time on the target is learnt from shapes alone.
-    where : mapping of str to sequence of str, optional
+    data : path, DataFrame, Measurements, or a sequence of them, optional
+        Measured files and folders, tables with the columns of the measurement table, or what `read` returned. None:
+        the embedded measurements.
+    host, target : str, Path or GPU, optional
+        The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
+    where : mapping of str to value or sequence of values, optional
         Column -> accepted values; only these rows count.
-    group : sequence of str, optional
+    group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
         The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the models, as time has.
@@ -115,26 +300,34 @@ def train(
     Raises
     ------
     FlopcastError
-        If the data, the devices or an option cannot be used.
+        The data or the devices cannot be used, or a parameter is wrong (`ParameterError` names it).
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> run.metrics["data"]["metric"]
+    'duration_us'
     """
-    if not data:
+    check_jobs(jobs)
+    if not items(data):
         target = target or DEFAULT_TARGET
         host = host or (DEFAULT_HOST if target == DEFAULT_TARGET else None)
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
-    devices = find(host) if host else None, find(target)
-    check_jobs(jobs)
+    devices = device(host, "host") if host is not None else None, device(target, "target")
     if devices[0] == devices[1]:
         both = f"and the target are both {devices[1].name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
-    names = [device.name for device in devices if device is not None]
+    names = [gpu.name for gpu in devices if gpu is not None]
     measured = load_measurements(data, where, units, defaults, names, each)
-    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
+    columns = names_of(group, "group")
+    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     competition = compete(
         dataset,
         suite,
-        models=models,
-        without=without,
+        models=names_of(models, "models"),
+        without=names_of(without, "without") or (),
         seed=seed,
         jobs=jobs,
         budget=budget,
@@ -142,20 +335,46 @@ def train(
         scheme=scheme,
     )
     model = deploy(dataset, competition, seed=seed)
-    return Run(_metrics(dataset, measured, competition, model), competition.table(dataset), dataset, model, measured)
+    trained = Trained(dataset, model, measured)
+    metrics = _metrics(dataset, measured, competition, model)
+    return Run(metrics, competition.table(dataset), _trained_model(trained), fresh=trained)
 
 
-def write(run: Run, out: Path) -> None:
-    """Write the run folder, whole or not at all.
+def load(folder: str | Path) -> Run:
+    """Return the run that a folder holds.
+
+    Parameters
+    ----------
+    folder : path
+        What `train` and `Run.save` wrote. Nothing in it is executed.
+
+    Returns
+    -------
+    Run
+        With the metrics, out-of-fold predictions and model of the run that was saved; it predicts what that predicted.
+        The training rows are not in the folder.
 
     Raises
     ------
     ArtifactError
-        If ``out`` holds something that is not a run.
+        The folder is missing, foreign or damaged, or the installed versions do not reproduce its model.
+
+    Examples
+    --------
+    >>> import tempfile, flopcast as fc
+    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder)
+    ...     fc.load(folder).selected["name"] == run.selected["name"]
+    True
     """
-    found = training_document(run.metrics, run.predictions, run.measured.rejected)
-    save = partial(_save_model, run=run)
-    write_run(out, metrics=run.metrics, predictions=run.predictions, save_model=save, html=page(found))
+    place = Path(folder)
+    metrics = read_metrics(place)
+    try:
+        predictions = pd.read_parquet(place / PREDICTIONS)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{place / PREDICTIONS} cannot be read, so the run is damaged: train again") from error
+    return Run(metrics, predictions, TrainedModel.load(place), folder=place)
 
 
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
@@ -209,16 +428,32 @@ def data_hash(dataset: Dataset) -> str:
     return digest.hexdigest()
 
 
-def _save_model(folder: Path, run: Run) -> None:
+def _copy(run: Path, out: Path) -> None:
+    """Write a saved run to another folder, whole or not at all."""
+    check_run_folder(out)
+    with whole_folder(out) as stage:
+        shutil.copytree(run, stage, dirs_exist_ok=True)
+
+
+def _save_model(folder: Path, trained: Trained) -> None:
     """Write ``model/``: the estimator, and a manifest with all that predict needs."""
-    dataset, model = run.dataset, run.model
-    manifest = {
+    artifact.save(folder, trained.model.estimator, _manifest(trained), trained.dataset.X)
+
+
+def _trained_model(trained: Trained) -> TrainedModel:
+    """Return the model as a run folder would give it back: its manifest as JSON holds it."""
+    manifest = json.loads(dumps(_manifest(trained)))
+    return TrainedModel.of(artifact.Artifact(trained.model.estimator, manifest))
+
+
+def _manifest(trained: Trained) -> dict[str, Any]:
+    dataset, model = trained.dataset, trained.model
+    return {
         "features": artifact.describe_features(dataset.X, dataset.recipe.units),
-        "data_sha256": run.metrics["data"]["sha256"],
+        "data_sha256": data_hash(dataset),
         "recipe": dataset.recipe.to_dict(),
         "host": dataset.host.name if dataset.host else None,
         "target": dataset.target.name,
         "metric": dataset.metric,
         **model.manifest(),
     }
-    artifact.save(folder, model.estimator, manifest, dataset.X)

@@ -5,27 +5,81 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import find
 from ..output import dumps, write_texts
+from ..report.document import Document
+from ..report.formats import counted
 from ..report.html import page
 from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
-from .tables import load_measurements
+from .devices import Device, device
+from .tables import Data, Where, items, load_measurements, names_of, titled
 
 FILES = ("validation.json", "validation.html")
 
 
+class Validation(ValidationResult):
+    """What the measurements say of linear scaling, class by class: `ValidationResult` with its table and its page."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per class and analytic law: the evidence and the verdict."""
+        rows = [
+            {
+                "class": one.name,
+                "law": law.law,
+                "rows": one.rows,
+                "groups": one.groups,
+                "verdict": str(law.verdict.outcome),
+                "median": law.evidence.deviation.value if law.evidence else None,
+                "lower": law.evidence.deviation.lower if law.evidence else None,
+                "upper": law.evidence.deviation.upper if law.evidence else None,
+            }
+            for one in self.classes
+            for law in one.laws
+        ]
+        return pd.DataFrame(rows)
+
+    def document(self) -> Document:
+        """Return the findings as `report` shows them on terminals and pages."""
+        return validation_document(self)
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        return page(self.document())
+
+    def save(self, folder: str | Path) -> None:
+        """Write validation.json and validation.html, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            ``folder`` holds other files or cannot be written.
+        """
+        found = self.document()
+        write_texts(Path(folder), {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})
+
+    def __repr__(self) -> str:
+        data = self.dataset
+        devices = " → ".join(gpu.name for gpu in (data.host, data.target) if gpu)
+        return f"<Validation {devices}, {data.metric}: {counted(len(self.classes) - 1, 'class', 'classes')}>"
+
+    def _repr_html_(self) -> str:
+        return titled(repr(self)[1:-1], self.table)
+
+
 def validate(
-    data: Sequence[Path | str] | None = None,
+    data: Data | None = None,
     *,
-    host: str | None = None,
-    target: str | None = None,
-    where: Mapping[str, Sequence[str]] | None = None,
-    group: Sequence[str] | None = None,
+    host: Device | None = None,
+    target: Device | None = None,
+    where: Where = None,
+    group: str | Sequence[str] | None = None,
     margin: float = 0.10,
     metric: str = "duration_us",
     units: Mapping[str, str] | None = None,
@@ -33,20 +87,20 @@ def validate(
     folds: int = 10,
     replicates: int = 2000,
     seed: int = 0,
-) -> ValidationResult:
+) -> Validation:
     """Judge FLOPS, bandwidth and roofline scaling from host to target, over all rows and per kernel class.
 
     Of energy the same laws times the ratio of the TDPs are judged, of power that ratio alone.
 
     Parameters
     ----------
-    data : sequence of path, optional
-        Measured files and folders; None: the embedded measurements.
-    host, target : str
-        Names or TOML files of the devices; with the embedded measurements they have defaults.
-    where : mapping of str to sequence of str, optional
+    data : path, DataFrame, Measurements, or a sequence of them, optional
+        As for `flopcast.train`; None: the embedded measurements.
+    host, target : str, Path or GPU
+        The devices; with the embedded measurements they have defaults.
+    where : mapping of str to value or sequence of values, optional
         Column -> accepted values; only these rows count.
-    group : sequence of str, optional
+    group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     margin : float, default=0.10
         What counts as the same: target / law within [1 / (1 + margin), 1 + margin].
@@ -59,8 +113,8 @@ def validate(
 
     Returns
     -------
-    ValidationResult
-        Findings per class; `report.validation` turns it into a table, JSON and a page.
+    Validation
+        Findings per class, over all rows first; with a table, JSON and a page.
 
     Raises
     ------
@@ -69,41 +123,31 @@ def validate(
 
     Examples
     --------
-    >>> result = validate(where={"op": ["gemm"]}, replicates=200)
+    >>> import flopcast as fc
+    >>> result = fc.validate(where={"op": "gemm"}, replicates=200)
     >>> result.classes[0].name
     'all rows'
     """
     if not 0 < margin < 1:
         raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
-    if not data:
+    if not items(data):
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:
         missing = "host" if host is None else "target"
         raise ParameterError(missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X")
-    devices = find(host), find(target)
+    devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
-    measured = load_measurements(data, where, units, defaults, [device.name for device in devices])
-    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=group)
+    measured = load_measurements(data, where, units, defaults, [gpu.name for gpu in devices])
+    columns = names_of(group, "group")
+    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
     rejected = measured.rejected_by_reason | _without_metric(dataset)
-    return ValidationResult(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)
+    return Validation(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)
 
 
 def _without_metric(dataset: Dataset) -> dict[str, int]:
     """Return how many rows were kept out because of the metric, by reason."""
     reasons = {f"no {dataset.metric}": "without_metric", f"{dataset.metric} is not positive": "metric_not_positive"}
     return {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
-
-
-def write_validation(result: ValidationResult, out: Path) -> None:
-    """Write validation.json and validation.html into the folder ``out``, whole or not at all.
-
-    Raises
-    ------
-    DataError
-        If ``out`` holds other files or cannot be written.
-    """
-    found = validation_document(result)
-    write_texts(out, {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from ..api.training import train, write
+from ..api.training import train
 from ..evaluation.crossval import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find
@@ -152,7 +152,7 @@ def trained_on(files: Sequence[Path], host: str, target: str) -> TrainedModel:
     """Return the model that a light suite selects on some traces."""
     run = train(files, host=host, target=target, models=MODELS, jobs=1)
     with TemporaryDirectory() as folder:
-        write(run, Path(folder) / "run")
+        run.save(Path(folder) / "run")
         return TrainedModel.load(Path(folder) / "run")
 
 

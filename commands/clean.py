@@ -182,9 +182,9 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
-    for option, path in (("--out", out), ("--removed", removed)):
+    for parameter, path in (("out", out), ("removed", removed)):
         if path is not None:
-            check_table(path, option)
+            check_table(path, parameter)
     if by is not None:
         _check_epoch_options({"--mad": mad or None, "--warm-up": warm_up or None, "--golden": golden or None})
     mad = THRESHOLD if mad is None else mad

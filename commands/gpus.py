@@ -7,9 +7,6 @@ from typing import Annotated
 import typer
 
 from ..hardware import all_gpus, find
-from ..output import dumps
-from ..report.console import output
-from ..report.gpus import compare_table, gpu_table, gpus_json, show_sources
 from .options import JsonOption
 
 
@@ -33,6 +30,10 @@ def command(
     Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
     same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
     """
+    from ..output import dumps
+    from ..report.console import output
+    from ..report.gpus import compare_table, gpu_table, gpus_json, show_sources
+
     chosen = [find(name) for name in names] if names else all_gpus()
     if as_json:
         print(dumps(gpus_json(chosen), missing=True), end="")

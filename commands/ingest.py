@@ -7,13 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..api.ingesting import ingest_dispatches, ingest_measurements
-from ..errors import DataError
+from ..errors import ParameterError
 from ..output import check_table
-from ..readers import Options
-from ..report.console import counted, output, say_written, show_losses
-from ..report.ingest import show_traces
-from ..report.words import in_words
 from .options import (
     EachOption,
     JobsOption,
@@ -21,6 +16,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    check_data,
     parse_defaults,
     parse_size,
     parse_units,
@@ -47,15 +43,23 @@ def command(
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
     if out is not None:
         check_table(out)
-    options = Options(
-        parse_units(unit), parse_defaults(set_), each=each, channels=channels, max_bytes=parse_size(max_size)
-    )
     if dispatches and where:
-        raise DataError("--where chooses rows of the measurement table: leave it out, or leave out --dispatches")
-    if dispatches:
-        found = ingest_dispatches(paths, out, options=options, strict=strict, jobs=jobs)
-    else:
-        found = ingest_measurements(paths, out, where=parse_where(where), options=options, strict=strict, jobs=jobs)
+        raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
+    settings = {
+        "where": parse_where(where),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+        "max_bytes": parse_size(max_size),
+    }
+    check_data(paths)
+    from ..api.ingesting import ingest  # here: what it imports takes time, and the options are checked before
+    from ..report.console import counted, output, say_written, show_losses
+    from ..report.ingest import show_traces
+    from ..report.words import in_words
+
+    found = ingest(
+        paths, out, dispatches=dispatches, each=each, channels=channels, strict=strict, jobs=jobs, **settings
+    )
     if as_json:
         print(found.to_json(), end="")
         return

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 import typer
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
+from ..hardware import GPU, find
 from ..remarks import Remark
 
 P = ParamSpec("P")
@@ -104,6 +105,31 @@ def parse_group(columns: str | None) -> list[str] | None:
     if not all(names) or len(set(names)) < len(names):
         raise DataError(f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k")
     return names
+
+
+def parse_gpu(gpu: str | None) -> GPU | None:
+    """Return the GPU of a name or TOML file, None where none is given.
+
+    Raises
+    ------
+    FlopcastError
+        No GPU answers to the name, or the file describes none.
+    """
+    return None if gpu is None else find(gpu)
+
+
+def check_data(paths: list[Path] | None) -> list[Path] | None:
+    """Return the files and folders of data, all of which must exist; None for the embedded measurements.
+
+    Raises
+    ------
+    DataError
+        One does not exist.
+    """
+    for path in paths or ():
+        if not path.exists():
+            raise DataError("no such file or folder", source=str(path))
+    return paths or None
 
 
 def parse_units(units: Sequence[str] | None) -> dict[str, str]:

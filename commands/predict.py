@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ..api.predicting import predict, write
-from ..report.predictions import check_file, predictions_document, to_json
-from ..report.terminal import show
+from ..output import PREDICTION_FORMATS, check_file
 from .options import (
     JsonOption,
     LevelOption,
     SetOption,
     UnitOption,
     WhereOption,
+    check_data,
     parse_defaults,
     parse_units,
     parse_where,
@@ -34,17 +33,16 @@ def command(
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     if out is not None:
-        check_file(out, data)
-    prediction = predict(
-        run,
-        data,
-        interval=interval,
-        where=parse_where(where),
-        units=parse_units(unit),
-        defaults=parse_defaults(set_),
-    )
+        check_file(out, PREDICTION_FORMATS, data)
+    settings = {"where": parse_where(where), "units": parse_units(unit), "defaults": parse_defaults(set_)}
+    check_data([run, *data])
+    from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
+    from ..report.predictions import predictions_document, to_json
+    from ..report.terminal import show
+
+    prediction = predict(run, data, level=interval, **settings)
     if out is not None:
-        write(prediction, out)
+        prediction.save(out)
     if as_json:
         print(to_json(prediction.frame, prediction.report), end="")
         return

@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..api.training import train, write
-from ..models import artifact
-from ..report.progress import shown_progress
-from ..report.run_folder import METRICS, PREDICTIONS, REPORT, check_run_folder
-from ..report.terminal import show
-from ..report.training import training_document
+from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder
 from .options import (
     DataArgument,
     EachOption,
@@ -24,8 +19,10 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    check_data,
     parse_budget,
     parse_defaults,
+    parse_gpu,
     parse_group,
     parse_names,
     parse_units,
@@ -59,27 +56,28 @@ def command(
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best."""
     if out is not None:
         check_run_folder(out)
+    settings = {
+        "host": parse_gpu(host),
+        "target": parse_gpu(target),
+        "where": parse_where(where),
+        "group": parse_group(group),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+        "models": parse_names(models, "--models", "Additive,Stack"),
+        "without": parse_names(without, "--without", "MLP,Stack") or (),
+        "budget": parse_budget(budget),
+    }
+    options = {"metric": metric, "each": each, "suite": suite, "scheme": scheme, "seed": seed, "jobs": jobs}
+    from ..report.progress import shown_progress
+
     with shown_progress("cross-validation", quiet=as_json) as progress:
-        run = train(
-            data,
-            host=host,
-            target=target,
-            where=parse_where(where),
-            group=parse_group(group),
-            metric=metric,
-            units=parse_units(unit),
-            defaults=parse_defaults(set_),
-            each=each,
-            suite=suite,
-            models=parse_names(models, "--models", "Additive,Stack"),
-            without=parse_names(without, "--without", "MLP,Stack") or (),
-            scheme=scheme,
-            budget=parse_budget(budget),
-            seed=seed,
-            jobs=jobs,
-            progress=progress,
-        )
+        from ..api.training import train  # here: what it imports takes seconds, and the options are checked before
+
+        run = train(check_data(data), **settings, **options, progress=progress)
     if out is not None:
-        write(run, out)
-    written = [out / name for name in (REPORT, METRICS, PREDICTIONS, artifact.MODEL) if out is not None]
+        run.save(out)
+    from ..report.terminal import show
+    from ..report.training import training_document
+
+    written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
     show(training_document(run.metrics, rank=rank), *written, as_json=as_json)

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..api.validating import FILES, validate, write_validation
 from ..output import check_output
-from ..report.terminal import show
-from ..report.validation import validation_document
 from .options import (
     DataArgument,
     GroupOption,
@@ -20,11 +17,15 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    check_data,
     parse_defaults,
+    parse_gpu,
     parse_group,
     parse_units,
     parse_where,
 )
+
+FILES = ("validation.json", "validation.html")
 
 
 def command(
@@ -46,18 +47,19 @@ def command(
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
         check_output(out, FILES)
-    result = validate(
-        data,
-        host=host,
-        target=target,
-        where=parse_where(where),
-        group=parse_group(group),
-        margin=margin,
-        metric=metric,
-        units=parse_units(unit),
-        defaults=parse_defaults(set_),
-        seed=seed,
-    )
+    settings = {
+        "host": parse_gpu(host),
+        "target": parse_gpu(target),
+        "where": parse_where(where),
+        "group": parse_group(group),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+    }
+    data = check_data(data)
+    from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
+    from ..report.terminal import show
+
+    result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
-        write_validation(result, out)
-    show(validation_document(result), *(out / name for name in FILES if out is not None), as_json=as_json)
+        result.save(out)
+    show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json)

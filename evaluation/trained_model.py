@@ -59,7 +59,17 @@ class TrainedModel:
             raise ArtifactError(
                 f"{run} is not a run folder (it has no {folder.name}/): give the one that `train` wrote"
             )
-        saved = artifact.load(folder)
+        return cls.of(artifact.load(folder), folder / artifact.MANIFEST)
+
+    @classmethod
+    def of(cls, saved: artifact.Artifact, source: Path | str = "the model") -> Self:
+        """Return the model that an artifact describes; ``source`` is what messages call its manifest.
+
+        Raises
+        ------
+        ArtifactError
+            The manifest is damaged, or foreign.
+        """
         manifest = saved.manifest
         try:
             model = cls(
@@ -74,11 +84,11 @@ class TrainedModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
-            raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again") from error
+            raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
         if foreign := sorted(set(model.domain.names) - set(saved.feature_names)):
             what = f"its trained range names {foreign[0]}, which is not a feature"
-            raise ArtifactError(f"{folder / artifact.MANIFEST} is damaged ({what}): train again")
+            raise ArtifactError(f"{source} is damaged ({what}): train again")
         return model
 
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:

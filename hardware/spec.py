@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from html import escape
 from typing import Any
 
 from ..errors import DataError, NotPublishedError
@@ -175,3 +176,12 @@ class GPU:
         if "name" not in known:
             raise DataError("name is missing", source=where)
         return cls(**known)
+
+    def _repr_html_(self) -> str:
+        figures = [(str(FIGURES[key]), value) for key in FIGURES if (value := getattr(self, key)) is not None]
+        peaks = [
+            (f"{key.replace('_', ' ')} peak, T{'OP' if key.startswith('int') else 'FLOP'}S", value)
+            for key, value in self.peaks.items()
+        ]
+        rows = "".join(f"<tr><td>{escape(label)}</td><td>{value:g}</td></tr>" for label, value in [*figures, *peaks])
+        return f"<p><b>{escape(self.name)}</b> {escape(self.arch)}</p><table>{rows}</table>"

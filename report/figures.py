@@ -16,6 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..table.metric import prediction_columns, quantity
 from .formats import percent
 from .run_folder import ordered, reference
 
@@ -111,6 +112,33 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="workloads, %", range=[0, 101])
     return styled(figure, 460, legend={"traceorder": "reversed"})
+
+
+def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
+    """Draw predictions with their intervals from the smallest to the largest, those unlike training apart.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Predictions as `flopcast.predict` returns them; rows without one are left out.
+    metric : str
+        What is predicted.
+    """
+    columns = list(prediction_columns(metric).values())
+    rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
+    place, outside = np.arange(1, len(rows) + 1), rows["extrapolated"].to_numpy(dtype=bool)
+    figure = go.Figure()
+    for name, colour, of in (("like training", SELECTED, ~outside), ("extrapolated", BASELINE, outside)):
+        predicted, lower, upper = (rows[column].to_numpy(dtype=float)[of] for column in columns)
+        bars = {"type": "data", "symmetric": False, "array": upper - predicted, "arrayminus": predicted - lower}
+        trace = {"x": place[of], "y": predicted, "error_y": {**bars, "thickness": 1, "width": 0}}
+        hover = f"%{{y:.4~g}}<extra>{name}</extra>"
+        figure.add_trace(
+            go.Scatter(name=name, mode="markers", marker={"color": colour, "size": 5}, hovertemplate=hover, **trace)
+        )
+    figure.update_yaxes(type="log", title_text=escape(quantity(metric).label))
+    figure.update_xaxes(title_text="workloads from smallest to largest")
+    return styled(figure, 460, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:

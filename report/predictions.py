@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
 from ..operators.operators import OPS
-from ..output import whole_file
+from ..output import PREDICTION_FORMATS, check_file, whole_file
 from ..table.measurements import DTYPE_COLUMNS
+from ..table.metric import prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
 from .training import left_out, metric, title
@@ -21,7 +21,6 @@ from .words.prediction import cause
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
-FORMATS = (".csv", ".parquet", ".json")
 SHOWN = 10
 """Rows of the table on the terminal."""
 _CAUSES, _WORKLOAD = 5, 48  # causes named; columns of text for a workload
@@ -69,8 +68,9 @@ def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Seq
     notes : sequence of str
         Remarks for the user.
     """
-    done = frame["predicted"].notna()
-    width = (frame["upper"] - frame["lower"]) / frame["predicted"]
+    predicted, lower, upper = (frame[name] for name in prediction_columns(facts["metric"]).values())
+    done = predicted.notna()
+    width = (upper - lower) / predicted
     return {
         "schema": SCHEMA,
         **facts,
@@ -79,7 +79,7 @@ def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Seq
         "not_predicted": causes(reasons[~done]),
         "extrapolated": int(frame["extrapolated"].sum()),
         "causes": causes(reasons[frame["extrapolated"]]),
-        "median_predicted": _median(frame["predicted"]),
+        "median_predicted": _median(predicted),
         "median_relative_width": _median(width),
         "notes": list(notes),
     }
@@ -91,31 +91,15 @@ def causes(reasons: pd.Series) -> dict[str, int]:
     return {str(words): int(count) for words, count in counts.items()}
 
 
-def check_file(out: Path, data: Sequence[Path] = ()) -> None:
-    """Refuse a file that predictions cannot be written to; call it before the work.
-
-    Raises
-    ------
-    DataError
-        The suffix is none of ``FORMATS``, or ``out`` is a folder or a file that is read.
-    """
-    if out.suffix.lower() not in FORMATS:
-        raise ParameterError("out", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {str(out)!r}")
-    if out.is_dir():
-        raise DataError("is a folder: choose a file to write", source=str(out))
-    if any(path.exists() and out.exists() and path.samefile(out) for path in data):
-        raise DataError("is a file that is read: choose another to write", source=str(out))
-
-
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
     """Write predictions in the format of the suffix, whole or not at all; an earlier file is replaced.
 
     Raises
     ------
     DataError
-        `check_file` refuses ``out``, or it cannot be written.
+        `output.check_file` refuses ``out``, or it cannot be written.
     """
-    check_file(out)
+    check_file(out, PREDICTION_FORMATS)
     with whole_file(out) as path:
         if out.suffix.lower() == ".csv":
             frame.to_csv(path, index=False)
@@ -167,7 +151,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
     measured = report["metric"] if report["host"] is not None and report["metric"] in frame else None
-    figures = (*([measured] if measured else []), "predicted", "lower", "upper")
+    figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
     found = [
         Row(
             (_workload(row), *(figure(row[name]) for name in figures), row["reason"]),

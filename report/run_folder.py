@@ -11,21 +11,21 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from .. import output as json_text
 from ..errors import ArtifactError
-from ..models.artifact import MODEL
 from ..output import whole_folder
+
+if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
+    import pandas as pd
 
 SCHEMA = 1
 """Version of ``metrics.json``; a reader refuses those it does not know."""
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
 
-METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.parquet", "report.html"
+METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 
 
 def write_run(

@@ -52,3 +52,14 @@ def quantity(metric: str) -> Quantity:
     stem, _, suffix = metric.rpartition("_")
     noun = _NOUNS.get(stem, stem.replace("_", " "))
     return Quantity(noun, _SYMBOLS.get(noun, noun), suffix, _UNITS.get(suffix, suffix), suffix not in _RATES)
+
+
+def prediction_columns(metric: str) -> dict[str, str]:
+    """Return what the columns of a prediction and of its limits are called, with the unit of the metric.
+
+    Examples
+    --------
+    >>> list(prediction_columns("duration_us").values())
+    ['predicted_us', 'lower_us', 'upper_us']
+    """
+    return {name: f"{name}_{quantity(metric).suffix}" for name in ("predicted", "lower", "upper")}

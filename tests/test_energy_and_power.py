@@ -77,15 +77,16 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     assert label(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
     assert reference(trained.metrics["cv"][0])["name"] == LAWS[metric][0]
     assert f"host_{metric}" in trained.dataset.X
-    training.write(trained, tmp_path / "run")
+    trained.save(tmp_path / "run")
     assert LAWS[metric][0] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
     found = predicting.predict(tmp_path / "run", [data])
     frame = found.frame
     assert len(frame) == 48
     assert frame[LAWS[metric][0]].to_numpy() == pytest.approx(RATIO[metric] * frame[metric].to_numpy())
-    assert (frame["predicted"] / frame[LAWS[metric][0]]).to_numpy() == pytest.approx(1, abs=0.15)
-    assert ((frame["lower"] < frame["predicted"]) & (frame["predicted"] < frame["upper"])).all()
+    unit = metric.rpartition("_")[2]
+    assert (frame[f"predicted_{unit}"] / frame[LAWS[metric][0]]).to_numpy() == pytest.approx(1, abs=0.15)
+    assert (np.diff(frame[[f"lower_{unit}", f"predicted_{unit}", f"upper_{unit}"]], axis=1) > 0).all()
     assert found.report["metric"] == metric
 
     result = validating.validate([data], **DEVICES, metric=metric, replicates=200)
@@ -95,7 +96,7 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     assert law.evidence is not None
     assert (law.evidence.slope is None) == (metric == "power_w")
     assert result.classes[0].efficiency.host_flops == pytest.approx(0.5)  # of the time, whatever the metric
-    validating.write_validation(result, tmp_path / "validation")
+    result.save(tmp_path / "validation")
     page = (tmp_path / "validation" / "validation.html").read_text(encoding="utf-8")
     symbol = {"energy_j": "E", "power_w": "P"}[metric]
     assert f"median: of {symbol}_target / {symbol}_law" in page
@@ -113,22 +114,22 @@ def test_one_device(metric: str, law: str, data: Path, tmp_path: Path) -> None:
     assert list(rows) == [law, "constant ratio", "affine"]
     assert rows[law]["error"] is None
     assert trained.model.fitted_baselines["reference"] == {"energy_j": "roofline", "power_w": "constant"}[metric]
-    training.write(trained, tmp_path / "run")
+    trained.save(tmp_path / "run")
     frame = predicting.predict(tmp_path / "run", [data], where={"device": ["MI300X"]}).frame
     expected = HOST.require("tdp_w") * (1.0 if metric == "power_w" else 0.5e-6 * frame["duration_us"].to_numpy())
     assert frame[law].to_numpy() == pytest.approx(np.broadcast_to(expected, len(frame)))
-    assert (frame[["predicted", "constant ratio", "affine"]] > 0).all(axis=None)
+    assert (frame[[f"predicted_{metric[-1]}", "constant ratio", "affine"]] > 0).all(axis=None)
 
 
 def test_power_does_not_grow_beyond_the_trained_sizes(data: Path, tmp_path: Path) -> None:
     for name, devices in (("pairs", DEVICES), ("alone", {"target": "MI355X"})):
         trained = training.train([data], **devices, metric="power_w", models=QUICK, jobs=1)
-        training.write(trained, tmp_path / name)
+        trained.save(tmp_path / name)
         huge = measured().assign(m=2**20)
         huge[huge["device"] == devices.get("host", "MI355X")].to_csv(tmp_path / "huge.csv", index=False)
         frame = predicting.predict(tmp_path / name, [tmp_path / "huge.csv"]).frame
         assert frame["extrapolated"].all()
-        assert frame["predicted"].max() < 1.2 * TARGET.require("tdp_w")
+        assert frame["predicted_w"].max() < 1.2 * TARGET.require("tdp_w")
 
 
 def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tmp_path: Path) -> None:
@@ -140,10 +141,10 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tm
     trained = training.train([tmp_path / "s.csv"], **devices, metric="power_w", models=QUICK, jobs=1)
     assert baselines(trained)["TDP scaling"]["error"] == why
     assert baselines(trained)["constant ratio"]["error"] is None
-    training.write(trained, tmp_path / "run")
+    trained.save(tmp_path / "run")
     found = predicting.predict(tmp_path / "run", [tmp_path / "s.csv"])
     assert found.frame["TDP scaling"].isna().all()
-    assert found.frame["predicted"].notna().all()
+    assert found.frame["predicted_w"].notna().all()
     assert f"no TDP scaling where {why}" in found.report["notes"]
     result = run(validate_command, tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
@@ -163,10 +164,10 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     told = trained.metrics["data"]
     assert (told["n"], told["without_metric"], told["metric_not_positive"]) == (43, 2, 3)
     assert ("rows whose energy_j is not a positive number", "3") in counts(told)
-    training.write(trained, tmp_path / "run")
+    trained.save(tmp_path / "run")
     frame = predicting.predict(tmp_path / "run", [tmp_path / "mixed.csv"]).frame
     assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2
-    assert frame["predicted"].isna().tolist() == [True, True] + [False] * 46
+    assert frame["predicted_j"].isna().tolist() == [True, True] + [False] * 46
     result = run(validate_command, tmp_path / "mixed.csv", *flags(DEVICES), "--metric", "energy_j")
     assert result.exit_code == 0, result.output
     assert "2 rows rejected: no energy_j" in result.output
@@ -180,7 +181,7 @@ def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: 
         assert result.exit_code == 2
         assert result.stderr == ("error: no row of MI300X has power_w: choose another metric, or add it to the data\n")
     trained = training.train([data], **DEVICES, metric="power_w", models=QUICK, jobs=1)
-    training.write(trained, tmp_path / "run")
+    trained.save(tmp_path / "run")
     with pytest.raises(DataError, match="no row can be predicted; first: no positive power_w"):
         predicting.predict(tmp_path / "run", [tmp_path / "t.csv"])
 

@@ -17,7 +17,7 @@ import typer
 from sklearn.dummy import DummyRegressor
 from typer.testing import CliRunner
 
-from flopcast.api.predicting import Prediction, predict, write
+from flopcast.api.predicting import Prediction, predict
 from flopcast.commands.options import run_command
 from flopcast.commands.predict import command
 from flopcast.errors import ArtifactError, DataError
@@ -123,7 +123,7 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
     frame = predict(run, [data, other]).frame
     lines = [2, 3, 4, 5, 6, 8, 9]
     assert frame["source"].tolist() == [*(f"queries.csv:{line}" for line in lines), "more.csv:2"]
-    assert frame["predicted"].isna().tolist() == [False, True, False, True, True, False, True, False]
+    assert frame["predicted_us"].isna().tolist() == [False, True, False, True, True, False, True, False]
     assert frame["reason"].tolist() == [
         "",
         "duration is zero (0.0)",
@@ -134,7 +134,7 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
         "no device (set device=NAME)",
         "",
     ]
-    assert frame.loc[0, "predicted"] == frame.loc[2, "predicted"]
+    assert frame.loc[0, "predicted_us"] == frame.loc[2, "predicted_us"]
     assert frame["device"].iloc[-1] == "LabChip"
     assert not frame["extrapolated"].any()
     assert predict(run, [other, data]).frame["source"].iloc[0] == "more.csv:2"
@@ -145,15 +145,15 @@ def test_predictions_are_the_estimators_and_the_columns_are_as_documented(run: P
     found = predict(run, [data]).frame
     model = TrainedModel.load(run)
     rows = read([data]).frame
-    np.testing.assert_array_equal(found["predicted"], model.saved.predict(model.recipe.transform(rows)))
+    np.testing.assert_array_equal(found["predicted_us"], model.saved.predict(model.recipe.transform(rows)))
     assert found.columns.tolist() == [
         "op", "dtype_a", "dtype_b", "dtype_out", "m", "n", "k", "batch", "device", "campaign", "source", "duration_us",
-        "predicted", "lower", "upper", "extrapolated", "reason",
+        "predicted_us", "lower_us", "upper_us", "extrapolated", "reason",
         "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
     ]  # fmt: skip
     assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [[512, 1024, 2048, 1], [64, 4096, 1024, 1]]
-    assert (found["lower"] < found["predicted"]).all()
-    assert (found["predicted"] < found["upper"]).all()
+    assert (found["lower_us"] < found["predicted_us"]).all()
+    assert (found["predicted_us"] < found["upper_us"]).all()
     np.testing.assert_allclose(found["FLOPS scaling"], [4.5, 2.5])
     np.testing.assert_allclose(found["bandwidth scaling"], [9 * 5 / 8, 5 * 5 / 8])
     np.testing.assert_allclose(found["constant ratio"], [4.5, 2.5])
@@ -176,14 +176,14 @@ def test_an_unseen_precision_is_flagged_and_the_rest_is_not(run: Path, tmp_path:
     frame = predict(run, [data]).frame
     assert frame["extrapolated"].tolist() == [False, True]
     assert frame["reason"][1].startswith("dtype fp16 was not in training (bf16)")
-    width = np.log(frame["upper"] / frame["lower"])
+    width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.25 * width[0]
 
 
 def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_row(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,fp8,512,1024,2048,9", "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
-    assert found.frame["predicted"].isna().tolist() == [True, False]
+    assert found.frame["predicted_us"].isna().tolist() == [True, False]
     assert "fp8" in found.frame["reason"][0]
     assert found.frame["reason"][0].endswith("of MI375X is not published")
     assert found.frame["FLOPS scaling"].isna().tolist() == [True, False]
@@ -201,8 +201,8 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
     assert frame["extrapolated"].tolist() == [False, True]
     assert "trained to" in frame["reason"][1]
     assert "10.0x beyond" in frame["reason"][1]
-    assert frame["predicted"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
-    width = np.log(frame["upper"] / frame["lower"])
+    assert frame["predicted_us"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
+    width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.9 * width[0]
 
 
@@ -229,11 +229,11 @@ def test_units_values_and_conditions_are_passed_on(run: Path, tmp_path: Path) ->
 
 def test_intervals_follow_the_level(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    narrow, wide = (predict(run, [data], interval=level).frame for level in (0.5, 0.95))
-    assert wide["lower"][0] < narrow["lower"][0] < narrow["upper"][0] < wide["upper"][0]
+    narrow, wide = (predict(run, [data], level=level).frame for level in (0.5, 0.95))
+    assert wide["lower_us"][0] < narrow["lower_us"][0] < narrow["upper_us"][0] < wide["upper_us"][0]
     for level in (0.0, 1.0, 90, float("nan")):
         with pytest.raises(DataError, match=r"\(--level\) must lie between 0.005 and 0.995, got .*0.9 means 90 %"):
-            predict(run, [data], interval=level)
+            predict(run, [data], level=level)
 
 
 def test_slower_kernels_of_a_problem_are_flagged(run: Path, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_without_a_host_shapes_are_enough(alone: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "gemm,bf16,512,1024,2048", "gemm,bf16,0,1,1", header="op,dtype_a,m,n,k")
     found = predict(alone, [data])
     frame = found.frame
-    assert frame["predicted"][0] == pytest.approx(law(512, 1024, 2048, TARGET), rel=0.05)
+    assert frame["predicted_us"][0] == pytest.approx(law(512, 1024, 2048, TARGET), rel=0.05)
     assert frame["reason"].tolist() == ["", "dimension is not positive (m = 0)"]
     assert frame.columns[-3:].tolist() == ["roofline", "constant ratio", "affine"]
     roofline = 2 * 512 * 1024 * 2048 / 2e9
@@ -264,8 +264,8 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path,
     size = "gemm,bf16,512,1024,2048"
     data = csv(tmp_path, f"MI210,{size},50", f"MI375X,{size},-1", f",{size},")
     found = predict(alone, [data])
-    assert len(set(found.frame["predicted"].tolist())) == 1
-    assert found.frame["predicted"].notna().all()
+    assert len(set(found.frame["predicted_us"].tolist())) == 1
+    assert found.frame["predicted_us"].notna().all()
     assert any(note.startswith("1 rows name another device") for note in found.report["notes"])
 
 
@@ -278,7 +278,7 @@ def test_another_metric_must_be_there(tmp_path: Path) -> None:
     )  # fmt: skip
     frame = predict(run, [queries]).frame
     assert frame["reason"].tolist() == ["", "no positive energy_j"]
-    assert frame["predicted"][0] == pytest.approx(0.5, rel=0.1)
+    assert frame["predicted_j"][0] == pytest.approx(0.5, rel=0.1)
     laws = ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
     assert frame.columns[-6:].tolist() == ["reason", *laws, "constant ratio", "affine"]
     np.testing.assert_allclose(frame["constant ratio"][0], 0.25)
@@ -290,8 +290,8 @@ def test_a_prediction_that_is_not_positive_has_no_interval(tmp_path: Path) -> No
     data = measured(tmp_path, HOST, TARGET)
     run = save_run(tmp_path / "run", data, HOST, TARGET, DummyRegressor(strategy="constant", constant=-1.0))
     frame = predict(run, [csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")]).frame
-    assert frame["predicted"].tolist() == [-1.0]
-    assert frame["upper"].isna().all()
+    assert frame["predicted_us"].tolist() == [-1.0]
+    assert frame["upper_us"].isna().all()
     assert frame["reason"].tolist() == ["not a positive prediction: no interval"]
 
 
@@ -314,7 +314,7 @@ def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path:
     rows = "gemm,bf16,512,1024,2048,,,,,", "attention,bf16,,,,4,8,128,128,64"
     data = csv(tmp_path, *rows, header="op,dtype_a,m,n,k,batch,heads,seq_q,seq_kv,head_dim")
     frame = predict(run, [data]).frame
-    assert frame["predicted"].isna().tolist() == [True, False]
+    assert frame["predicted_us"].isna().tolist() == [True, False]
     assert frame["reason"][0].startswith("gemm rows need")
 
 
@@ -324,7 +324,7 @@ def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(t
     rows = "LabChip,gemm,bf16,512,1024,2048,,,9", "LabChip,kernel,,,,,16,256,9"
     data = csv(tmp_path, *rows, header="device,op,dtype,m,n,k,workgroups,threads,us")
     frame = predict(run, [data]).frame
-    assert frame["predicted"].isna().tolist() == [False, True]
+    assert frame["predicted_us"].isna().tolist() == [False, True]
     assert frame["reason"][1].endswith("is unknown for this row")
 
 
@@ -337,19 +337,19 @@ def found(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Prediction:
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])
 def test_files_hold_the_rows(found: Prediction, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / "new" / f"out{suffix}"
-    write(found, out)
-    write(found, out)
+    found.save(out)
+    found.save(out)
     assert [path.name for path in out.parent.iterdir()] == [out.name]
     if suffix == ".parquet":
         again = pd.read_parquet(out)
     elif suffix == ".csv":
-        again = pd.read_csv(out, keep_default_na=False, na_values={"predicted": [""]})
+        again = pd.read_csv(out, keep_default_na=False, na_values={"predicted_us": [""]})
     else:
         again = pd.DataFrame(json.loads(out.read_text())["rows"])
     assert again.columns.tolist() == found.frame.columns.tolist()
     assert again["m"].tolist() == [512, 64]
-    assert again["predicted"].tolist()[0] == found.frame["predicted"][0]
-    assert np.isnan(again["predicted"][1])
+    assert again["predicted_us"].tolist()[0] == found.frame["predicted_us"][0]
+    assert np.isnan(again["predicted_us"][1])
     assert again["extrapolated"].tolist() == [False, False]
     assert again["reason"].tolist() == ["", "duration is zero (0.0)"]
 
@@ -364,7 +364,7 @@ def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypat
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", stop)
     with pytest.raises(DataError, match=r"out\.csv: cannot be written: No space left on device"):
-        write(found, out)
+        found.save(out)
     assert out.read_text(encoding="utf-8") == "earlier"
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
@@ -400,7 +400,7 @@ def test_the_command_prints_json(run: Path, tmp_path: Path) -> None:
     told = json.loads(text)
     assert (code, told["host"], told["target"], told["n"], told["predicted"]) == (0, "LabChip", "MI375X", 2, 1)
     assert told["not_predicted"] == {"duration is zero": 1}
-    assert [row["predicted"] is None for row in told["rows"]] == [False, True]
+    assert [row["predicted_us"] is None for row in told["rows"]] == [False, True]
     assert (tmp_path / "out.json").read_text(encoding="utf-8") == text
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flopcast.api.tables import load_measurements
-from flopcast.api.training import train, write
+from flopcast.api.training import train
 from flopcast.commands.app import app
 from flopcast.commands.project import FILES, parse_network, project, projected_times
 from flopcast.errors import DataError
@@ -177,7 +177,7 @@ def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
     ]
     (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,layout,kernel,m,n,k,us", *rows]) + "\n")
     run = train([tmp_path / "pairs.csv"], host="MI300X", target="MI355X", models=("Additive",), jobs=1)
-    write(run, tmp_path / "run")
+    run.save(tmp_path / "run")
     source = write_trace(tmp_path / "t.json", duration=280)
     result = invoke(
         source, "--to", "MI355X", "--model", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"

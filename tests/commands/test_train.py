@@ -104,7 +104,7 @@ def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -
 
 def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    job.write(run, out)
+    run.save(out)
     assert sorted(item.name for item in out.iterdir()) == [
         "metrics.json", "model", "predictions.parquet", "report.html",
     ]  # fmt: skip
@@ -182,7 +182,7 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(data: Path, tmp_path: Path
     texts = []
     for jobs in (1, 2):
         found = job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=jobs)
-        job.write(found, tmp_path / str(jobs))
+        found.save(tmp_path / str(jobs))
         metrics = json.loads((tmp_path / str(jobs) / "metrics.json").read_text(encoding="utf-8"))
         for cv in metrics["cv"]:
             for row in cv["baselines"] + cv["models"]:
@@ -228,13 +228,13 @@ def test_same_devices_are_refused(data: Path) -> None:
 
 
 def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path) -> None:
-    job.write(run, tmp_path / "run")
+    run.save(tmp_path / "run")
     found = predict_rows(tmp_path / "run", [data])
     assert len(found.frame) == 84  # the host's rows of the file
-    assert found.frame["predicted"].notna().all()
-    assert (found.frame["lower"] < found.frame["predicted"]).all()
+    assert found.frame["predicted_us"].notna().all()
+    assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
     fitted = run.model.estimator.predict(run.dataset.X)
-    assert np.sort(found.frame["predicted"]) == pytest.approx(np.sort(fitted))
+    assert np.sort(found.frame["predicted_us"]) == pytest.approx(np.sort(fitted))
 
 
 def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: Path, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tm
     table = pd.read_csv(data)
     table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
     found = job.train([tmp_path / "mi308x.csv"], target="MI308X", models=["NNLS"], jobs=1)
-    job.write(found, tmp_path / "run")
+    found.save(tmp_path / "run")
     assert found.model.fitted_baselines["reference"] == "memory"
     rows = predict_rows(tmp_path / "run", [tmp_path / "mi308x.csv"]).frame
     assert (rows["constant ratio"] > 0).all()

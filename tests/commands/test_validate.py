@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from flopcast.api.validating import FILES, validate, write_validation
+from flopcast.api.validating import FILES, validate
 from flopcast.commands.options import run_command
 from flopcast.commands.validate import command
 from flopcast.errors import DataError, UnknownGPUError
@@ -80,7 +80,7 @@ def test_without_data_the_embedded_measurements_are_judged() -> None:
 def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path: Path) -> None:
     result = validate([measured], **DEVICES, replicates=100)
     for out in ("one", "two"):
-        write_validation(validate([measured], **DEVICES, replicates=100), tmp_path / out)
+        validate([measured], **DEVICES, replicates=100).save(tmp_path / out)
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(FILES)
     for name in FILES:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

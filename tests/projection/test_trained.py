@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.api.training import train, write
+from flopcast.api.training import train
 from flopcast.errors import DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
@@ -44,7 +44,7 @@ def toml(folder: Path, gpu: object, name: str) -> str:
 def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
     folder = tmp_path_factory.mktemp("run")
     host, target = toml(folder, HOST, HOST.name), toml(folder, TARGET, TARGET.name)
-    write(train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1), folder / "run")
+    train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1).save(folder / "run")
     return TrainedModel.load(folder / "run")
 
 

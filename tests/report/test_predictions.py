@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.output import PREDICTION_FORMATS, check_file
 from flopcast.remarks import Remark, remark
 from flopcast.report.predictions import (
     causes,
-    check_file,
     identifying,
     predictions_document,
     report_of,
@@ -38,7 +38,7 @@ ZERO = remark("row-refused", reason="duration is zero", detail="0")
 
 def predictions(count: int = 3) -> pd.DataFrame:
     frame = pd.DataFrame({"op": "gemm", "dtype_a": "fp8", "m": range(1, count + 1)}).assign(
-        n=4096, k=7168, batch=1, source="a.csv:2", duration_us=20.5, predicted=10.0, lower=8.0, upper=12.0,
+        n=4096, k=7168, batch=1, source="a.csv:2", duration_us=20.5, predicted_us=10.0, lower_us=8.0, upper_us=12.0,
         extrapolated=False, reason="", affine=11.0,
     )  # fmt: skip
     frame["m"] = frame["m"].astype("Int64")
@@ -84,8 +84,8 @@ def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
 
 def test_the_report_counts() -> None:
     frame = predictions(4)
-    frame.loc[1, ["predicted", "lower", "upper"]] = np.nan
-    frame.loc[2, ["extrapolated", "upper"]] = True, 100.0
+    frame.loc[1, ["predicted_us", "lower_us", "upper_us"]] = np.nan
+    frame.loc[2, ["extrapolated", "upper_us"]] = True, 100.0
     refused = remark("row-refused", reason="dimension is not a number", detail="k = x")
     found = reported(frame, {1: refused, 2: BEYOND})
     assert (found["n"], found["predicted"], found["extrapolated"]) == (4, 3, 1)
@@ -96,19 +96,20 @@ def test_the_report_counts() -> None:
 
 
 def test_an_interval_without_bound_has_no_width() -> None:
-    assert reported(predictions().assign(upper=np.inf))["median_relative_width"] is None
-    frame = predictions().assign(upper=np.inf)
+    assert reported(predictions().assign(upper_us=np.inf))["median_relative_width"] is None
+    frame = predictions().assign(upper_us=np.inf)
     assert "no bound known at this level" in predictions_document(frame, reported(frame)).opening[1].lines[0].text
 
 
 def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
     frame = predictions(2)
-    frame.loc[1, ["predicted", "upper"]] = np.nan, np.inf
+    frame.loc[1, ["predicted_us", "upper_us"]] = np.nan, np.inf
     frame.loc[1, "m"] = pd.NA
     text = to_json(frame, reported(frame, {1: ZERO}, run="µ"))
     told = json.loads(text, parse_constant=pytest.fail)
     assert told["rows"][0] == frame.iloc[0].to_dict()
-    assert [told["rows"][1][name] for name in ("m", "predicted", "upper", "extrapolated")] == [None, None, None, False]
+    second = [told["rows"][1][name] for name in ("m", "predicted_us", "upper_us", "extrapolated")]
+    assert second == [None, None, None, False]
     assert text.count("\n") == 4
     assert told["run"] == "µ"
 
@@ -123,11 +124,12 @@ def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
 def test_folders_and_files_that_are_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match=r"folder\.csv: is a folder"):
-        check_file(tmp_path / "folder.csv")
+        check_file(tmp_path / "folder.csv", PREDICTION_FORMATS)
     (tmp_path / "data.CSV").touch()
+    read = [tmp_path / "none.csv", tmp_path / ".." / tmp_path.name / "data.CSV"]
     with pytest.raises(DataError, match="is a file that is read"):
-        check_file(tmp_path / "data.CSV", [tmp_path / "none.csv", tmp_path / ".." / tmp_path.name / "data.CSV"])
-    check_file(tmp_path / "data.CSV")
+        check_file(tmp_path / "data.CSV", PREDICTION_FORMATS, read)
+    check_file(tmp_path / "data.CSV", PREDICTION_FORMATS)
 
 
 def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
 def test_the_terminal_shows_counts_causes_and_the_first_rows(golden: Callable[[str, str], None]) -> None:
     frame = predictions(12)
     reasons = {0: BEYOND, 1: BEYOND, 2: ZERO}
-    frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted", "lower", "upper"]] = True, np.nan
+    frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted_us", "lower_us", "upper_us"]] = True, np.nan
     frame.loc[:2, "reason"] = [say_all([reason]) for reason in reasons.values()]
     golden("predict.txt", printed(predictions_document(frame, reported(frame, reasons)), 130))
 

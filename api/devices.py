@@ -1,0 +1,87 @@
+"""GPUs by name: one with its published figures, or all that are known as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from ..errors import ParameterError
+from ..hardware import FIGURES, GPU, all_gpus, find
+
+Device: TypeAlias = str | Path | GPU
+"""How a call names a GPU: its name or alias, a TOML file with one of the user's own, or the GPU itself."""
+
+
+def gpu(name: Device) -> GPU:
+    """Return a GPU and its published figures.
+
+    Parameters
+    ----------
+    name : str, Path or GPU
+        A name or alias, whatever its case, or a TOML file with a GPU of your own (``based_on = "MI355X"`` takes the
+        rest from a known one).
+
+    Returns
+    -------
+    GPU
+        Figures carry their unit in their name; None where nothing is published.
+
+    Raises
+    ------
+    UnknownGPUError
+        No GPU answers to the name; says which come close.
+    DataError
+        The file cannot be read or describes no GPU.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> fc.gpu("mi300x").memory_bw_gbs
+    5300.0
+    """
+    return device(name, "name")
+
+
+def gpus() -> pd.DataFrame:
+    """Return all known GPUs with their published figures.
+
+    Returns
+    -------
+    DataFrame
+        One row per GPU, its name the index; a column per figure, the unit in its name, then the dense peaks in TFLOPS
+        (TOPS for integers). Missing where nothing is published.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> fc.gpus().loc["MI300X", ["cus", "memory_gb"]].tolist()
+    [304.0, 192.0]
+    """
+    known = all_gpus()
+    peaks = dict.fromkeys(key for gpu in known for key in gpu.peaks)
+    rows = [
+        {"vendor": gpu.vendor, "arch": gpu.arch, "gfx": gpu.gfx}
+        | {key: getattr(gpu, key) for key in FIGURES}
+        | {f"{key}_tflops": gpu.peaks.get(key) for key in peaks}
+        for gpu in known
+    ]
+    return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in known], name="name"))
+
+
+def device(given: Device, parameter: str) -> GPU:
+    """Return the GPU that a parameter names.
+
+    Raises
+    ------
+    ParameterError
+        It is neither a name, a file nor a GPU.
+    UnknownGPUError, DataError
+        As for `gpu`.
+    """
+    if isinstance(given, GPU):
+        return given
+    if not isinstance(given, str | Path):
+        raise ParameterError(parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}")
+    return find(given)

@@ -1,0 +1,122 @@
+"""``import flopcast as fc``: what it offers, what it imports, and that data of any kind get in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import ArtifactError, ParameterError
+
+GEMMS = {"op": "gemm", "dtype_a": "fp32"}
+
+
+@pytest.fixture(scope="module")
+def measured() -> fc.Measurements:
+    return fc.read(where=GEMMS)
+
+
+@pytest.fixture(scope="module")
+def run() -> fc.Run:
+    return fc.train(where=GEMMS, models="OLS", jobs=1)
+
+
+def test_every_name_is_there_and_the_door_is_narrow() -> None:
+    assert len(fc.__all__) <= 25
+    assert set(fc.__all__) <= set(dir(fc))
+    for name in fc.__all__:
+        assert callable(getattr(fc, name))
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        fc.trian  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_package_imports_nothing_until_it_is_asked() -> None:
+    code = (
+        "import sys, time; start = time.process_time(); import flopcast as fc; spent = time.process_time() - start; "
+        "print({'numpy', 'pandas'} & set(sys.modules), spent < 0.05); "
+        "import flopcast.api.training, flopcast.commands.train; print(callable(fc.train), callable(fc.predict))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "set() True\nTrue True\n"
+
+
+def test_data_are_files_tables_and_what_was_read(measured: fc.Measurements, tmp_path: Path) -> None:
+    table = measured.frame
+    table.to_csv(tmp_path / "a.csv", index=False)
+    values = table["duration_us"].tolist()
+    for data in (str(tmp_path / "a.csv"), tmp_path / "a.csv", tmp_path, table, measured, [table]):
+        assert fc.read(data).frame["duration_us"].tolist() == values
+    half = len(table) // 2
+    mixed = fc.read(table[:half], [fc.read(table[half:])]).frame
+    assert sorted(mixed["duration_us"]) == sorted(values)
+    assert len(fc.read(measured, where={"m": 64}).frame) == int(table["m"].eq(64).sum()) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        ({"data": 3, "target": "MI300X"}, "data"),
+        ({"data": [b"x"], "target": "MI300X"}, "data"),
+        ({"host": 3}, "host"),
+        ({"where": "op=gemm"}, "where"),
+        ({"models": [1], "where": GEMMS}, "models"),
+        ({"group": "", "where": GEMMS}, "group"),
+        ({"jobs": 0}, "jobs"),
+    ],
+)
+def test_a_wrong_type_is_named_by_its_parameter(arguments: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        fc.train(**arguments)
+    assert raised.value.parameter == parameter
+
+
+def test_devices_are_names_files_and_gpus() -> None:
+    assert fc.gpu(fc.gpu("mi300x")) == fc.gpu("MI300X")
+    assert fc.gpus().loc["MI355X", "memory_gb"] == fc.gpu("MI355X").memory_gb
+    assert "tdp_w" in fc.gpus()
+
+
+def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Measurements, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    loaded = fc.load(tmp_path / "run")
+    rows = measured.frame.set_index(np.arange(len(measured.frame))[::-1])
+    found = run.predict(rows)
+    pd.testing.assert_frame_equal(loaded.predict(rows), found)
+    pd.testing.assert_frame_equal(fc.predict(tmp_path / "run", rows).frame, found)
+    assert {"predicted_us", "lower_us", "upper_us", "extrapolated", "reason"} <= set(found)
+    own = rows[rows["device"].eq(run.metrics["data"]["host"])]
+    assert found.index.tolist() == own.index.tolist()
+    pd.testing.assert_frame_equal(loaded.predictions, run.predictions)
+    pd.testing.assert_frame_equal(loaded.table.drop(columns="fit_seconds"), run.table.drop(columns="fit_seconds"))
+    assert loaded.selected["name"] == run.selected["name"] == "OLS"
+    assert loaded.report() == run.report()
+    loaded.save(tmp_path / "copy")
+    assert fc.load(tmp_path / "copy").metrics == loaded.metrics
+    with pytest.raises(ArtifactError, match="does not hold the training rows"):
+        loaded.dataset  # noqa: B018
+
+
+def test_results_show_themselves_in_notebooks(run: fc.Run, measured: fc.Measurements) -> None:
+    prediction = fc.predict(run, measured)
+    for result in (run, measured, prediction, fc.gpu("MI300X")):
+        assert "<table" in result._repr_html_()
+    assert len(prediction.plot_intervals().data) == 2
+    assert run.plot_inliers().data
+    assert run.plot_workloads("kfold").data
+    with pytest.raises(ParameterError, match="scheme must be kfold or grouped for this run, got 'best'"):
+        run.plot_inliers("best")
+
+
+def test_the_columns_of_an_operator() -> None:
+    table = fc.schema("gemm")
+    assert table.index[table["required"]].tolist() == ["device", "op", "dtype_a", "duration_us", "m", "n", "k"]
+    assert table.loc["batch", "default"] == 1.0
+    assert table.loc["duration_us", "unit"] == "µs"
+    with pytest.raises(fc.DataError, match="did you mean gemm"):
+        fc.schema("gem")
