@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
+from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated
 from .collective_laws import CommunicationLaw, Network, communication_factors
 from .collective_laws import check_law as check_communication_law
@@ -298,3 +299,30 @@ def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU
     dispatch_ns = 1000.0 * others.dispatch_us
     gap = np.where(queued, 0.0 if others.inside else dispatch_ns, np.where(late, dispatch_ns, np.nan))
     return graph.with_gaps(np.where(splits, gap, np.nan))
+
+
+def projected_times(projection: Projection) -> tuple[pd.Series, pd.DataFrame]:
+    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed.
+
+    A call that waits for the GPU lasts until its wait is over on the target, all others as the CPU's work does.
+    """
+    graph, times = projection.graph, projection.times
+    starts = pd.Series(0, index=projection.activities.index, dtype="int64")
+    starts.iloc[graph.rows] = times.start_ns[0].round().astype("int64") + graph.origin_ns
+    calls = graph.calls
+    if not len(calls):
+        return starts, empty_calls()
+    begin, duration = times.call_ns(graph)[0], calls.duration_ns * projection.cpu
+    returns = np.flatnonzero(graph.runs.wait >= 0)
+    waits = graph.runs.wait[returns]
+    duration[waits] = np.maximum(times.run_ns[0, returns] - begin[waits], 0.0)
+    start = begin.round().astype("int64")
+    columns = {
+        "name": calls.names,
+        "start_ns": start + graph.origin_ns,
+        "duration_ns": (begin + duration).round().astype("int64") - start,
+        "process": pd.array(calls.process, dtype="Int64"),
+        "thread": pd.array(calls.thread, dtype="Int64"),
+        "correlation": pd.array(calls.correlation, dtype="Int64"),
+    }
+    return starts, call_table(columns)

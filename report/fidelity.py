@@ -1,16 +1,13 @@
-"""What `flopcast fidelity` says of several profilers' traces of one workload."""
+"""What several profilers' traces of one workload say of each other, as a document."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from ..projection.fidelity import Basis, Fidelity, TraceFidelity
-from .console import note, plain_table, shortened
+from .document import Document, Lines, Row, Table, columns, remarked
+from .formats import shortened
 from .projection import each
 from .words import say
 
@@ -25,14 +22,14 @@ SHOWN = 10
 _NAME = 48  # columns for a kernel's name
 
 
-def show_fidelity(console: Console, found: Fidelity) -> None:
-    """Print the outcome, the traces, and the longest kernels that all have."""
-    console.print(Text(say(found.verdict), "bold"), highlight=False)
-    console.print(trace_table(found))
-    if len(found.kernels):
-        console.print(kernel_table(found))
-    for remark in found.notes:
-        console.print(note(say(remark)))
+def fidelity_document(found: Fidelity) -> Document:
+    """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
+    return Document(
+        title=say(found.verdict),
+        opening=[trace_table(found), kernel_table(found)],
+        closing=[Lines(remarked(found.notes))],
+        data=data(found),
+    )
 
 
 def data(found: Fidelity) -> dict[str, Any]:
@@ -66,21 +63,25 @@ def trace_table(found: Fidelity) -> Table:
     End to end is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
     median of the matched kernels against those of the trace to believe.
     """
-    table = plain_table("traces", ["trace"], HEADS)
-    for place, trace in enumerate(found.traces):
-        cells = [Text(cell) for cell in _cells(trace)]
-        table.add_row(Text(trace.times.label), *cells, style="bold" if place == found.believed else "")
-    return table
+    rows = [
+        Row((trace.times.label, *_cells(trace)), "strong" if place == found.believed else "")
+        for place, trace in enumerate(found.traces)
+    ]
+    return Table(columns("trace", numbers=HEADS), rows, "traces")
 
 
 def kernel_table(found: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
-    table = plain_table("kernels", ["kernel", "trace"], ["count", "ms", "ratio", "± MAD"])
     others = found.kernels[found.kernels["label"] != found.best]
-    for row in each(others.head(SHOWN)):
-        cells = (f"{row.count:,}", f"{row.time_us / 1e3:,.3f}", f"{row.ratio:.3f}", f"{row.spread:.3f}")
-        table.add_row(Text(shortened(str(row.kernel), _NAME)), Text(str(row.label)), *cells)
-    return table
+    rows = [
+        (
+            shortened(str(row.kernel), _NAME), str(row.label), f"{row.count:,}", f"{row.time_us / 1e3:,.3f}",
+            f"{row.ratio:.3f}", f"{row.spread:.3f}",
+        )
+        for row in each(others.head(SHOWN))
+    ]  # fmt: skip
+    heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
+    return Table(heads, [Row(cells) for cells in rows], "kernels")
 
 
 def _cells(trace: TraceFidelity) -> tuple[str, ...]:

@@ -1,23 +1,25 @@
-"""What `flopcast project` says of a trace on another GPU: tables for the terminal."""
+"""What `project` found, as a document: the outcome and what sets its pace, its parts, its interval, its sweeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..projection.error_sources import MEASURED
 from ..projection.result import Result, changes
+from ..projection.sweep import SWEPT
 from ..projection.whole_trace import Laws
-from .console import note, plain_table, shortened
+from .document import Column, Document, Figure, Lines, Medium, Part, Row, Section, Table, lines, remarked
+from .formats import shortened
 from .words import say
 from .words.projection import say_all
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 SCHEMA = 1
 """Of `data`."""
@@ -30,20 +32,72 @@ BOUNDS = {"": "unknown"}
 SHOWN = 8
 """Rows of the tornado, kernels, streams, steps and remarks that are printed."""
 _NAME = 60  # columns for a kernel's name
-_HEAD = 10  # columns for a head, in lines, where a table is too wide
+_SHORT = 24  # columns of a first cell that never folds
 
 
-def show_result(console: Console, result: Result) -> None:
-    """Print a projection: the outcome first, then what it is made of."""
-    console.print(Text(headline(result), "bold"), highlight=False)
-    console.print(Text(say(result.verdict)), highlight=False)
-    for title, heads, rows in sections(result):
-        printed = _table(title, heads, rows)
-        if console.measure(printed, options=console.options.update(max_width=1000)).maximum > console.width:
-            printed = _table(title, [fill(head, _HEAD) for head in heads], rows)
-        console.print(printed)
-    for line in remarks(result):
-        console.print(note(line))
+def projection_document(result: Result) -> Document:
+    """Return a trace on another GPU, for terminal, page and machines."""
+    unsure, projection = result.uncertainty, result.projection
+    times = (milliseconds(value) for value in (projection.measured_us, unsure.nominal_us))
+    measured, projected = (
+        f"{time} on {gpu.name}" for time, gpu in zip(times, (projection.host, projection.target), strict=True)
+    )
+    reach = f"[{milliseconds(unsure.lower_us)}, {milliseconds(unsure.upper_us)}]"
+    verdict = lines([say(result.verdict)]).lines
+    remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
+    return Document(
+        title=f"{result.label}: {measured} → {projected}",
+        lead=f"{reach}, {100 * unsure.level:g} % interval, accuracy band {unsure.band}",
+        opening=[Lines(verdict, medium="terminal"), Lines(verdict, "answer", medium="page")],
+        sections=[*_sections(result), Section("Notes", [Lines(lines(remarks).lines, "list", medium="page")])],
+        closing=[Lines(remarked(remarks))],
+        data=data(result),
+    )
+
+
+def _sections(result: Result) -> Iterator[Section]:
+    """Yield a section for every table that has rows, with the figures that belong to it."""
+    figures: dict[str, list[Part]] = {
+        "kernels by class": [
+            Figure(partial(_figure, "class_figure", result), "Time by class: measured, by FLOPS scaling, projected")
+        ],
+        "what the interval is made of": [
+            Figure(
+                partial(_figure, "tornado_figure", result),
+                "End-to-end time with one source at its own quantiles, the others as they are",
+            )
+        ],
+    }
+    for title, heads, rows in tables(result):
+        if title == "sweep":
+            yield Section("Another target", _sweeps(result, heads, rows), "sweep", "Sweep")
+        else:
+            yield Section(title.capitalize(), [*figures.get(title, ()), _table(title, heads, rows)])
+
+
+def _figure(name: str, result: Result) -> go.Figure | None:
+    """Draw a figure of `report.projection_figures`; loading what draws takes a while, which terminals need not wait."""
+    from . import projection_figures
+
+    return getattr(projection_figures, name)(result)
+
+
+def _sweeps(result: Result, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[Part]:
+    """Return the table of a terminal; for pages the figures, and where the bound changes."""
+    assert result.sweeps is not None
+    target = result.projection.target.name
+    drawn: list[Part] = [
+        Figure(partial(_sweep_figure, result, place), f"End-to-end time over {SWEPT[str(name)]} of {target}")
+        for place, name in enumerate(result.sweeps["figure"].unique())
+    ]
+    changed = lines(say(change) for change in changes(result)).lines
+    return [*drawn, Lines(changed, "list", medium="page"), _table("sweep", heads, rows, "terminal")]
+
+
+def _sweep_figure(result: Result, place: int) -> go.Figure:
+    from .projection_figures import sweep_figures
+
+    return sweep_figures(result)[place]
 
 
 def data(result: Result) -> dict[str, Any]:
@@ -109,21 +163,10 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
-def headline(result: Result) -> str:
-    """Return the outcome in a sentence."""
-    unsure, projection = result.uncertainty, result.projection
-    return (
-        f"{result.label}: {milliseconds(projection.measured_us)} on {projection.host.name} → "
-        f"{milliseconds(unsure.nominal_us)} on {projection.target.name} "
-        f"[{milliseconds(unsure.lower_us)}, {milliseconds(unsure.upper_us)}], {100 * unsure.level:g} % interval, "
-        f"accuracy band {unsure.band}"
-    )
-
-
-def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """Yield every table: its title, its heads and its rows in words; tables without rows are left out."""
     host, target = result.projection.host.name, result.projection.target.name
-    tables = [
+    found = [
         ("end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
         (
             "kernels by class",
@@ -148,14 +191,9 @@ def sections(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[
         ("how laws were applied", ("remark", "law", "count", "time"), list(_remarks(result.remarks, False))),
         ("sweep", *_sweep(result.sweeps)),
     ]
-    for title, heads, rows in tables:
+    for title, heads, rows in found:
         if rows:
             yield title, heads, rows
-
-
-def remarks(result: Result) -> list[str]:
-    """Return what a reader should know beside the tables."""
-    return [say(remark) for remark in (*changes(result), *result.notes, result.uncertainty.note)]
 
 
 def each(table: pd.DataFrame) -> Iterator[Any]:
@@ -272,12 +310,12 @@ def _ratio(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.3f}"
 
 
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table; columns of which every cell begins with a letter are set to the left."""
-    table = plain_table(title)
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medium: Medium = "both") -> Table:
+    """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
+    columns = []
     for place, head in enumerate(heads):
-        words = all(row[place][:1].isalpha() for row in rows)
-        table.add_column(Text(head), justify="left" if words else "right", no_wrap=not words or place > 0)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+        cells = [row[place] for row in rows]
+        whole = place > 0 or max(map(len, cells)) <= _SHORT
+        in_letters = all(cell[:1].isalpha() for cell in cells)
+        columns.append(Column(head, "number" if not in_letters else "name" if whole else "words"))
+    return Table(columns, [Row(tuple(row)) for row in rows], title, medium=medium)

@@ -11,11 +11,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from flopcast.api.projecting import FILES, project, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
 from flopcast.commands.app import app
-from flopcast.commands.project import FILES, parse_network, project, projected_times
+from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
+from flopcast.projection.whole_trace import projected_times
 from flopcast.readers import Measurements
 
 GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
@@ -107,7 +109,7 @@ def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
     assert end == pytest.approx(found["projected_us"], abs=0.1)
     page = (out / "project.html").read_text()
     assert "Plotly.newPlot" in page
-    assert "MI300X → MI355X" in page
+    assert "on MI355X" in page
     again = invoke(source, "--to", "MI355X", "--out", out)
     assert again.exit_code == 0
     assert json.loads((out / "project.json").read_text())["sweep"] is None
@@ -116,17 +118,16 @@ def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
 def test_the_users_own_gpu_is_a_target(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n')
     source = write_trace(tmp_path / "t.json")
-    (own,) = project([source], str(tmp_path / "my.toml"))
-    (known,) = project([source], "MI355X")
-    assert own.projection.target.name == "MI375X"
-    assert own.projection.projected_us < known.projection.projected_us
+    own, known = project(source, str(tmp_path / "my.toml")), project(source, "MI355X")
+    assert own.result.projection.target.name == "MI375X"
+    assert own.projected_us < known.projected_us
 
 
 def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
     (tmp_path / "bare.toml").write_text('name = "Bare"\nmemory_bw_gbs = 9000\n')
-    (found,) = project([write_trace(tmp_path / "t.json")], str(tmp_path / "bare.toml"))
-    assert found.projection.projected_us > 0
-    assert all(why[-1].code == "figure-not-published" for why in found.remarks["why"])
+    found = project(write_trace(tmp_path / "t.json"), str(tmp_path / "bare.toml"))
+    assert found.projected_us > 0
+    assert all(why[-1].code == "figure-not-published" for why in found.result.remarks["why"])
 
 
 def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
@@ -137,14 +138,13 @@ def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
     ]
     (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
     source = write_trace(tmp_path / "t.json")
-    (plain,) = project([source], "MI355X")
-    (learnt,) = project([source], "MI355X", correct=[tmp_path / "pairs.csv"])
-    assert plain.projection.projected_us < 0.8 * 9000
-    assert learnt.projection.projected_us == pytest.approx(0.9 * 9000, rel=0.03)
+    plain, learnt = (project(source, "MI355X", correct=paths) for paths in ([], [tmp_path / "pairs.csv"]))
+    assert plain.projected_us < 0.8 * 9000
+    assert learnt.projected_us == pytest.approx(0.9 * 9000, rel=0.03)
     assert learnt.classes["law"].tolist() == ["affine+correction"]
     (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
     with pytest.raises(DataError):
-        list(project([source], "MI355X", correct=[tmp_path / "one.csv"]))
+        project(source, "MI355X", correct=[tmp_path / "one.csv"])
 
 
 def test_measurements_are_read_once_and_named_where_they_are_wrong(
@@ -161,11 +161,11 @@ def test_measurements_are_read_once_and_named_where_they_are_wrong(
         read.append(paths)
         return load_measurements(paths)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("flopcast.commands.project.load_measurements", load)
-    assert len(list(project(traces, "MI355X", correct=[pairs]))) == 2
+    monkeypatch.setattr("flopcast.api.projecting.load_measurements", load)
+    assert len(list(project_traces(traces, "MI355X", correct=[pairs]))) == 2
     assert read == [[pairs]]
     with pytest.raises(DataError, match=r"^\S*one\.csv: "):
-        list(project(traces, "MI355X", correct=[one]))
+        list(project_traces(traces, "MI355X", correct=[one]))
 
 
 def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
@@ -191,10 +191,10 @@ def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
 
 
 def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
-    (found,) = project([write_trace(tmp_path / "t.json", kernels=3)], "MI355X")
-    _, calls = projected_times(found.projection)
+    found = project(write_trace(tmp_path / "t.json", kernels=3), "MI355X").result.projection
+    _, calls = projected_times(found)
     wait = calls[calls["name"].astype(str) == "hipDeviceSynchronize"].iloc[0]
-    graph, times = found.projection.graph, found.projection.times
+    graph, times = found.graph, found.times
     returned = float(times.run_ns[0, graph.runs.wait >= 0][0]) + graph.origin_ns
     assert wait["start_ns"] + wait["duration_ns"] == pytest.approx(returned, abs=1)
     last = times.end_ns.max() + graph.origin_ns
@@ -257,21 +257,31 @@ def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text("not a GPU", encoding="utf-8")
     refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--to", "MI355X")
-    assert refused.output.startswith("error: t.json: unknown GPU 'mine.toml': say with --from")
+    assert refused.output.startswith("error: --from must say which GPU t.json was made on: 'mine.toml' is not known")
 
 
 def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "t.json", device="Unheard-of")
     refused = invoke(source, "--to", "MI355X")
     assert refused.exit_code == 2
-    assert refused.output.startswith("error: t.json: unknown GPU 'Unheard-of'")
-    assert "say with --from which one it is" in refused.output
+    assert refused.output.startswith("error: --from must say which GPU t.json was made on: 'Unheard-of' is not known")
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
     assert "it is taken for MI300X" in " ".join(result.output.split())
 
 
 def test_networks() -> None:
-    assert parse_network(None, 4).ranks_per_node == 4
+    assert parse_network("50:400") == (50.0, 400.0)
     with pytest.raises(DataError, match="HOST:TARGET"):
-        parse_network("50", 8)
+        parse_network("50")
+
+
+def test_a_projection_in_a_notebook(tmp_path: Path) -> None:
+    found = project(write_trace(tmp_path / "t.json"), to="MI355X", sweep=["memory_bw_gbs=4000,16000"])
+    assert found.interval_us[0] < found.projected_us < found.interval_us[1]
+    assert found.answers["projected_us"] == found.projected_us
+    assert found.kernels["projected_us"].sum() == pytest.approx(found.classes["projected_us"].sum())
+    assert found.kernels["why"].tolist() == [""] * 30
+    assert [len(figure.data) > 0 for figure in (found.plot_classes(), found.plot_interval(), *found.plot_sweeps())]
+    assert "9 ms on MI300X" in found._repr_html_()
+    assert any("as fast as the one measured" in note for note in found.notes)

@@ -15,8 +15,9 @@ from flopcast.projection.result import Result, result_of
 from flopcast.projection.sweep import parse_sweeps
 from flopcast.projection.whole_trace import Laws
 from flopcast.remarks import Remark, remark
-from flopcast.report.projection import remarks, sections, show_result
-from flopcast.report.projection_page import projection_html
+from flopcast.report.html import page
+from flopcast.report.projection import projection_document, tables
+from flopcast.report.terminal import print_document
 from flopcast.report.words import say
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
 from flopcast.traces.dispatches import empty_calls
@@ -36,7 +37,7 @@ def projected(**more: Any) -> Result:
 
 
 def rows_of(result: Result, title: str) -> list[tuple[str, ...]]:
-    return next((rows for name, _, rows in sections(result) if name == title), [])
+    return next((rows for name, _, rows in tables(result) if name == title), [])
 
 
 def test_classes_say_what_their_interval_rests_on() -> None:
@@ -69,14 +70,14 @@ def test_the_longest_kernels_of_the_path_have_names() -> None:
 def test_nothing_is_said_of_a_cpu_that_the_trace_does_not_show() -> None:
     blind = result_of("t.json", replace(trace(ROWS), calls=empty_calls()), HOST, TARGET)
     assert "cpu_speed" not in [row[0] for row in rows_of(blind, "what the interval is made of")]
-    assert not any("--cpu-speed" in line for line in remarks(blind))
-    assert any("--cpu-speed" in line for line in remarks(projected()))
+    assert "cpu-taken-as-fast" not in [note.code for note in blind.notes]
+    assert "cpu-taken-as-fast" in [note.code for note in projected().notes]
 
 
-@pytest.mark.parametrize(("width", "whole"), [(200, True), (116, False)])
+@pytest.mark.parametrize(("width", "whole"), [(200, True), (100, False)])
 def test_a_table_too_wide_has_heads_of_several_lines(width: int, whole: bool) -> None:
     console = Console(file=io.StringIO(), width=width)
-    show_result(console, projected())
+    print_document(console, projection_document(projected()))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     classes = text[text.index("kernels by class") : text.index("what sets the pace")]
     assert ("FLOPS scaling" in classes) == whole
@@ -85,11 +86,11 @@ def test_a_table_too_wide_has_heads_of_several_lines(width: int, whole: bool) ->
 
 
 def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
-    page = projection_html(projected(sweeps=parse_sweeps(["memory_bw_gbs=1000,3000", "link_bw_gbs=100"])))
+    text = page(projection_document(projected(sweeps=parse_sweeps(["memory_bw_gbs=1000,3000", "link_bw_gbs=100"]))))
     for title in ("Longest kernels of the critical path", "Where the measured time goes", "How laws were applied"):
-        assert title in page
+        assert title in text
     for figure in ("memory bandwidth, GB/s", "all links, one way, GB/s"):
-        assert f"End-to-end time over {figure} of A100 40GB SXM4" in page
+        assert f"End-to-end time over {figure} of A100 40GB SXM4" in text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page `flopcast project` writes, which needs no network: the outcome, its parts, its interval, its sweeps."""
+"""Figures of a projection: time by class, what the interval is made of, the time over a swept figure of the target."""
 
 from __future__ import annotations
 
@@ -11,58 +11,12 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..projection.result import Result, changes
+from ..projection.result import Result
 from ..projection.sweep import END_TO_END, SHARE, SWEPT, UNKNOWN, changes_of_bound, own_value
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
-from .html import Page
-from .page import listed, table
-from .projection import headline, remarks, sections
-from .words import say
 
 LARGEST: Final = 12
 """Classes and sources of error that are drawn."""
-
-
-def projection_html(result: Result) -> str:
-    """Return the page of a projection; the same result gives the same text."""
-    page = Page()
-    host, target = result.projection.host.name, result.projection.target.name
-    verdict = f'<div class="verdict"><p>{escape(say(result.verdict))}</p></div>'
-    page.heading(f"{host} → {target}", headline(result), verdict)
-    tables = {title: table(heads, rows) for title, heads, rows in sections(result)}
-    page.section("total", "End to end", "End to end", tables.pop("end to end"))
-    page.section(
-        "classes",
-        "Kernels",
-        "Kernels by class",
-        page.figure(class_figure(result), "Time by class: measured, by FLOPS scaling, projected"),
-        tables.pop("kernels by class"),
-    )
-    page.section("pace", "Pace", "What sets the pace", tables.pop("what sets the pace"))
-    spread = tables.pop("what the interval is made of", "")
-    page.section(
-        "interval",
-        "Interval",
-        "What the interval is made of",
-        page.figure(
-            tornado_figure(result), "End-to-end time with one source at its own quantiles, the others as they are"
-        ),
-        spread,
-    )
-    tables.pop("sweep", None)
-    if result.sweeps is not None:
-        page.section(
-            "sweep",
-            "Sweep",
-            "Another target",
-            *_sweeps(page, result),
-            listed([say(change) for change in changes(result)]),
-        )
-    for title, text in tables.items():
-        anchor = title.replace(" ", "-")
-        page.section(anchor, title.capitalize(), title.capitalize(), text)
-    page.section("notes", "Notes", "Notes", listed(remarks(result)))
-    return page.document(f"{host} → {target} · flopcast")
 
 
 def class_figure(result: Result) -> go.Figure:
@@ -113,20 +67,16 @@ def tornado_figure(result: Result) -> go.Figure | None:
     return styled(figure, 140 + 34 * len(shown), legend={"traceorder": "normal"}).update_layout(barmode="overlay")
 
 
-def _sweeps(page: Page, result: Result) -> list[str]:
-    assert result.sweeps is not None
-    target = result.projection.target
-    parts = []
-    for name, frame in result.sweeps.groupby("figure", sort=False):
-        own = result.projection.host
-        value = own_value(own, str(name))
-        marks = [Mark(f"{own.name}, measured", value, result.projection.measured_us)] if value else []
-        caption = f"End-to-end time over {SWEPT[str(name)]} of {target.name}"
-        parts.append(page.figure(sweep_figure(frame, target=target.name, marks=marks), caption))
-    return parts
+def sweep_figures(result: Result) -> list[go.Figure]:
+    """Draw every sweep of a projection, marked with what was measured on the host."""
+    found = []
+    host, target = result.projection.host, result.projection.target
+    for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
+        value = own_value(host, str(name))
+        marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)] if value else []
+        found.append(sweep_figure(frame, target=target.name, marks=marks))
+    return found
 
-
-# Figures of a projection: the end-to-end time over a swept figure of the target, and what bounds it.
 
 BOUND_COLOURS: Final = {
     **dict(zip(("memory", "compute", "latency", "link"), OTHERS, strict=True)),

@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from flopcast.report.projection_page import BOUND_COLOURS, Mark, sweep_figure
+from flopcast.report.projection_figures import BOUND_COLOURS, Mark, sweep_figure
 
 
 @pytest.fixture

@@ -1,0 +1,333 @@
+"""Projecting: a profiled trace to the time it takes on another GPU, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..evaluation.trained_model import TrainedModel
+from ..hardware import GPU, find
+from ..output import check_output, dumps, whole_folder
+from ..projection.chrome import write_chrome
+from ..projection.collective_laws import NODE_RANKS, CommunicationLaw, Network
+from ..projection.kernel_laws import DEFAULT_LAW
+from ..projection.measured_factors import learn_corrections
+from ..projection.result import Result, critical_us, result_of
+from ..projection.sweep import Sweep, parse_sweeps
+from ..projection.uncertainty import check_sample
+from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
+from ..readers import Options, TraceFailure, read_traces
+from ..readers.labels import known_gpu
+from ..report.document import Document
+from ..report.html import page
+from ..report.projection import in_words, projection_document
+from ..report.words import say
+from ..traces.summary import Annotated
+from .tables import load_measurements
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
+"""What a projection is saved as."""
+
+
+@dataclass(frozen=True)
+class ProjectedTrace:
+    """A trace on another GPU.
+
+    Attributes
+    ----------
+    result : Result
+        Everything that was computed, table by table (`projection.result.Result`).
+    """
+
+    result: Result
+
+    @property
+    def label(self) -> str:
+        """What the trace is called."""
+        return self.result.label
+
+    @property
+    def measured_us(self) -> float:
+        """End-to-end time on the host."""
+        return self.result.projection.measured_us
+
+    @property
+    def projected_us(self) -> float:
+        """End-to-end time on the target."""
+        return self.result.uncertainty.nominal_us
+
+    @property
+    def interval_us(self) -> tuple[float, float]:
+        """Where the time on the target lies, at the level asked for."""
+        return self.result.uncertainty.lower_us, self.result.uncertainty.upper_us
+
+    @cached_property
+    def answers(self) -> dict[str, Any]:
+        """Everything but the activities, as JSON types: the content of project.json."""
+        return dict(self.document.data)
+
+    @cached_property
+    def document(self) -> Document:
+        """The projection for terminal, page and machines."""
+        return projection_document(self.result)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """One row per activity of the GPU, in the order of the trace.
+
+        The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its projection; `measured_us`
+        and `projected_us`; `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
+        path.
+        """
+        projection = self.result.projection
+        start_ns, _ = projected_times(projection)
+        return in_words(projection.activities).assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """One row per class of kernels (`projection.result.class_table`)."""
+        return self.result.classes
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        return [say(note) for note in self.result.notes]
+
+    def plot_classes(self) -> go.Figure:
+        """Draw the time of each class: measured, by FLOPS scaling, projected."""
+        from ..report.projection_figures import class_figure
+
+        return class_figure(self.result)
+
+    def plot_interval(self) -> go.Figure | None:
+        """Draw how far each source of error alone moves the time; None where there is none."""
+        from ..report.projection_figures import tornado_figure
+
+        return tornado_figure(self.result)
+
+    def plot_sweeps(self) -> list[go.Figure]:
+        """Draw the time over each swept figure of the target."""
+        from ..report.projection_figures import sweep_figures
+
+        return sweep_figures(self.result)
+
+    def save(self, folder: Path | str) -> None:
+        """Write project.json, project.html, kernels.parquet and trace.json.gz into a folder, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        check_output(Path(folder), FILES)
+        projection = self.result.projection
+        start_ns, calls = projected_times(projection)
+        with whole_folder(Path(folder)) as unfinished:
+            (unfinished / FILES[0]).write_text(dumps(self.answers, missing=True), encoding="utf-8")
+            (unfinished / FILES[1]).write_text(page(self.document), encoding="utf-8")
+            self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+            write_chrome(
+                unfinished / FILES[3],
+                in_words(projection.activities),
+                start_ns.to_numpy(),
+                (1000 * projection.activities["projected_us"]).round().to_numpy(dtype=np.int64),
+                calls,
+                host=projection.host.name,
+                target=projection.target.name,
+                notes=self.notes,
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.document.title} {self.document.lead})"
+
+    def _repr_html_(self) -> str:
+        columns = ["op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound"]
+        heads = [f"<strong>{escape(self.document.title)}</strong> {escape(self.document.lead)}"]
+        heads.append(escape(say(self.result.verdict)))
+        return "".join(f"<p>{text}</p>" for text in heads) + self.classes[columns].to_html(index=False)
+
+
+def project(trace: Path | str, to: str, **choices: Any) -> ProjectedTrace:
+    """Project a profiled trace to another GPU.
+
+    Parameters
+    ----------
+    trace : path
+        File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch) is replayed with
+        them.
+    to : str
+        Name or TOML file of the target.
+    **choices
+        As for `project_traces`.
+
+    Returns
+    -------
+    ProjectedTrace
+
+    Raises
+    ------
+    DataError
+        The trace cannot be read or projected, there is none, or several.
+
+    Examples
+    --------
+    >>> found = project("trace.json.gz", to="MI355X")  # doctest: +SKIP
+    >>> found.projected_us, found.interval_us  # doctest: +SKIP
+    """
+    first = list(islice(project_traces([trace], to, **choices), 2))
+    if len(first) > 1:
+        raise DataError("holds several traces: project them with `project_traces`", source=str(trace))
+    return first[0]
+
+
+def project_traces(
+    traces: Sequence[Path | str],
+    to: str,
+    *,
+    host: str | None = None,
+    compute_law: str = DEFAULT_LAW,
+    comm_law: str = "alpha-beta",
+    gaps: str = "modelled",
+    cpu_speed: float | None = None,
+    model: Path | str | None = None,
+    correct: Sequence[Path | str] = (),
+    network: tuple[float, float] | None = None,
+    ranks_per_node: int = NODE_RANKS,
+    keep_waiting: bool = False,
+    uncertainty: str = "",
+    sweep: Sequence[str] = (),
+    defaults: Mapping[str, str] | None = None,
+    level: float = 0.9,
+    samples: int = 256,
+    seed: int = 0,
+) -> Iterator[ProjectedTrace]:
+    """Project traces to another GPU, one after the other; parameters are checked before a trace is read.
+
+    Parameters
+    ----------
+    traces : sequence of path
+        Files and folders of any supported profilers.
+    to : str
+        Name or TOML file of the target.
+    host : str, optional
+        Name or TOML file of the GPU they were measured on; by default what the traces say.
+    compute_law : str, default="affine"
+        Law of computation and copies (`projection.scalings.LAWS`).
+    comm_law : {"alpha-beta", "bandwidth", "kept"}
+        Law of collectives (`projection.collective_laws`).
+    gaps : {"kept", "scaled", "modelled"}
+        Time between activities (`projection.whole_trace.GAPS`).
+    cpu_speed : float, optional
+        Speed of the target's CPU relative to the one measured; unknown by default.
+    model : path, optional
+        Run folder of `train` for these GPUs; its predictions go before the law of computation.
+    correct : sequence of path
+        Measurements of both GPUs, from which the law of computation is corrected class by class.
+    network : (float, float), optional
+        Bandwidth out of a node, one way, GB/s: of the host's and the target's.
+    ranks_per_node : int, default=8
+        GPUs of a node.
+    keep_waiting : bool
+        Whether what collectives wait for their peers stays: the time above the least of equal messages.
+    uncertainty : str
+        Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
+    sweep : sequence of str
+        Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
+    defaults : mapping of str to str, optional
+        Values of columns that the traces lack.
+    level, samples, seed
+        Of the interval.
+
+    Returns
+    -------
+    iterator of ProjectedTrace
+
+    Raises
+    ------
+    DataError
+        A parameter cannot be used; a trace cannot be read or projected, or there is none.
+    """
+    check_sample(level, samples)
+    target, known = find(to), find(host) if host else None
+    law_of_collectives, kind_of_gaps = cast(CommunicationLaw, comm_law), cast(Gaps, gaps)
+    joined = Network(*network or (None, None), ranks_per_node)
+    laws = Laws(compute_law, law_of_collectives, kind_of_gaps, cpu_speed, None, joined, keep_waiting)
+    sweeps = parse_sweeps(sweep)
+    laws = replace(laws, run=TrainedModel.load(Path(model)) if model else None)
+    inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
+    interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
+    return _projected(traces, inputs, sweeps, interval)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What is the same for all traces."""
+
+    laws: Laws
+    target: GPU
+    known: GPU | None
+    options: Options
+    correct: Sequence[Path | str]
+
+    @cached_property
+    def measured(self) -> pd.DataFrame | None:
+        """The measurements that correct the law, read once."""
+        return load_measurements(self.correct).frame if self.correct else None
+
+    def host(self, label: str, trace: Annotated) -> GPU:
+        """Return the GPU that a trace was made on."""
+        if self.known:
+            return self.known
+        try:
+            word = host_of(trace)
+            host = known_gpu(word, stated="device" in self.options.defaults)
+        except DataError as error:
+            raise DataError(str(error), source=label) from error
+        if host is None:
+            raise ParameterError("host", f"must say which GPU {label} was made on: {word!r} is not known")
+        return host
+
+    def corrected(self, host: GPU) -> Laws:
+        """Return the laws with corrections learnt from measurements of both GPUs, if there are any."""
+        if self.measured is None:
+            return self.laws
+        try:
+            corrections = learn_corrections(self.measured, host, self.target, self.laws.compute)
+        except DataError as error:
+            raise error if error.source else DataError(str(error), source=", ".join(map(str, self.correct))) from error
+        return replace(self.laws, corrections=corrections)
+
+
+def _projected(
+    traces: Sequence[Path | str], inputs: _Inputs, sweeps: Sequence[Sweep], interval: Mapping[str, Any]
+) -> Iterator[ProjectedTrace]:
+    """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
+    laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}
+    empty = True
+    for label, trace in read_traces([Path(path) for path in traces], options=inputs.options):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        empty, host = False, inputs.host(label, trace)
+        if host.name not in laws:
+            laws[host.name] = inputs.corrected(host)
+        try:
+            result = result_of(label, trace, host, inputs.target, laws[host.name], sweeps=sweeps, **interval)
+        except ParameterError:
+            raise
+        except DataError as error:
+            raise error if error.source else DataError(str(error), source=label) from error
+        yield ProjectedTrace(result)
+    if empty:
+        raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
