@@ -21,10 +21,8 @@ from ..report import figures
 from ..report.predictions import identifying, report_of, write_file
 from ..report.words import in_words
 from ..report.words.prediction import say_all
-from ..table.measurements import REFUSED, REFUSED_DETAIL, select
-from ..table.metric import prediction_columns
-from ..table.pairing import HOST
-from ..table.problems import slower_kernels
+from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns, select
+from ..table.problems import HOST, slower_kernels
 from .tables import Data, Where, conditions, items, titled
 
 if TYPE_CHECKING:

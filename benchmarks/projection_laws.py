@@ -29,7 +29,7 @@ from ..projection.measured_factors import Correction, corrections_of, learn_corr
 from ..projection.scalings import Pair, by_law
 from ..readers import TraceFailure, read, read_traces
 from ..report.console import output
-from ..table.pairing import pair as pair_rows
+from ..table.problems import pair as pair_rows
 from .shared_data import run_on_data
 
 LAWS = ("flops-uniform", "flops", "bandwidth", "roofline", "roofline-achieved", "affine")

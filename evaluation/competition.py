@@ -14,7 +14,7 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate
 from ..models.suite import Columnar, baselines, suite
 from ..remarks import Remark, remark
-from ..table.metric import quantity
+from ..table.measurements import quantity
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .selection import select

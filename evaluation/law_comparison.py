@@ -11,7 +11,7 @@ from sklearn.base import clone
 from statsmodels.regression.linear_model import OLS
 
 from ..models.baselines import Affine, ConstantRatio
-from ..table.metric import quantity
+from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .crossval import make_folds
 from .verdicts import ALPHA, Interval

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError
-from ..features.analytic_laws import SCALING
 from ..features.matrix import Dataset
-from ..features.roofline import compute_us, memory_us, where_published
+from ..features.roofline import SCALING, compute_us, memory_us, where_published
 from ..hardware import GPU
 from ..operators.operators import Work, work_of
 from ..remarks import Remark
-from ..table.metric import quantity
+from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .law_comparison import Explanation, compare_laws, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few

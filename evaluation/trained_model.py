@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features import roofline
-from ..features.analytic_laws import own_laws, scaling_laws
 from ..features.recipe import FeatureRecipe
+from ..features.roofline import own_laws, scaling_laws
 from ..models import artifact
 from ..operators.operators import work_of
 from ..remarks import Remark, remark
@@ -169,7 +169,7 @@ class TrainedModel:
         return self._laws(rows)[1]
 
     def _laws(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Return what the analytic laws predict, and what they lack (see `features.analytic_laws`)."""
+        """Return what the analytic laws predict, and what they lack (see `features.roofline`)."""
         host, target, metric, work = self.recipe.host, self.recipe.target, self.recipe.metric, work_of(rows)
         if host is None:
             laws, lacking = own_laws(metric, work, target)

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from .context import Context, Device
-from .quantisation import quantise
+from .context import Context, Device, quantise
 
 # The library family of a kernel, read off its name.
 

@@ -13,12 +13,12 @@ from ..errors import DataError, few
 from ..hardware import GPU
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
-from ..table.metric import quantity
-from ..table.pairing import HOST, one_per_problem, pair, rows_of
+from ..table.measurements import quantity
+from ..table.problems import HOST, one_per_problem, pair, rows_of
 from . import roofline
-from .analytic_laws import own_laws, scaling_laws
 from .catalogue import LAUNCHED
 from .recipe import FeatureRecipe, learn_recipe
+from .roofline import own_laws, scaling_laws
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the rows whose operator is known, and how many others were left out.
 
     Kernels known by name and launch alone share no feature of work with operators: they are a data set of their own
-    (``--where op=kernel``), and stay where there is nothing else.
+    (``where={"op": ["kernel"]}``), and stay where there is nothing else.
     """
     unknown = frame["op"].eq(LAUNCHED)
     if unknown.all() or not unknown.any():

@@ -14,7 +14,7 @@ from ..hardware import GPU
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
-from ..table.pairing import HOST, carried
+from ..table.problems import HOST, carried
 from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
 from .context import Context
 

@@ -1,9 +1,12 @@
-"""GPU specifications: the data file, the look-up, and the user's own GPUs."""
+"""GPUs: figures with their unit and source, how to find one, and the user's own.
 
-from .lookup import Source, all_gpus, find, find_gfx, read_gpu, sources
-from .measured import Ceiling, measured
-from .schema import DTYPES, FIGURES, PEAKS, UNITS, Figure, peak_path
-from .spec import GPU
+A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are numbers or not
+published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures themselves stand in the data files
+beside them. `scaled` makes scale models of a GPU.
+"""
+
+from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, read_gpu, sources
+from .spec import DTYPES, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
     "DTYPES",

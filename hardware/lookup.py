@@ -1,7 +1,11 @@
-"""Find a GPU: by name or alias, by gfx id and CU count, or in the user's own TOML file."""
+"""Find a GPU: by name or alias, by gfx id and CU count, or in the user's own TOML file; and what others measured on it.
+
+`measured` gives the part of the published peaks that real kernels reach.
+"""
 
 from __future__ import annotations
 
+import csv
 import difflib
 import itertools
 import re
@@ -14,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UnknownGPUError
-from .schema import FIGURES, read_table
-from .spec import GPU
+from .spec import FIGURES, GPU, PEAKS, read_table
 
 _MAKERS = ("amd", "nvidia", "instinct", "radeon", "tesla", "geforce", "quadro")
 _LINKS = ("link_bw_gbs", "p2p_uni_gbs")
@@ -213,3 +216,62 @@ def _closest(plain: str, names: dict[str, str]) -> list[str]:
     starts = [gpu for known, gpu in names.items() if plain and _bare(known).startswith(plain)]
     alike = difflib.get_close_matches(plain, names, n=3, cutoff=0.6)
     return list(dict.fromkeys(starts or (names[known] for known in alike)))[:5]
+
+
+# Published measurements: `measured.csv`, beside the specifications.
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One published measurement.
+
+    Attributes
+    ----------
+    gpu : str
+        Canonical name.
+    metric : str
+        What was measured: ``gemm_fp8``, ``hbm_copy``, ``allreduce_busbw_8gpu``, ...
+    value : float
+        The measurement, in `unit`.
+    unit : str
+        TFLOPS, TOPS or GB/s.
+    figure : str
+        The figure of the GPU it is a part of: ``fp8_matrix``, ``memory_bw_gbs``, ...; empty where there is none.
+    method, conditions, source, confidence : str
+        How, under which conditions and by whom it was measured; "high", "medium" or "low".
+    """
+
+    gpu: str
+    metric: str
+    value: float
+    unit: str
+    figure: str
+    method: str
+    conditions: str
+    source: str
+    confidence: str
+
+    def share(self, gpu: GPU) -> float | None:
+        """Return the measurement as a part of the published figure of `gpu` (1 = all of it), None where it has none."""
+        if not self.figure:
+            return None
+        spec: float | None = gpu.peaks.get(self.figure) if self.figure in PEAKS else getattr(gpu, self.figure)
+        return self.value / spec if spec else None
+
+
+def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:
+    """Return the measurements known for a GPU, of one metric or of all; empty where there are none.
+
+    Raises
+    ------
+    UnknownGPUError
+        If no GPU answers to the name.
+    """
+    name = find(gpu).name
+    return [row for row in _rows() if row.gpu == name and metric in (None, row.metric)]
+
+
+@cache
+def _rows() -> tuple[Ceiling, ...]:
+    text = resources.files(__package__).joinpath("measured.csv").read_text(encoding="utf-8")
+    return tuple(Ceiling(value=float(row.pop("value")), **row) for row in csv.DictReader(text.splitlines()))

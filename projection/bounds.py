@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, NotPublishedError, UnknownGPUError
 from ..features import roofline
-from ..features.quantisation import best_tile, quantise
+from ..features.context import best_tile, quantise
 from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
 from ..remarks import Remark, remark
@@ -97,7 +97,7 @@ def run_as(dtype: str, gpu: GPU) -> str:
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
 
-    See `features.quantisation`: the best tile and split of k; for prefill attention, blocks of 128 queries (see
+    See `features.context`: the best tile and split of k; for prefill attention, blocks of 128 queries (see
     `FIXED_GRID`). 1 for vector operators, rows of unknown work, and a GPU whose compute units are not published.
     """
     found = np.ones(len(work))

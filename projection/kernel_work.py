@@ -14,8 +14,7 @@ from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
 from ..operators.work import positive, texts
 from ..remarks import remark
-from ..table.pairing import HOST
-from ..table.problems import codes_of
+from ..table.problems import HOST, codes_of
 from ..traces.activity_work import UNKNOWN
 from ..traces.dispatches import COLUMNS, MEMCPY
 from ..traces.quality import gaps_ns

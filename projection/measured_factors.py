@@ -20,7 +20,7 @@ from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
 from ..remarks import remark
 from ..table.measurements import REFUSED, fill_text, judge
-from ..table.pairing import pair as pair_rows
+from ..table.problems import pair as pair_rows
 from ..table.problems import problem_ids
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from ..traces.dispatches import empty_steps
@@ -70,7 +70,7 @@ def learn_corrections(
     ----------
     measured : DataFrame
         Measurement table with rows of both devices; problems measured on both count, the fastest kernel of each (see
-        `table.pairing`).
+        `table.problems`).
     host, target : GPU
         The devices, under the names of column `device`.
     law : str

@@ -13,7 +13,7 @@ import pandas as pd
 from ..errors import DataError, ParameterError, nearest
 from ..hardware import FIGURES, GPU, PEAKS, Figure, peak_path
 from ..hardware.lookup import in_proportion
-from ..hardware.schema import read_table
+from ..hardware.spec import read_table
 
 END_TO_END = "end_to_end_us"
 """Column, and key of what is evaluated: the end-to-end time, us."""

@@ -1,4 +1,14 @@
-"""From files of any supported format to one measurement table; every module imported here registers its readers."""
+"""From files of any supported format to one measurement table, or to traces.
+
+Paths enter `read` (or `read_traces`); `Measurements` leave: usable rows, rows kept out with their reason, remarks, and
+what each trace holds. Start with `base`: what a reader is, and the registry that detects which one a file belongs to.
+Then `reading` (many files to one table) and `trace_files` (which files are one trace).
+
+A new format is a file of its own here, or a folder where it needs several: subclass `base.Reader` (tables: one row for
+each timing) or `base.TraceReader` (profilers: one row for each activity), decorate it with `register`, and import the
+module below, which registers it. Detection is by content; every command and every message knows the format from then
+on. What formats share stands in `files` (text, CSV, compression), `sqlite`, `labels` (units, devices) and `blas`.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..table.metric import prediction_columns, quantity
+from ..table.measurements import prediction_columns, quantity
 from .formats import percent
 from .run_folder import ordered, reference
 

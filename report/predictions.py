@@ -12,8 +12,7 @@ import pandas as pd
 
 from ..operators.operators import OPS
 from ..output import PREDICTION_FORMATS, check_file, whole_file
-from ..table.measurements import DTYPE_COLUMNS
-from ..table.metric import prediction_columns
+from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
 from .training import left_out, metric, title

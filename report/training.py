@@ -13,7 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import few
-from ..table.metric import quantity
+from ..table.measurements import quantity
 from . import figures
 from .document import (
     Cell,

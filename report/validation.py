@@ -15,7 +15,7 @@ from ..errors import few
 from ..evaluation.law_comparison import Explanation
 from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, Efficiency, LawFinding, ValidationResult
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
-from ..table.metric import Quantity, quantity
+from ..table.measurements import Quantity, quantity
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted

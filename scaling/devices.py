@@ -24,8 +24,7 @@ from ..features.matrix import Dataset, build_dataset, groups_of
 from ..hardware import GPU
 from ..operators.operators import OPS
 from ..remarks import Remark, remark
-from ..table.pairing import one_per_problem, rows_of
-from ..table.problems import problem_ids
+from ..table.problems import one_per_problem, problem_ids, rows_of
 from .scaling_class import MARGIN, Growth, growth_of
 
 CU_LAW = "CU scaling"

@@ -12,9 +12,8 @@ from ..operators.dtypes import DTYPES, dtypes_in_kernel_names
 from ..operators.operators import OPS, each_op
 from ..table.measurements import FLAGS, MAY_BE_ZERO, TEXT_DIMENSIONS
 from .aten_call import NotToldError, parse_call
-from .aten_elements import ELEMENTS
+from .aten_elements import ELEMENTS, ROWS
 from .aten_matrix import ATTENTION, MATRIX, Described
-from .aten_rows import ROWS
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
 # From calls of a framework's operators to operators with dimensions: what the call had to do, whatever kernels ran.

@@ -1,4 +1,4 @@
-"""PyTorch's profiler (Kineto), on CUDA and ROCm."""
+"""PyTorch's profiler (Kineto), on CUDA and ROCm: start with `kineto_reader`; `decode` the JSON, `link` the columns."""
 
 from __future__ import annotations
 

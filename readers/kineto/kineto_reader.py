@@ -50,10 +50,8 @@ from ...traces.dispatches import (
 from ..base import DataFile, Options, TraceReader, register
 from ..files import view
 from ..labels import known_gpu
-from .columns import columns_of, in_unknown_unit, integers, operator_columns, ranges_of
-from .decode import Document, decode, refusing, uncollected
-from .format import MISSING, DeviceProperties
-from .link import Links, link, step_at, steps_of
+from .decode import MISSING, DeviceProperties, Document, decode, refusing, uncollected
+from .link import Links, columns_of, in_unknown_unit, integers, link, operator_columns, ranges_of, step_at, steps_of
 
 # The GPU behind the number that a PyTorch trace gives it.
 #

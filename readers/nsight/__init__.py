@@ -1,4 +1,4 @@
-"""Nsight Systems and Nsight Compute."""
+"""Nsight Systems (`nsys`: SQLite export; `nsys_stats`: CSV) and Nsight Compute (`ncu`, its pages in `ncu_pages`)."""
 
 from __future__ import annotations
 

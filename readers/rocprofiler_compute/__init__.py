@@ -1,4 +1,4 @@
-"""Workload folders of rocprofiler-compute (Omniperf)."""
+"""Workload folders of rocprofiler-compute (Omniperf): start with `compute_reader`; `passes` joins their counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rocprofv3 (rocprofiler-sdk): CSV files and JSON."""
+"""rocprofv3 (rocprofiler-sdk): CSV files (`csv_reader`) and JSON (`json_reader`), and what they have in `common`."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ from .common import (
     stacked,
     streams,
 )
-from .counter_files import Pass, counters, dispatch_key
-from .csv_table import CsvTable
+from .csv_table import CsvTable, Pass, counters, dispatch_key
 
 # The CSV files of one rocprofv3 run together: whose times count, which devices the agents are, what launched what.
 

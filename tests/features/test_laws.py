@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.analytic_laws import OF_ONE, SCALING, own_laws, scaling_laws
+from flopcast.features.roofline import OF_ONE, SCALING, own_laws, scaling_laws
 from flopcast.hardware import GPU
 from flopcast.operators.operators import work_of
 

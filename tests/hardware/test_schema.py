@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.hardware.schema import FIGURES, PEAKS, peak_path, read_table, write_table
+from flopcast.hardware.spec import FIGURES, PEAKS, peak_path, read_table, write_table
 
 REFUSED = [
     ({"memory_bw_gbs": 0}, "memory_bw_gbs must be above 0 .*memory bandwidth, GB/s.* got 0: leave the key out"),

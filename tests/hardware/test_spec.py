@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import DTYPES, FIGURES, GPU, UNITS, all_gpus, find
-from flopcast.hardware.schema import LISTS, NONPACKED, WORDS
+from flopcast.hardware.spec import LISTS, NONPACKED, WORDS
 
 TOY = GPU(name="toy", cus=4, peaks={"fp16_vector": 2.0, "fp32_matrix": 3.0, "fp32_vector": 1.0, "int8_matrix": 5.0})
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.quantisation import best_tile
+from flopcast.features.context import best_tile
 from flopcast.hardware import find, measured
 from flopcast.operators.operators import Work, work_of
 from flopcast.projection.bounds import (

@@ -8,8 +8,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.operators.operators import complete
-from flopcast.table.pairing import one_per_problem, pair
-from flopcast.table.problems import problem_ids
+from flopcast.table.problems import one_per_problem, pair, problem_ids
 
 
 def table(*rows: dict[str, object]) -> pd.DataFrame:

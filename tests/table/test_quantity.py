@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.table.metric import Quantity, quantity
+from flopcast.table.measurements import Quantity, quantity
 
 
 @pytest.mark.parametrize(

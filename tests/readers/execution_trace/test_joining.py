@@ -10,8 +10,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flopcast.readers.execution_trace.execution_trace_reader import ExecutionTrace, join, read_execution_trace
-from flopcast.readers.execution_trace.joining import OTHER_RUN
+from flopcast.readers.execution_trace.execution_trace_reader import (
+    OTHER_RUN,
+    ExecutionTrace,
+    join,
+    read_execution_trace,
+)
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace, dispatch_table
 

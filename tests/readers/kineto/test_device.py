@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.readers.kineto.format import DeviceProperties
+from flopcast.readers.kineto.decode import DeviceProperties
 from flopcast.readers.kineto.kineto_reader import devices_of, is_rocm
 from flopcast.remarks import Remark, remark
 
