@@ -30,16 +30,9 @@ def command(
     Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
     same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
     """
-    from ..output import dumps
-    from ..report.console import output
-    from ..report.gpus import compare_table, gpu_table, gpus_json, show_sources
+    from ..report.gpus import gpus_document
+    from ..report.terminal import show
 
     chosen = [find(name) for name in names] if names else all_gpus()
-    if as_json:
-        print(dumps(gpus_json(chosen), missing=True), end="")
-    elif with_sources:
-        show_sources(output(), chosen)
-    elif names:
-        output().print(compare_table(*chosen))
-    else:
-        output().print(gpu_table(chosen))
+    document = gpus_document(chosen, compared=bool(names), with_sources=with_sources)
+    show(document, as_json=as_json)

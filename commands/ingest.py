@@ -53,21 +53,15 @@ def command(
     }
     check_data(paths)
     from ..api.ingesting import ingest  # here: what it imports takes time, and the options are checked before
-    from ..report.console import counted, output, say_written, show_losses
-    from ..report.ingest import show_traces
-    from ..report.words import in_words
+    from ..report.formats import counted
+    from ..report.ingest import ingest_document
+    from ..report.terminal import show
 
     found = ingest(
         paths, out, dispatches=dispatches, each=each, channels=channels, strict=strict, jobs=jobs, **settings
     )
-    if as_json:
-        print(found.to_json(), end="")
-        return
-    console = output()
-    show_traces(console, found.traces)
-    show_losses(console, found.rejected, in_words(found.notes), found.unreadable)
-    if out is None:
-        nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
-        console.print(counted(found.rows, *nouns), highlight=False)
-    else:
-        say_written(console, out, rows=found.rows)
+    nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
+    held = "" if out is not None else counted(found.rows, *nouns)
+    lost = found.rejected, found.notes, found.unreadable
+    document = ingest_document(found.traces, *lost, held=held, data=found.to_dict())
+    show(document, *([out] if out else []), as_json=as_json, rows=found.rows)

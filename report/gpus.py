@@ -1,17 +1,14 @@
-"""What `flopcast gpus` shows: the list of GPUs, some of them side by side, and the same for machines."""
+"""GPUs as a document for terminals: their list, some of them side by side, where their figures come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
-from .console import plain_table
+from .document import Cell, Column, Document, Row, Section, Table, columns, rows
+from .formats import NONE, share
 
 SCHEMA: Final = 1
 MISSING: Final = "not published"
@@ -31,19 +28,34 @@ _LIST_CAPTION: Final = (
 )
 
 
+def gpus_document(gpus: Sequence[GPU], *, compared: bool = False, with_sources: bool = False) -> Document:
+    """Return GPUs: their list, or figure by figure beside the first, or where their figures come from.
+
+    Parameters
+    ----------
+    gpus : sequence of GPU
+        At least one.
+    compared : bool
+        Whether to show every figure of each.
+    with_sources : bool
+        Whether to show, instead of figures, their sources and what others have measured.
+    """
+    parts: list[Table] = [provenance_table(gpus), ceilings_table(gpus)]
+    if not with_sources:
+        parts = [compare_table(*gpus) if compared else gpu_table(gpus)]
+    return Document(sections=[Section("GPUs", parts)], data=gpus_json(gpus))
+
+
 def gpu_table(gpus: Iterable[GPU]) -> Table:
     """Return the list of GPUs, one row each: what it is, its peaks, bandwidths, year and the confidence in them."""
-    numbers = ["CUs", *_LIST_PEAKS, "mem", "links", "year"]
-    table = plain_table("GPUs", ["name", "arch", "gfx"], numbers, caption=_LIST_CAPTION)
-    table.add_column("conf.", no_wrap=True)
-    table.padding, table.show_edge = 0, False  # it fits into 80 columns, names and all
-    table.columns[0].no_wrap = table.columns[2].no_wrap = True
-    table.columns[1].min_width = 9
+    found = []
     for gpu in gpus:
         figures = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
-        cells = (Text("–" if figure is None else _short(figure)) for figure in figures)
-        table.add_row(Text(gpu.name), Text(gpu.arch), Text(gpu.gfx), *cells, Text(gpu.confidence or "–"))
-    return table
+        cells = (NONE if figure is None else _short(figure) for figure in figures)
+        found.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
+    numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "links", "year"))
+    heads = (Column("name", "name"), Column("arch", least=9), Column("gfx", "name"), *numbers, Column("conf.", "name"))
+    return Table(heads, rows(found), "GPUs", _LIST_CAPTION)
 
 
 def compare_table(first: GPU, *others: GPU) -> Table:
@@ -57,52 +69,42 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         What to compare with it; a ratio is left out where either figure is not published.
     """
     gpus = (first, *others)
-    title = " · ".join(gpu.name for gpu in gpus)
-    table = plain_table(title, ["figure", "unit"], [first.name], caption="Peaks are dense.")
-    for gpu in others:
-        table.add_column(Text(gpu.name), justify="right")
-        table.add_column("ratio", justify="right", style="cyan")
+    found: list[tuple[str | Cell, ...]] = []
     for key, label in _WORDS.items():
-        texts = [Text(value) if (value := getattr(gpu, key)) else _number(None) for gpu in gpus]
-        table.add_row(label, "", *_interleave(texts, [Text("")] * len(others)))
+        texts = [getattr(gpu, key) or Cell(MISSING, "soft") for gpu in gpus]
+        found.append((label, "", *_interleave(texts, [""] * len(others))))
     for key in _figure_keys(gpus):
         figure = PEAKS.get(key) or FIGURES[key]
         values = [_figure(gpu, key) for gpu in gpus]
-        ratios = [_ratio(value, values[0]) if key != "year" else Text("") for value in values[1:]]
-        table.add_row(figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
-    return table
-
-
-def show_sources(console: Console, gpus: Sequence[GPU]) -> None:
-    """Print where the figures of GPUs come from, and what others have measured on them."""
-    console.print(provenance_table(gpus))
-    ceilings = ceilings_table(gpus)
-    if ceilings.row_count:
-        console.print(ceilings)
+        ratios = [_ratio(value, values[0]) if key != "year" else "" for value in values[1:]]
+        found.append((figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios)))
+    heads = [first.name, *(head for gpu in others for head in (gpu.name, "ratio"))]
+    title = " · ".join(gpu.name for gpu in gpus)
+    return Table(columns("figure", "unit", numbers=heads), rows(found), title, "Peaks are dense.")
 
 
 def provenance_table(gpus: Iterable[GPU]) -> Table:
     """Return where the figures come from, GPU by GPU: confidence, caveats, and each source with its address."""
-    table = plain_table("Where the figures come from", ["GPU", "confidence", "note", "sources"])
-    table.show_lines = True
+    found = []
     for gpu in gpus:
-        lines = "\n".join(_source_line(source) for source in gpu.sources)
-        table.add_row(Text(gpu.name), Text(gpu.confidence), Text(gpu.note), Text(lines))
-    return table
+        sources = "\n".join(_source_line(source) for source in gpu.sources)
+        found.append(Row((gpu.name, gpu.confidence, gpu.note, sources), ends=True))
+    return Table(columns("GPU", "confidence", prose=("note", "sources")), found, "Where the figures come from")
 
 
 def ceilings_table(gpus: Iterable[GPU]) -> Table:
     """Return what others have measured on the given GPUs, as a share of the published peak."""
-    table = plain_table("Measured by others")
-    for column in ("GPU", "metric", "value", "unit", "of peak", "method", "conditions", "source", "confidence"):
-        table.add_column(column, justify="right" if column in ("value", "of peak") else "left", overflow="fold")
+    found: list[tuple[str | Cell, ...]] = []
     for gpu in gpus:
         for row in measured(gpu.name) if gpu in all_gpus() else ():
-            share = row.share(gpu)
-            part = "" if share is None else f"{100 * share:.0f} %"
-            texts = (Text(text) for text in (row.method, row.conditions, row.source, row.confidence))
-            table.add_row(Text(gpu.name), row.metric, _number(row.value), row.unit, part, *texts)
-    return table
+            part = row.share(gpu)
+            of_peak = "" if part is None else share(part, 0)
+            words = (row.method, row.conditions, row.source, row.confidence)
+            found.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
+    numbers = {"value", "of peak"}
+    heads = ("GPU", "metric", "value", "unit", "of peak", "method", "conditions", "source", "confidence")
+    kinds = tuple(Column(head, "number" if head in numbers else "words") for head in heads)
+    return Table(kinds, rows(found), "Measured by others")
 
 
 def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
@@ -153,19 +155,19 @@ def _peak(gpu: GPU, dtype: str) -> float | None:
         return None
 
 
-def _number(value: float | None) -> Text:
-    return Text(MISSING, style="dim") if value is None else Text(f"{value:.7g}")
+def _number(value: float | None) -> str | Cell:
+    return Cell(MISSING, "soft") if value is None else f"{value:.7g}"
 
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _ratio(value: float | None, reference: float | None) -> Text:
-    return Text("" if value is None or reference is None else f"× {value / reference:.3g}")
+def _ratio(value: float | None, first: float | None) -> str | Cell:
+    return "" if value is None or first is None else Cell(f"× {value / first:.3g}", "accent")
 
 
-def _interleave(values: Sequence[Text], ratios: Sequence[Text]) -> list[Text]:
+def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> list[str | Cell]:
     """Return the first value, then each other value followed by its ratio."""
     pairs = zip(values[1:], ratios, strict=True)
     return [values[0], *(cell for pair in pairs for cell in pair)]

@@ -1,38 +1,54 @@
-"""What was read, on the terminal: traces in numbers, operator classes, what has no class, findings."""
+"""What was read, as a document for terminals: traces in numbers, operator classes, what has no class, findings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from ..remarks import Remark
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
-from .console import plain_table, shortened
+from .document import Cell, Column, Document, Row, Section, Table, Tone, columns, lines, losses, rows
+from .formats import NONE, milliseconds, share, shortened
 from .words import in_words, say
 
-_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
-_NAMED = 10  # kernels without a class that are listed
-_WORDS = 60  # columns for a kernel's name
+_TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
+_NAMED: Final = 10  # kernels without a class that are listed
+_WORDS: Final = 60  # columns for a kernel's name
+_NUMBERS: Final = ("activities", "time ms", "share")
 
 
-def show_traces(console: Console, traces: Sequence[Overview]) -> None:
-    """Print what the traces hold; nothing where there are none."""
-    if not traces:
-        return
-    console.print(trace_table(traces))
-    console.print(class_table(traces))
-    unknown = unclassified_table(traces)
-    if unknown.row_count:
-        console.print(unknown)
-    findings = finding_table(traces)
-    if findings.row_count:
-        console.print(findings)
+def ingest_document(
+    traces: Sequence[Overview],
+    rejected: Mapping[Any, int],
+    notes: Iterable[Remark | str],
+    unreadable: Iterable[str],
+    *,
+    held: str = "",
+    data: Mapping[str, Any] | None = None,
+) -> Document:
+    """Return what was read.
+
+    Parameters
+    ----------
+    traces : sequence of Overview
+        What the traces hold; of tables only what was lost is said.
+    rejected, notes, unreadable
+        As for `report.document.losses`.
+    held : str
+        How many rows the table has, in words, where no file says so.
+    data : mapping, optional
+        The same for machines.
+    """
+    tables = (trace_table, class_table, unclassified_table, finding_table)
+    return Document(
+        sections=[Section("Traces", [table(traces) for table in tables if traces])],
+        closing=[losses(rejected, notes, unreadable), lines([held] if held else [])],
+        data=data or {},
+    )
 
 
 def overview_json(trace: Overview) -> dict[str, Any]:
@@ -65,18 +81,15 @@ def overview_json(trace: Overview) -> dict[str, Any]:
 
 def trace_table(traces: Sequence[Overview]) -> Table:
     """Return one row per trace."""
-    table = plain_table(
-        "traces", ["source", "device"], ["kernels", "copies", "linked", "kernel ms", "busy ms", "span ms"]
-    )
-    table.columns[0].min_width = 40
+    numbers = ("kernels", "copies", "linked", "kernel ms", "busy ms", "span ms")
+    found = []
     for trace in traces:
-        kernels = trace.activities.get(KERNEL, 0)
-        every = sum(trace.activities.values())
-        linked = f"{100 * trace.linked / every:.0f} %" if every else "–"
-        times = [f"{time / 1e3:,.3f}" for time in (trace.kernel_us, trace.busy_us, trace.span_us)]
-        device = ", ".join(device or "not stated" for device in trace.devices) or "–"
-        table.add_row(Text(trace.label), Text(device), f"{kernels:,}", f"{every - kernels:,}", linked, *times)
-    return table
+        kernels, every = trace.activities.get(KERNEL, 0), sum(trace.activities.values())
+        times = (milliseconds(time) for time in (trace.kernel_us, trace.busy_us, trace.span_us))
+        device = ", ".join(device or "not stated" for device in trace.devices) or NONE
+        linked = share(trace.linked / every if every else None, 0)
+        found.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
+    return Table((Column("source", least=40), *columns("device", numbers=numbers)), rows(found), "traces")
 
 
 def class_table(traces: Sequence[Overview]) -> Table:
@@ -85,66 +98,56 @@ def class_table(traces: Sequence[Overview]) -> Table:
     found = every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]].sum().reset_index()
     found = found.sort_values("time_us", ascending=False, kind="stable")
     total = max(float(found["time_us"].sum()), 1e-9)
-    table = plain_table("operator classes", ["class", "operators"], ["activities", "time ms", "share"])
-    for row in found.to_dict("records"):
-        style = "yellow" if row["op_class"] == UNCLASSIFIED else ""
-        words = str(row["kernel_class"]), str(row["op_class"])
-        table.add_row(*words, *_numbers(row["count"], row["time_us"], total), style=style)
-    return table
+    shown = [
+        Row((str(kernels), str(op), *_numbers(count, time, total)), "warning" if op == UNCLASSIFIED else "")
+        for kernels, op, count, time in found.itertuples(index=False)
+    ]
+    return Table(columns("class", "operators", numbers=_NUMBERS), shown, "operator classes")
 
 
 def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, those that cost most first."""
     every = pd.concat([trace.unclassified for trace in traces], ignore_index=True)
-    table = plain_table("kernels without an operator class", ["kernel", "operator"], ["activities", "time ms", "share"])
-    if every.empty:
-        return table
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
-    found = every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]].sum().reset_index()
-    found = found.sort_values("duration_us", ascending=False, kind="stable")
-    for row in found.head(_NAMED).to_dict("records"):
-        words = Text(shortened(str(row["name"]), _WORDS)), Text(shortened(str(row["op_name"]), _WORDS))
-        table.add_row(*words, *_numbers(row["count"], row["duration_us"], total))
-    if len(found) > _NAMED:
-        rest = found.iloc[_NAMED:]
-        table.add_row(
-            f"{len(rest)} more", "", *_numbers(int(rest["count"].sum()), float(rest["duration_us"].sum()), total)
-        )
-    return table
+    shown, rest = [], None
+    if len(every):
+        found = every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]].sum().reset_index()
+        found = found.sort_values("duration_us", ascending=False, kind="stable")
+        for name, op, count, time in found.itertuples(index=False):
+            words = (shortened(str(word), _WORDS) for word in (name, op))
+            shown.append((*words, *_numbers(count, time, total)))
+        others = found.iloc[_NAMED:]
+        figures = _numbers(int(others["count"].sum()), float(others["duration_us"].sum()), total)
+        rest = Row((f"{len(others)} more", "", *figures))
+    heads = columns("kernel", "operator", numbers=_NUMBERS)
+    return Table(heads, rows(shown), "kernels without an operator class", shown=_NAMED, rest=rest)
 
 
 def finding_table(traces: Sequence[Overview]) -> Table:
     """Return the findings of all traces, equal codes together, the gravest first."""
-    table = plain_table("findings", ["severity", "code"], ["count", "of GPU time"])
-    table.add_column("what, and where first", overflow="fold")
     cases: dict[str, list[tuple[Overview, Finding]]] = {}
     for trace in traces:
         for finding in trace.findings:
             cases.setdefault(finding.code, []).append((trace, finding))
     first = {code: found[0][1] for code, found in cases.items()}
     total = sum(trace.kernel_us for trace in traces)
+    shown = []
     for finding in by_severity(list(first.values())):
         found = cases[finding.code]
         count = sum(own.count for _, own in found)
         where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
-        text = Text(f"{say(finding.remark)} ({where})")
-        style = _STYLES[finding.severity]
-        table.add_row(
-            Text(finding.severity, style=style),
-            finding.code,
-            f"{count:,}",
-            _share(found, total),
-            text,
-        )
-    return table
+        severity = Cell(finding.severity, _TONES[finding.severity])
+        shown.append((severity, finding.code, f"{count:,}", _share(found, total), f"{say(finding.remark)} ({where})"))
+    heads = columns("severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"])
+    return Table(heads, rows(shown), "findings")
 
 
 def _share(found: Sequence[tuple[Overview, Finding]], total: float) -> str:
     """Return the share of the kernel time of all traces that a finding concerns."""
     known = [trace.kernel_us * finding.share for trace, finding in found if finding.share is not None]
-    return f"{100 * sum(known) / total:.1f} %" if known and total else "–"
+    return share(sum(known) / total if known and total else None)
 
 
 def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:
     """Return a number of activities, their time in ms, and its share."""
-    return f"{count:,}", f"{time_us / 1e3:,.3f}", f"{100 * time_us / total_us:.2f} %"
+    return f"{count:,}", milliseconds(time_us), share(time_us / total_us, 2)

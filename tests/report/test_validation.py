@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,8 @@ from flopcast.report.validation import (
     validation_document,
 )
 from flopcast.table.measurements import clean
+
+from .pages import printed
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +181,9 @@ def test_each_button_shows_one_law(copies: ValidationResult) -> None:
     shares = [button.args[0]["visible"] for button in figure.layout.updatemenus[0].buttons]
     assert [button.label for button in figure.layout.updatemenus[0].buttons] == list(copies.dataset.laws)
     assert np.array(shares).sum(axis=0).tolist() == [1] * len(figure.data)
+
+
+def test_the_terminal_shows_evidence_then_the_answer(
+    result: ValidationResult, golden: Callable[[str, str], None]
+) -> None:
+    golden("validate.txt", printed(validation_document(result)))
