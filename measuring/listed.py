@@ -117,12 +117,12 @@ def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
 
 def _parameters(cells: Mapping[str, Any], given: set[str], function: UserFunction) -> Row:
     """Return the cells of the file's other columns that the function has parameters for."""
-    found = {}
+    taken = {}
     for name in function.wanted(sorted({*(cell for cell in cells if cell.lower() in given), *given})):
         column = name if name in cells else _CANONICAL.get(name, name)
         if word(cells, column):
-            found[name] = _plain(column, cells[column])
-    return found
+            taken[name] = _plain(column, cells[column])
+    return taken
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -207,9 +207,9 @@ def _imported(module: str, attribute: str) -> Callable[..., Any]:
         raise ParameterError("function", problem) from error
     except (Exception, SystemExit) as error:  # a module may raise anything, and a script may end itself
         raise ParameterError("function", f"cannot be had: importing {module!r} fails: {one_line(error)}") from error
-    found = getattr(imported, attribute, None)
-    if found is None:
+    function = getattr(imported, attribute, None)
+    if function is None:
         raise ParameterError("function", f"must exist: module {module!r} has no {attribute!r}")
-    if not callable(found):
+    if not callable(function):
         raise ParameterError("function", f"must be one that can be called, got {module}:{attribute}")
-    return found
+    return function

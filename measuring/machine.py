@@ -67,7 +67,7 @@ def environment(
         The command line; that of this process by default.
     """
     torch = backend.torch
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "date": date or time.strftime("%Y-%m-%d"),
         "command": shlex.join(sys.argv if command is None else command),
         "flopcast": __version__,
@@ -84,7 +84,7 @@ def environment(
         "threads": [device.threads for device in devices if device.threads] or None,
         "clock": {"kind": "events" if backend.is_gpu else "perf_counter", "cost_us": round(timer.cost_us, 4)},
     }
-    return found | (_gpu(backend) if backend.is_gpu else {})
+    return facts | (_gpu(backend) if backend.is_gpu else {})
 
 
 def machine(backend: Backend) -> dict[str, str]:
@@ -107,7 +107,7 @@ def _gpu(backend: Backend) -> dict[str, Any]:
     torch = backend.torch
     properties = torch.cuda.get_device_properties(backend.index)
     major, minor = torch.cuda.get_device_capability(backend.index)
-    found = {
+    facts = {
         "gpu": backend.gpu_name,
         "compute_units": int(properties.multi_processor_count),
         "memory_bytes": int(properties.total_memory),
@@ -117,7 +117,7 @@ def _gpu(backend: Backend) -> dict[str, Any]:
         "driver": _driver(torch),
     }
     reader = _gpu_reader(backend)
-    return found | {"idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None}
+    return facts | {"idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None}
 
 
 def _driver(torch: Any) -> str | None:
@@ -191,9 +191,9 @@ class Monitor:
         """Return a new reading under the load of `busy`, {} before its time or where nothing tells."""
         if self._read is None or self._clock() < self._next:
             return {}
-        found = self._read(busy)
+        reading = self._read(busy)
         self._next = self._clock() + self._every
-        return found
+        return reading
 
 
 def cpu_reading(busy: Busy) -> Reading:

@@ -61,7 +61,7 @@ class Measured:
     failures: list[dict[str, str]]
     ended: str
     lost: str = ""
-    notes: tuple[Remark | str, ...] = ()
+    notes: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Grid:
 
     rows: list[Row]
     refused: list[dict[str, str]]
-    notes: tuple[Remark | str, ...]
+    notes: tuple[Remark, ...]
 
 
 def measure(
@@ -253,7 +253,7 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Seq
         "pass_difference_percent": ({"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None),
         "failed": failures,
         "refused": grid.refused,
-        "notes": [one if isinstance(one, str) else {"code": one.code, **dict(one.items)} for one in grid.notes],
+        "notes": [{"code": one.code, **dict(one.items)} for one in grid.notes],
     }
     return Measured(table, provenance, differences, failures, session.ended, session.lost, grid.notes)
 

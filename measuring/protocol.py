@@ -191,10 +191,10 @@ def warm_up(
 
 def half_width(samples: FloatArray, level: float) -> float:
     """Return how far the interval of the median reaches on its wider side, relative to the median; inf if too few."""
-    (found,) = median_intervals(samples, np.zeros(len(samples), dtype=np.int64), level).to_dict("records")
-    if not found["median"] > 0:
+    (interval,) = median_intervals(samples, np.zeros(len(samples), dtype=np.int64), level).to_dict("records")
+    if not interval["median"] > 0:
         return np.inf
-    width = max(found["upper"] - found["median"], found["median"] - found["lower"]) / found["median"]
+    width = max(interval["upper"] - interval["median"], interval["median"] - interval["lower"]) / interval["median"]
     return float(width) if np.isfinite(width) else np.inf
 
 

@@ -138,8 +138,8 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
     identity = [column for column in table if column not in MEASURED]
     passes = {"first": number == 1, "last": number == number.max()}
     times = table.assign(**{name: table["duration_us"].where(rows) for name, rows in passes.items()})
-    found = times.groupby(identity, dropna=False, sort=False)[list(passes)].median().dropna()
-    return (100 * (found["last"] - found["first"]).abs() / found["first"]).reset_index(drop=True)
+    pairs = times.groupby(identity, dropna=False, sort=False)[list(passes)].median().dropna()
+    return (100 * (pairs["last"] - pairs["first"]).abs() / pairs["first"]).reset_index(drop=True)
 
 
 def doubts(table: pd.DataFrame) -> list[Remark]:

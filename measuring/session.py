@@ -248,21 +248,21 @@ class Session:
         call = self.bench.build(row, self.plan.seed + index)
         for device in self.plan.devices:
             self.bench.use(device, row)
-            found = visit(self.bench.timer, call, rule)
+            visited = visit(self.bench.timer, call, rule)
             entries.append(
                 {
                     "pass": campaign,
                     "round": turn,
                     "row": index,
                     "device": device.name,
-                    "samples_us": [round(float(sample), 4) for sample in found.samples_us],
-                    "calls": found.calls,
-                    "warmup_samples": found.warmup_samples,
-                    "warm": found.warm,
-                    "ended": found.ended,
-                    "late": found.late,
+                    "samples_us": [round(float(sample), 4) for sample in visited.samples_us],
+                    "calls": visited.calls,
+                    "warmup_samples": visited.warmup_samples,
+                    "warm": visited.warm,
+                    "ended": visited.ended,
+                    "late": visited.late,
                     "clock_us": round(self.bench.timer.cost_us, 4),
-                    **self.monitor.reading(partial(self.bench.timer.samples, call, 1, found.calls)),
+                    **self.monitor.reading(partial(self.bench.timer.samples, call, 1, visited.calls)),
                 }
             )
         return entries

@@ -260,8 +260,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
         if isinstance(value, dict) and "value" in value:
             row.setdefault(key, f"{value['value']} {value.get('unit', '')}".strip())
         elif isinstance(value, dict):
-            for inner, found in _flat(value, key).items():
-                row.setdefault(inner, found)
+            for inner, cell in _flat(value, key).items():
+                row.setdefault(inner, cell)
         else:
             row.setdefault(key, value)
     return row
@@ -302,12 +302,12 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
 
 def _powers(rows: list[Row], gpus: list[int], keys: Mapping[str, str]) -> dict[int, tuple[str, str]]:
     """Return the name of each GPU's power, and what it is: GPUs of one node may state different ones, or none."""
-    found: dict[int, tuple[str, str]] = {}
+    of_gpu: dict[int, tuple[str, str]] = {}
     for key, what in _POWER:
         if key in keys:
             having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
-            found = dict.fromkeys(having, (key, what)) | found
-    return found
+            of_gpu = dict.fromkeys(having, (key, what)) | of_gpu
+    return of_gpu
 
 
 def _check_one_gpu(times_ns: np.ndarray, source: str) -> None:
@@ -360,11 +360,11 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
     match = _VALUE.match(str(cell).strip().strip("()"))  # rocm-smi's clocks: (2100Mhz)
     if match is None:
         raise DataError(f"{name} must be a number, got {str(cell)!r}", source=source)
-    own = (match["unit"] or unit or _USUAL[column]).lower()
-    if own not in _SCALES[column]:
+    stated = (match["unit"] or unit or _USUAL[column]).lower()
+    if stated not in _SCALES[column]:
         known = ", ".join(_SCALES[column])
-        raise DataError(f"{name} is in {own!r}: it must be one of {known}", source=source)
-    return float(match["number"]) * _SCALES[column][own]
+        raise DataError(f"{name} is in {stated!r}: it must be one of {known}", source=source)
+    return float(match["number"]) * _SCALES[column][stated]
 
 
 def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:

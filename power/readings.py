@@ -90,15 +90,15 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     header = beginning.split(b"\n", 1)[0].lower()
     if beginning.startswith(b"PAR1") or (b"power_w" in header and b"time_ns" not in header):
         return _own(path, gpu)
-    found = read_power_log(path)
-    clock = str(found.attrs["clock"])
+    table = read_power_log(path)
+    clock = str(table.attrs["clock"])
     if clock == NO_CLOCK:
         raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
-    chosen = _of_gpu(found, found["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
+    chosen = _of_gpu(table, table["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
     _check_seconds(chosen, str(path))
-    missing = found.attrs["left_out"]
+    missing = table.attrs["left_out"]
     without = (remark("power-log-readings-without-power", readings=missing),) if missing else ()
-    return PowerLog(check_power_log(chosen, str(path)), clock, (*without, *_cut(found.attrs["cut"])))
+    return PowerLog(check_power_log(chosen, str(path)), clock, (*without, *_cut(table.attrs["cut"])))
 
 
 def _own(path: Path, gpu: int | None) -> PowerLog:

@@ -176,9 +176,11 @@ def _steady_power(golden: pd.DataFrame, kernel_us: float, window_us: float, exec
 
 def _company(measured: Measured, kernel: str, steady: pd.DataFrame, span_us: float) -> tuple[float, float]:
     """Return the mean share of the windows in which the kernel itself ran, and in which others did."""
-    own = measured.executions["kernel"].eq(kernel)
+    of_kernel = measured.executions["kernel"].eq(kernel)
     at = measured.times_ns[steady["reading"]]
-    alone, others = (covered_share(at, measured.executions[part], 1e3 * span_us).mean() for part in (own, ~own))
+    alone, others = (
+        covered_share(at, measured.executions[part], 1e3 * span_us).mean() for part in (of_kernel, ~of_kernel)
+    )
     return float(alone), float(others)
 
 
@@ -223,12 +225,12 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     earliest = int(execution.min())
     count = int(execution.max()) - earliest + 1
     stage = (execution - earliest) * min(STAGES, count) // count
-    found = [power_w[stage == one] for one in range(stage.max() + 1)]
-    told = [place for place, readings in enumerate(found) if len(readings) >= _LEAST_OF_STAGE]
+    stages = [power_w[stage == one] for one in range(stage.max() + 1)]
+    told = [place for place, readings in enumerate(stages) if len(readings) >= _LEAST_OF_STAGE]
     if len(told) < _LEAST_OF_STAGE:
         return Throttling(False, np.nan, np.nan, 0)
-    mean = np.array([found[place].mean() for place in told])
-    error = np.array([found[place].std(ddof=1) / np.sqrt(len(found[place])) for place in told])
+    mean = np.array([stages[place].mean() for place in told])
+    error = np.array([stages[place].std(ddof=1) / np.sqrt(len(stages[place])) for place in told])
     peak = int(np.argmax(mean))
 
     def clear(end: int) -> bool:

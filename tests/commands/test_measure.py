@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -18,8 +17,7 @@ from flopcast.api.training import train
 from flopcast.commands.measure import OPTIONS, command
 from flopcast.commands.options import run_command
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
-from flopcast.errors import DataError, FlopcastError
-from flopcast.measuring import measure as module
+from flopcast.errors import FlopcastError
 from flopcast.measuring import protocol
 from flopcast.measuring.journal import journal_folder
 from flopcast.measuring.measure import Bench, measure
@@ -103,19 +101,6 @@ def test_a_suite_by_kernel_and_json(tmp_path: Path) -> None:
     assert {row["op"] for row in found["rows"]} == {"softmax"}
     assert found["notes"] == []
     assert len(read([out]).frame) == len(found["rows"]) == found["workloads"]
-
-
-def test_the_threads_of_the_process_stay_what_they_were(shapes: Path, torch: Any) -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        found = measure(shapes, device="cpu", threads=[1], rule=QUICK, name="box")
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-    assert set(found.table["device"]) == {"box-1T"}
-    assert found.differences.empty
-    assert found.provenance["pass_difference_percent"] is None
 
 
 @pytest.mark.usefixtures("torch", "quick")
@@ -214,29 +199,6 @@ def test_rows_that_cannot_be_measured_are_told_and_the_others_measured(tmp_path:
     assert (len(made_with["failed"]), len(made_with["refused"]), len(pd.read_csv(out))) == (1, 1, 1)
 
 
-def test_where_every_row_fails_the_first_reason_is_told(tmp_path: Path, torch: Any) -> None:
-    path = tmp_path / "shapes.csv"
-    path.write_text("op,variant,dtype,rows,cols\nsoftmax,strided,fp32,4,16\n", encoding="utf-8")
-    with pytest.raises(DataError, match="nothing was measured: softmax strided"):
-        measure(path, tmp_path / "runs.csv", device="cpu", rule=QUICK)
-    assert [one.name for one in tmp_path.iterdir()] == ["shapes.csv"]
-
-
-def test_a_function_of_the_user_with_and_without_a_list(
-    shapes: Path, tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_kernels_here.py").write_text(
-        "import torch\ndef mm(m, n, k):\n    a, b = torch.rand(m, k), torch.rand(k, n)\n    return lambda: a @ b\n"
-        "def once():\n    assert not torch.is_inference_mode_enabled()\n",
-        encoding="utf-8",
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    found = measure(shapes, kernels=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
-    assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [["gemm", 4, "own_kernels_here:mm"]]
-    found = measure(function="own_kernels_here:once", device="cpu", rule=QUICK)
-    assert found.table["variant"].tolist() == ["own_kernels_here:once"]
-
-
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -271,26 +233,6 @@ def test_mistakes_end_as_one_line(
     assert error.count("\n") == 1
     assert message in error
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("ranks", "kernels", "name", "noted"),
-    [(1, None, None, True), (1, ["gemm"], None, False), (1, None, "embedded", False), (2, None, None, False)],
-)
-def test_collectives_on_one_device_are_left_out_with_a_note(
-    ranks: int, kernels: list[str] | None, name: str | None, noted: bool
-) -> None:
-    bench: Any = SimpleNamespace(backend=SimpleNamespace(is_gpu=ranks > 1), ranks=ranks)
-    grid = module._grid(None, name, kernels, None, bench)
-    assert bool(grid.notes) == noted
-    assert any(row["op"] == "collective" for row in grid.rows) == (ranks > 1)
-
-
-def test_passes_and_resume_need_what_they_need() -> None:
-    with pytest.raises(DataError, match="passes must be 1 or more"):
-        measure(passes=0)
-    with pytest.raises(DataError, match="resume continues the measurement of a file"):
-        measure(resume=True)
 
 
 def test_without_torch_the_command_ends_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,18 +1,29 @@
-"""The bench: which of kernels, collectives and functions makes a row's call."""
+"""Measuring from beginning to end, and the bench: what makes a row's call."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import measure as module
 from flopcast.measuring.backend import Backend, Device
-from flopcast.measuring.measure import Bench
+from flopcast.measuring.measure import Bench, measure
+from flopcast.measuring.protocol import Rule
 
 ROW = {"op": "softmax", "dtype_a": "fp32", "rows": 2, "cols": 4}
+QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nadd,bf16,,,,4,16\n"
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Path:
+    path = tmp_path / "shapes.csv"
+    path.write_text(SHAPES, encoding="utf-8")
+    return path
 
 
 def test_a_kernel_of_the_suite(torch: Any) -> None:
@@ -82,3 +93,59 @@ def test_processes_are_started_once_and_ended(torch: Any, monkeypatch: pytest.Mo
     bench.close()
     bench.close()
     assert done == ["start 4", "end"]
+
+
+def test_the_threads_of_the_process_stay_what_they_were(shapes: Path, torch: Any) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        found = measure(shapes, device="cpu", threads=[1], rule=QUICK, name="box")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert set(found.table["device"]) == {"box-1T"}
+    assert found.differences.empty
+    assert found.provenance["pass_difference_percent"] is None
+
+
+def test_where_every_row_fails_the_first_reason_is_told(tmp_path: Path, torch: Any) -> None:
+    path = tmp_path / "shapes.csv"
+    path.write_text("op,variant,dtype,rows,cols\nsoftmax,strided,fp32,4,16\n", encoding="utf-8")
+    with pytest.raises(DataError, match="nothing was measured: softmax strided"):
+        measure(path, tmp_path / "runs.csv", device="cpu", rule=QUICK)
+    assert [one.name for one in tmp_path.iterdir()] == ["shapes.csv"]
+
+
+def test_a_function_of_the_user_with_and_without_a_list(
+    shapes: Path, tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_kernels_here.py").write_text(
+        "import torch\ndef mm(m, n, k):\n    a, b = torch.rand(m, k), torch.rand(k, n)\n    return lambda: a @ b\n"
+        "def once():\n    assert not torch.is_inference_mode_enabled()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = measure(shapes, kernels=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
+    assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [["gemm", 4, "own_kernels_here:mm"]]
+    found = measure(function="own_kernels_here:once", device="cpu", rule=QUICK)
+    assert found.table["variant"].tolist() == ["own_kernels_here:once"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kernels", "name", "noted"),
+    [(1, None, None, True), (1, ["gemm"], None, False), (1, None, "embedded", False), (2, None, None, False)],
+)
+def test_collectives_on_one_device_are_left_out_with_a_note(
+    ranks: int, kernels: list[str] | None, name: str | None, noted: bool
+) -> None:
+    bench: Any = SimpleNamespace(backend=SimpleNamespace(is_gpu=ranks > 1), ranks=ranks)
+    grid = module._grid(None, name, kernels, None, bench)
+    assert bool(grid.notes) == noted
+    assert any(row["op"] == "collective" for row in grid.rows) == (ranks > 1)
+
+
+def test_passes_and_resume_need_what_they_need() -> None:
+    with pytest.raises(ParameterError, match="passes must be 1 or more"):
+        measure(passes=0)
+    with pytest.raises(ParameterError, match="resume continues the measurement of a file"):
+        measure(resume=True)
