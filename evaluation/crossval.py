@@ -1,4 +1,8 @@
-"""Cross-validation of a suite: every model on the same folds, out-of-fold predictions kept, failures kept as rows."""
+"""Cross-validation of a suite: every model on the same folds, out-of-fold predictions kept, failures kept as rows.
+
+`evaluate` takes features, measured values and candidates, and returns an `Evaluation`: per scheme (shuffled folds, or
+folds that never split a group: `make_folds`) the predictions of the rows held out, and a row of metrics per candidate.
+"""
 
 from __future__ import annotations
 

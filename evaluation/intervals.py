@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError
 from .crossval import SCHEMES
 
 LEVELS: Final = np.arange(1, 200) / 200
@@ -51,11 +51,11 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
 
     Raises
     ------
-    DataError
-        Names the option of the commands.
+    ParameterError
+        Of ``level``.
     """
     if not (0 < level < 1 and least <= level <= most):
-        raise DataError(f"--interval (--level) must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
+        raise ParameterError("level", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
 
 
 class Coverage(NamedTuple):

@@ -1,4 +1,8 @@
-"""The slope of one time on another in logarithms, with errors that respect groups, and what noise can feign."""
+"""What rows say of laws of scaling: the slope of one time on another, and which simple law predicts best.
+
+`slope_test` fits log y on log x with errors that respect groups, and says what noise in x can feign. `compare_laws`
+scores the analytic laws, a constant ratio and a line on rows whose groups their fit has not seen.
+"""
 
 from __future__ import annotations
 
@@ -125,8 +129,6 @@ def p_value_of(distance: float, error: float, df: int) -> float:
         return 1.0
     return float(2 * stats.t.sf(abs(distance) / error, df)) if error > 0 else 0.0
 
-
-# Which simple law explains what the target measured best, out of sample: the analytic ones and two fitted ones.
 
 HOST = "host"
 CONSTANT = "constant ratio"

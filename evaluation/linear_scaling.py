@@ -20,8 +20,6 @@ from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .law_comparison import Explanation, compare_laws, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
 
-# How much of the published peaks a kernel class reaches on both devices.
-
 
 @dataclass(frozen=True)
 class Efficiency:

@@ -1,4 +1,9 @@
-"""Baselines that read one column: an analytic law as it stands, a constant ratio, and a line."""
+"""The simplest models: an analytic law as it stands, a constant ratio and a line of one column, and a sum of terms.
+
+X of shape (n_samples, n_features) and positive y enter; coefficients are non-negative, so no prediction is negative.
+`AnalyticLaw`, `ConstantRatio` and `Affine` are the baselines each model competes with. `AdditiveTime` is time as a sum,
+overhead plus rates times work, fitted to relative L1 error: the base that residuals are learnt over.
+"""
 
 from __future__ import annotations
 
@@ -203,8 +208,6 @@ class Affine(_RelativeL1):
         check_is_fitted(self, "ratio_")
         return self.intercept_ + self.ratio_ * self._column(X, reset=False)
 
-
-# Time as a sum: overhead plus rates times work, every term non-negative, fitted to relative L1 error.
 
 ITERATIONS, SMALLEST = 30, 1e-3
 """Reweighting steps, and the relative residual below which a row's weight stops growing."""

@@ -300,8 +300,6 @@ class CrossFitted(RegressorMixin, BaseEstimator):
         return tags
 
 
-# Learning from target rows that the host has not measured: what a shape takes on the target, as one more column.
-
 SHAPE_TIME = "shape_us"
 """The column added: the time the shape model predicts, in the unit of y."""
 

@@ -30,12 +30,6 @@ from sklearn.tree._tree import Tree
 
 from ..errors import ArtifactError
 
-# A check that the arrays of a loaded model stay inside themselves.
-#
-# Trees and support vector machines predict in compiled code that follows indices without checking them. A file whose
-# types are all harmless can still hold a child index of 10^9, and predicting would then read foreign memory or crash.
-# Everything else in a model is NumPy arithmetic, which checks its shapes.
-
 _HOLDS_TREES = (BaseEnsemble, BaseDecisionTree, HistGradientBoostingRegressor, HistGradientBoostingClassifier)
 
 

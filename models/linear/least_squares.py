@@ -1,4 +1,9 @@
-"""Ordinary and non-negative least squares."""
+"""Ordinary and non-negative least squares, and what all linear models of the package have in common.
+
+X of shape (n_samples, n_features), y and weights enter. `LinearRegressor` checks them, leaves out the columns that can
+add nothing (those that do not vary, exact copies of others), and predicts ``X b + b0``; a subclass finds b by an
+algorithm of `triangular` on columns of length 1.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread
 from .triangular import ALIASED, Triangular, centred, minimum_norm, non_negative, upper_triangle, with_intercept
-
-# Columns that can add nothing to a linear model: those that do not vary, and exact copies of others.
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -1,4 +1,10 @@
-"""Forward selection with non-negative coefficients: all trials of a step from one factorisation."""
+"""Forward selection with non-negative coefficients: all trials of a step from one factorisation.
+
+A problem ``min |A t - b|², t >= 0`` enters (A: k × q, columns of length 1, column 0 the intercept; b: k), a path of
+columns leaves (`NonNegativeForward`). `ChosenFactor` holds ``A_S = Q R`` of the s columns chosen so far (R: s × s, Q
+not kept) and all columns as seen by them, ``W = Q'A`` (s × q). `_Trials` reads off how far the RSS falls with each of
+the other columns, and fits those where a sign would be wrong.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +15,6 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
 
 from .triangular import ALIASED, TIES, Triangular, non_negative, optimal_limit
-
-# The columns that a non-negative search has chosen: their triangular factor, and all columns seen by them.
 
 _ROOM = 32
 """Rows made room for at first."""

@@ -1,8 +1,10 @@
-"""Least-squares fits that give up one column after another, from one factorisation.
+"""Recursive feature elimination: fits that give up one column after another, as many as inner folds find best.
 
-All solve min |A t - b| for the t of least norm, with singular values of A below 1e-7 of the largest taken as zero. A
-step costs O(r m) for m columns of rank r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit`
-the null space, which shrinks to nothing, and the pseudo-inverse.
+`RFECV` is the estimator; an elimination (`eliminate_free`, `eliminate_bounded`) returns the fits from all columns down
+to a few. Those of free coefficients come from one factorisation: all solve min |A t - b| (A: k × m, b: k) for the t of
+least norm, with singular values of A below 1e-7 of the largest taken as zero. A step costs O(r m) for m columns of rank
+r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit` the null space, which shrinks to
+nothing, and the pseudo-inverse. Non-negative fits start the active-set method from the solution before.
 """
 
 from __future__ import annotations
@@ -237,8 +239,6 @@ def _singular(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return U, s, np.hstack([Q[:, :k] @ Vt.T, Q[:, k:]])
 
 
-# Recursive elimination: the fits from all columns down to a few.
-
 _TIE, _NOISE = 1e-9, 1e-14
 
 
@@ -269,7 +269,7 @@ def eliminate_free(problem: Triangular, least: int) -> Path:
     """Drop the column of the smallest |t| of a `centred` problem, again and again, until ``least`` are left.
 
     Each fit is the least-squares solution of least norm (singular values below 1e-7 of the largest count as zero, as in
-    `least_squares.minimum_norm`). All come from one factorisation, see `deflation`.
+    `triangular.minimum_norm`). All come from one factorisation (`WideFit`, `NarrowFit`).
     """
     p, varied = problem.A.shape[1], problem.A.any(axis=0)
     t, idle = np.zeros((p - least + 1, p)), np.flatnonzero(~varied)
@@ -315,16 +315,13 @@ def _bounded(problem: Triangular, columns: np.ndarray, start: np.ndarray) -> np.
     return t
 
 
-# Recursive feature elimination, the number of features chosen by inner cross-validation.
-
-
 class RFECV(LinearRegressor):
     """Least squares on the features that survive recursive elimination.
 
     From all columns, the fit drops the column whose coefficient, in units of its standard deviation, is the smallest in
     size (the last of those equal within 1e-9), and is repeated on those left. Collinear columns, as there are with more
     columns than rows, get the coefficients of least norm, singular values below 1e-7 of the largest taken as zero: the
-    order of elimination depends on that cut-off. All fits of a path are updates of one factorisation (see `deflation`).
+    order of elimination depends on that cut-off. All fits of a path are updates of one factorisation.
 
     One such path per inner fold gives the weighted squared error on its validation rows for every number of columns;
     the number with the least total (the smaller of equals) ends the path on all training rows. Standard deviations are

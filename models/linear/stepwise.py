@@ -1,4 +1,8 @@
-"""Forward selection and backward elimination of features by AIC, AICc or BIC."""
+"""Forward selection and backward elimination of features by AIC, AICc or BIC.
+
+`Stepwise` is the estimator: it walks along a path (`stepwise_paths`, `nnls_forward`: which column moves next, and the
+RSS after each step, whatever the criterion) while a `Criterion` of Gaussian models falls.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,6 @@ from ..base import Paths, check_weights, feature_names, one_blas_thread
 from .least_squares import LinearRegressor, centred, non_negative, with_intercept
 from .nnls_forward import NonNegativeForward
 from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
-
-# What a selection of features minimises: AIC, its small-sample form AICc, or BIC of a Gaussian model.
 
 CriterionName = Literal["aic", "aicc", "bic"]
 CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)

@@ -1,4 +1,10 @@
-"""Non-negative least squares by the active-set method of Lawson and Hanson, from cold and warm starts."""
+"""Weighted least-squares problems with columns of length 1, reduced to few rows, and their solution.
+
+X (n × p), y and weights (n) enter; `centred` (the intercept implied) and `with_intercept` (column 0) make a
+`Triangular` problem of them: A of shape (k, q) and b (k), with ``|A t - b|²`` the weighted RSS and coefficient = t /
+scale. `minimum_norm` solves it freely, `non_negative` for t >= 0 by the active-set method of Lawson and Hanson, from a
+cold start or a warm one.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dposv, dtrtri, dtrtrs
 from sklearn.exceptions import ConvergenceWarning
-
-# Weighted least-squares problems with columns of length 1, reduced to few rows, and their solution.
 
 TIES = 1e-10
 """Gains closer than this, relatively, are equal: the first column wins, whatever the last bits say."""

@@ -232,7 +232,7 @@ def test_intervals_follow_the_level(run: Path, tmp_path: Path) -> None:
     narrow, wide = (predict(run, [data], level=level).frame for level in (0.5, 0.95))
     assert wide["lower_us"][0] < narrow["lower_us"][0] < narrow["upper_us"][0] < wide["upper_us"][0]
     for level in (0.0, 1.0, 90, float("nan")):
-        with pytest.raises(DataError, match=r"\(--level\) must lie between 0.005 and 0.995, got .*0.9 means 90 %"):
+        with pytest.raises(DataError, match=r"level must lie between 0.005 and 0.995, got .*0.9 means 90 %"):
             predict(run, [data], level=level)
 
 
@@ -454,7 +454,7 @@ def test_features_in_another_order_than_the_model_knows_are_refused(run: Path, t
         (["{data}", "{data}"], "is not a run folder (it has no model/): give the one that `train` wrote"),
         (["{run}", "missing.csv"], "missing.csv: no such file or folder"),
         (["{run}", "{data}", "--where", "m=3"], "no row has m=3"),
-        (["{run}", "{data}", "--interval", "95"], "--interval (--level) must lie between"),
+        (["{run}", "{data}", "--interval", "95"], "--interval must lie between"),
         (["{run}", "{data}", "--unit", "time"], "--unit must be COLUMN=VALUE"),
     ],
 )

@@ -213,7 +213,7 @@ def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> N
             ["FILE", "--fit", "8,16", "--mpki", "1,2"],
             "--mpki states a value: leave it out where a table",
         ),
-        (["FILE", "--fit", "8,16", "--level", "90"], "--interval (--level) must lie between 0 and 1, got 90"),
+        (["FILE", "--fit", "8,16", "--level", "90"], "--interval must lie between 0 and 1, got 90"),
         (["nothing.csv", "--fit", "8,16"], "nothing.csv: no such file"),
         (["--fit", "8,16"], "--performance is missing: give a table, or a value for each size to fit"),
         (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance of stated must be above 0, got -2"),

@@ -123,7 +123,7 @@ def test_predictions_that_are_no_time_are_misses_without_bounds() -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
 def test_a_level_lies_between_0_and_1(level: float) -> None:
     check_level(0.9)
-    with pytest.raises(DataError, match=r"--interval \(--level\) must lie between 0 and 1, got .*: 0.9 means 90 %"):
+    with pytest.raises(DataError, match=r"level must lie between 0 and 1, got .*: 0.9 means 90 %"):
         check_level(level)
 
 
