@@ -2,13 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench setup clean
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+.PHONY: demo test check lint bench setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
 
+# Lint, types, all tests. A worker a core, each with one thread; coverage is that of the tests not marked `long`.
 test: lint
-	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+# The same before a commit: of the tests only the brief ones, of what differs from the branch main.
+check: lint
+	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -247,7 +247,10 @@ def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    try:
+        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error:  # a carriage return within the line
+        return []
 
 
 def _delimiter(line: str) -> str:

@@ -25,6 +25,17 @@ def shared_data() -> Path:
     return folder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run long tests, and tests that draw their data, without tracing: the share of lines covered is that of the rest.
+
+    Tracing more than doubles the time of what calls many small functions; these tests repeat them most.
+    """
+    for item in items:
+        drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+        if drawn or item.get_closest_marker("long"):
+            item.add_marker("no_cover")
+
+
 def pytest_collection_finish() -> None:
     """Leave what the imports and the collection made out of every later search for garbage."""
     gc.collect()

@@ -67,6 +67,7 @@ def baselines(trained: training.Run, scheme: int = -1) -> dict[str, Any]:
     return {row["name"]: row for row in trained.metrics["cv"][scheme]["baselines"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metric", LAWS)
 def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path, tmp_path: Path) -> None:
     trained = training.train([data], **DEVICES, metric=metric, models=QUICK, jobs=1)
@@ -121,6 +122,7 @@ def test_one_device(metric: str, law: str, data: Path, tmp_path: Path) -> None:
     assert (frame[[f"predicted_{metric[-1]}", "constant ratio", "affine"]] > 0).all(axis=None)
 
 
+@pytest.mark.long
 def test_power_does_not_grow_beyond_the_trained_sizes(data: Path, tmp_path: Path) -> None:
     for name, devices in (("pairs", DEVICES), ("alone", {"target": "MI355X"})):
         trained = training.train([data], **devices, metric="power_w", models=QUICK, jobs=1)
@@ -155,6 +157,7 @@ def flags(devices: dict[str, str]) -> list[str]:
     return [word for name, value in devices.items() for word in (f"--{name}", value)]
 
 
+@pytest.mark.long
 def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     table = measured().astype({"energy_mj": object})
     table.loc[[0, 1], "energy_mj"] = ["", ""]  # of the host
@@ -186,6 +189,7 @@ def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: 
         predicting.predict(tmp_path / "run", [tmp_path / "t.csv"])
 
 
+@pytest.mark.long
 def test_a_law_that_is_off_is_not_said_to_hold(tmp_path: Path) -> None:
     """Energy with a constant part, as of a board that idles, depends on size; power of a board that idles does not."""
     table = measured(noise=0.01)

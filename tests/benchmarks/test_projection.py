@@ -104,6 +104,7 @@ def test_errors_of_traces_are_summed_up_by_law() -> None:
     assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [20.0, 30.0, 1.0]
 
 
+@pytest.mark.long
 def test_a_projected_trace_is_judged_by_the_other_gpu(shared_data: Path) -> None:
     (first, *_) = projection_traces.pairs(shared_data)
     model, host, target, trace, there, others = first

@@ -146,25 +146,6 @@ def test_a_slow_model_is_not_run_on_larger_sizes(monkeypatch: pytest.MonkeyPatch
     assert FOREST not in by_rows.seconds
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
-    """The smallest configuration of all of it, as on a machine without R."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(searches_module, "r_lacks", lambda package: f"R has no {package}")
-        return models(quick=True)
-
-
-def test_peers_come_to_the_same_answers(report: Report) -> None:
-    tasks = list(dict.fromkeys(row.task for row in report.compared))
-    assert len(tasks) == 4
-    for task in tasks:
-        found, peer, nothing = (row.note.split(", ")[0] for row in report.compared if row.task == task)
-        assert (peer, nothing) == ("same answer", "does nothing")
-        kinds = {"penalties": "gap ", "forest": "out-of-bag error "}
-        assert found.startswith(next((said for kind, said in kinds.items() if kind in task), ""))
-    assert report.lines[:2] == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
-
-
 def problem() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     data = counters(60, 8)
     rows = np.arange(60)
@@ -269,9 +250,18 @@ def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r_lacks("glmnet") == "Rscript is not installed"
 
 
-def test_the_smallest_configuration_runs_through(report: Report) -> None:
-    kinds = {row.note.split(", ")[0] for row in report.compared if row.ratio != 1}
-    assert kinds == {"same answer", "does nothing"}
+@pytest.mark.long
+@pytest.mark.usefixtures("without_r")
+def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answers() -> None:
+    report = models(quick=True)
+    tasks = list(dict.fromkeys(row.task for row in report.compared))
+    assert len(tasks) == 4
+    for task in tasks:
+        found, peer, nothing = (row.note.split(", ")[0] for row in report.compared if row.task == task)
+        assert (peer, nothing) == ("same answer", "does nothing")
+        kinds = {"penalties": "gap ", "forest": "out-of-bag error "}
+        assert found.startswith(next((said for kind, said in kinds.items() if kind in task), ""))
+    assert report.lines[:2] == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
     assert {"whole suite", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
     whole = [row.task for row in report.measured if row.name == "whole suite"]

@@ -168,6 +168,7 @@ def test_measurements_are_read_once_and_named_where_they_are_wrong(
         list(project_traces(traces, "MI355X", correct=[one]))
 
 
+@pytest.mark.long
 def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
     cells = [(m, n, k) for m in (256, 1024, 4096, 8192) for n in (512, 4096, 8192) for k in (1024, 4096, 8192)]
     rows = [

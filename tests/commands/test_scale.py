@@ -156,6 +156,7 @@ def facts() -> dict[str, Any]:
     return json.loads(text)
 
 
+@pytest.mark.long
 def test_alone_it_reproduces_the_published_results() -> None:
     lines = [line.split() for line in run()[1].splitlines()]
     assert ["strong", "proportional", "128", "21.93", "22.00", "113.62", "113.00"] in lines

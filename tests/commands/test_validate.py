@@ -77,6 +77,7 @@ def test_without_data_the_embedded_measurements_are_judged() -> None:
     assert result.classes[0].judged
 
 
+@pytest.mark.long
 def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path: Path) -> None:
     result = validate([measured], **DEVICES, replicates=100)
     for out in ("one", "two"):

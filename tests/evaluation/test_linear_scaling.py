@@ -147,6 +147,7 @@ def test_efficiencies_on_both_sides(exact: tuple[ClassFinding, ...]) -> None:
     assert shares.host_bandwidth < 1
 
 
+@pytest.mark.long
 def test_slopes_are_adjusted_over_classes_by_holm() -> None:
     data = dataset(pd.concat([simulate(lambda t: t**0.98), simulate(lambda t: t**0.99, dtype="bf16", seed=1)]))
     pooled, first, second = assess_scaling(data, replicates=20)
@@ -173,6 +174,7 @@ def _part(data: Dataset, rows: np.ndarray) -> Dataset:
     )
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_findings_and_another_differs_little() -> None:
     frame = simulate(lambda t: 1.3 * FLOPS_RATIO * t)
     one, same, other = assess(frame, seed=1)[0], assess(frame, seed=1)[0], assess(frame, seed=2)[0]
@@ -181,6 +183,7 @@ def test_the_same_seed_gives_the_same_findings_and_another_differs_little() -> N
     assert evidence(one, FLOPS).deviation.lower == pytest.approx(evidence(other, FLOPS).deviation.lower, rel=0.01)
 
 
+@pytest.mark.long
 def test_exchanging_host_and_target_inverts_the_correction() -> None:
     frame = simulate(lambda t: 1.3 * FLOPS_RATIO * t)
     there = evidence(assess(frame)[0], FLOPS).deviation

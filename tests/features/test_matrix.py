@@ -157,6 +157,7 @@ def test_the_table_is_not_changed():
     pd.testing.assert_frame_equal(frame, before)
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_rows_keep_their_order():
     data = build_dataset(table(), host=HOST, target=TARGET)
     rows = pd.concat([table().query("device == 'slow'")] * 7_700, ignore_index=True).iloc[:100_000]

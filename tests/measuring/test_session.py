@@ -197,6 +197,7 @@ class Unsteady(FakeBench):
         return super().samples(call, count, calls) * (1.05 if odd and self.rows in (2, 3) else 1.0)
 
 
+@pytest.mark.long
 def test_a_budget_buys_more_visits_of_rows_that_are_not_known_well_enough() -> None:
     bench = Unsteady()
     run = session(bench, passes=1)
@@ -224,6 +225,7 @@ def test_a_device_lost_in_a_further_visit_ends_the_run() -> None:
     assert [rows for rows, _ in bench.built].count(3) == 3
 
 
+@pytest.mark.long
 def test_further_visits_are_the_same_when_the_measurement_is_resumed(tmp_path: Path) -> None:
     whole = session(Unsteady(), passes=1)
     whole.run(budget_seconds=1e9)

@@ -83,6 +83,7 @@ def rows() -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(X, columns=["host_us", "flops", "dtype=fp8", "waves", "log_m", "noise"]), y
 
 
+@pytest.mark.no_cover
 @over(ALL | {"Columns": Columns()})
 def test_passes_the_checks_of_scikit_learn(model: Any) -> None:
     check_estimator(model, on_skip=None)

@@ -71,6 +71,7 @@ def test_gaps_have_causes() -> None:
     assert gap_table(build(recording.activities, recording.calls))["cause"].tolist() == ["dependency"]
 
 
+@pytest.mark.long
 def test_every_shared_trace_has_a_path_as_long_as_itself(shared_data: Path) -> None:
     for label, trace in read_traces([shared_data / "profiles" / "kineto"], options=Options(calls=True)):
         assert not isinstance(trace, TraceFailure), label

@@ -144,6 +144,7 @@ def test_activities_that_do_not_fit_are_refused() -> None:
         replay(graph, np.array([np.nan]))
 
 
+@pytest.mark.long
 def test_every_shared_trace_replays_to_itself(shared_data: Path) -> None:
     found = 0
     for label, trace in read_traces([shared_data / "profiles" / "kineto"], options=Options(calls=True)):

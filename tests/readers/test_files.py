@@ -141,3 +141,4 @@ def test_a_plain_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_what_is_not_text_has_no_header() -> None:
     assert csv_header(b"PAR1\x00\x00,a\n") == []
     assert csv_header(b"") == []
+    assert csv_header(b"a,b\rc,d\n1,2\n") == []

@@ -176,6 +176,7 @@ def test_aiter_block_scale_pairs(aiter_data: Measurements) -> None:
     assert len(pairs.drop_duplicates(["n", "k"])) == 16
 
 
+@pytest.mark.long
 def test_miopen_counts(shared_data: Path) -> None:
     measured = read([shared_data / "miopen"])
     assert measured.frame["device"].value_counts().to_dict() == {

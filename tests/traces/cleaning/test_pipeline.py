@@ -161,6 +161,7 @@ def judged(table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: 
     return answers.dropna().astype(bool)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", REAL)
 def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path, tool: str) -> None:
     """The cleaned median of a real kernel is as stable as its report says.
