@@ -1,180 +1,165 @@
-"""What `flopcast clean` says: the spread of each kernel, what was left out and why, steps, coverage, counters."""
+"""What `clean` found, as a document: the spread of each kernel, what was left out, steps, coverage, counters."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..traces.cleaning.joining import Coverage, Joined
 from ..traces.cleaning.pipeline import Cleaned
 from ..traces.cleaning.repeats import REMOVED
-from .console import note, plain_table, shortened
+from ..traces.cleaning.several_traces import CleanedTraces
+from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
+from .formats import between, counted, formatted, milliseconds, share, shortened
 from .words import say
 from .words.cleaning import REASONS
 
-SHOWN = 20
-"""Kernels in the table on the terminal, those that take most time; ``--json`` has all."""
-_WORDS = 34  # columns for a kernel's name, which gives way on a narrow terminal
+SCHEMA: Final = 1
+SHOWN: Final = 20
+"""Kernels in the table on the terminal, those that take most time; the data have all."""
+_NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow terminal
 
 
-def show_cleaned(console: Console, cleaned: Cleaned, level: float) -> None:
-    """Print the spread of the kernels, what was removed, and remarks."""
-    console.print(spread_table(cleaned.report, level))
-    console.print(removed_table(cleaned))
+def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document:
+    """Return what cleaning made of traces; where the table is not ``saved``, its size is said at the end."""
+    cleaned = result.cleaned
+    parts: list[Part] = [spread_table(cleaned.report, result.level), removed_table(cleaned)]
     if cleaned.steps["reason"].ne("").any():
-        console.print(step_table(cleaned.steps))
-    for line in verdicts(cleaned.report):
-        console.print(Text(line, "dim"))
-    for one in cleaned.notes:
-        console.print(note(say(one)))
+        parts.append(step_table(cleaned.steps))
+    parts += [lines(verdicts(cleaned.report), tone="soft"), Lines(remarked(cleaned.notes))]
+    parts += [] if result.coverage is None else coverage_parts(result.coverage)
+    parts += [] if result.joined is None else [counter_table(result.joined)]
+    parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
+    closing = [] if saved else [lines([counted(len(result.frame), "measurement")])]
+    return Document(opening=parts, closing=closing, data=cleaning_json(result))
 
 
 def spread_table(report: pd.DataFrame, level: float) -> Table:
     """Return the kernels that take most time, with their median and how well it is known."""
-    numbers = ["n", "median µs", f"{100 * level:g} % interval", "MAD µs", "CV %", "removed"]
-    table = plain_table("spread of the repeats", ["kernel", "class"], numbers)
-    table.add_column("remark")
-    table.columns[1].no_wrap = True
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
-    rows = report.assign(lost=lost)[report["n"] > 0]
-    for row in rows.head(SHOWN).to_dict("records"):
-        table.add_row(
-            Text(shortened(str(row["name"]), _WORDS), no_wrap=True, overflow="ellipsis"),
-            Text(str(row.get("op_class", ""))),
+    kept = report.assign(lost=lost)[report["n"] > 0]
+    heads = ("n", "median µs", f"{100 * level:g} % interval", "MAD µs", "CV %", "removed")
+    every = (Column("kernel", "cut"), Column("class", "name"), *columns(numbers=heads), Column("remark"))
+    over = kept.iloc[SHOWN:]
+    rest = (Cell(f"{len(over)} more", "soft"), "", f"{over['n'].sum():,}", *[""] * 4, f"{over['lost'].sum():,}", "")
+    return Table(
+        every, [_spread(row) for row in kept.to_dict("records")], "spread of the repeats", shown=SHOWN, rest=Row(rest)
+    )
+
+
+def _spread(row: dict[Any, Any]) -> Row:
+    words = ([] if row["settled"] else ["not settled"]) + (["drifts"] if row["drifts"] == 1.0 else [])
+    return Row(
+        (
+            shortened(str(row["name"]), _NAME),
+            str(row.get("op_class", "")),
             f"{row['n']:,}",
             f"{row['median_us']:,.3f}",
-            _interval(row["lower_us"], row["upper_us"]),
-            _number(row["mad_us"], "{:,.3f}"),
-            _number(100 * row["robust_cv"], "{:.1f}"),
+            between(row["lower_us"], row["upper_us"]),
+            formatted(row["mad_us"], "{:,.3f}"),
+            formatted(100 * row["robust_cv"], "{:.1f}"),
             f"{int(row['lost']):,}" if row["lost"] else "–",
-            Text(_remark(row), "yellow"),
+            Cell(", ".join(words), "warning"),
         )
-    if len(rows) > SHOWN:
-        rest = rows.iloc[SHOWN:]
-        table.add_row(
-            Text(f"{len(rest)} more", "dim"), "", f"{rest['n'].sum():,}", *[""] * 3, "", f"{rest['lost'].sum():,}"
-        )
-    return table
+    )
 
 
 def removed_table(cleaned: Cleaned) -> Table:
     """Return what was left out by reason, with its share of all activities and of their time."""
-    table = plain_table("left out", ["reason"], ["activities", "share", "time ms", "of the time"])
-    removed = cleaned.removed
-    kept_us = float(cleaned.dispatches["duration_ns"].sum()) / 1e3
+    removed, kept = cleaned.removed, len(cleaned.dispatches)
     time = removed["duration_us"].clip(lower=0)
-    total, total_us = len(removed) + len(cleaned.dispatches), max(kept_us + float(time.sum()), 1e-9)
-    for reason, count in cleaned.removed_by_reason.items():
-        own_us = float(time[removed["reason"] == reason].sum())
-        share, of_time = f"{100 * count / total:.2f} %", f"{100 * own_us / total_us:.2f} %"
-        table.add_row(REASONS[reason], f"{count:,}", share, f"{own_us / 1e3:,.3f}", of_time)
-    kept = len(cleaned.dispatches)
-    kept_shares = f"{100 * kept / total:.2f} %", f"{kept_us / 1e3:,.3f}", f"{100 * kept_us / total_us:.2f} %"
-    table.add_row(Text("kept", "bold"), f"{kept:,}", *kept_shares)
-    return table
+    kept_us = float(cleaned.dispatches["duration_ns"].sum()) / 1e3
+    total, total_us = len(removed) + kept, max(kept_us + float(time.sum()), 1e-9)
+
+    def cells(count: int, time_us: float) -> tuple[str, ...]:
+        return f"{count:,}", share(count / total, 2), milliseconds(time_us), share(time_us / total_us, 2)
+
+    found = [
+        Row((REASONS[reason], *cells(count, float(time[removed["reason"] == reason].sum()))))
+        for reason, count in cleaned.removed_by_reason.items()
+    ]
+    heads = columns("reason", numbers=["activities", "share", "time ms", "of the time"])
+    return Table(heads, [*found, Row((Cell("kept", "strong"), *cells(kept, kept_us)))], "left out")
 
 
 def step_table(steps: pd.DataFrame) -> Table:
     """Return the steps by what became of them."""
-    table = plain_table("steps", ["", "steps"], ["number", "median span ms"])
+    found = []
     for reason, own in steps.groupby("reason", sort=False):
         named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
-        table.add_row(REASONS.get(str(reason), "kept"), named, f"{len(own):,}", f"{own['span_us'].median() / 1e3:,.3f}")
-    return table
+        span = milliseconds(own["span_us"].median())
+        found.append((REASONS.get(str(reason), "kept"), named, f"{len(own):,}", span))
+    return Table(columns("", "steps", numbers=["number", "median span ms"]), rows(found), "steps")
 
 
 def counter_table(joined: Joined) -> Table:
     """Return how far passes that recorded the same counter differ."""
-    table = plain_table(
-        "counters joined", ["counter"], ["passes", "dispatches", "compared", "median CV %", "largest CV %"]
-    )
+    heads = columns("counter", numbers=["passes", "dispatches", "compared", "median CV %", "largest CV %"])
+    found = []
     for row in joined.counters.to_dict("records"):
-        cvs = (_number(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
-        table.add_row(row["counter"], *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")), *cvs)
-    return table
+        cvs = (formatted(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
+        found.append((row["counter"], *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")), *cvs))
+    return Table(heads, rows(found), "counters joined")
 
 
-def show_coverage(console: Console, coverage: Coverage) -> None:
-    """Print whether every kernel is covered, and those that are not."""
-    console.print(Text(say(coverage.verdict), "green" if coverage.complete else "yellow"), highlight=False)
-    if coverage.missing.empty:
-        return
-    table = plain_table("not covered", ["kernel", "run"], ["measured", "wanted"])
-    for row in coverage.missing.head(SHOWN).to_dict("records"):
-        table.add_row(
-            Text(shortened(row["name"], _WORDS)), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}"
-        )
-    if len(coverage.missing) > SHOWN:
-        table.add_row(Text(f"{len(coverage.missing) - SHOWN} more", "dim"), "", "", "")
-    console.print(table)
+def coverage_parts(coverage: Coverage) -> Iterator[Part]:
+    """Yield whether every kernel is covered, and those that are not."""
+    yield Lines([Line(say(coverage.verdict), "good" if coverage.complete else "warning")])
+    missing = [
+        (shortened(row["name"], _NAME), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}")
+        for row in coverage.missing.to_dict("records")
+    ]
+    rest = Row((Cell(f"{len(missing) - SHOWN} more", "soft"), "", "", ""))
+    heads = columns("kernel", "run", numbers=["measured", "wanted"])
+    yield Table(heads, rows(missing), "not covered", shown=SHOWN, rest=rest)
 
 
 def verdicts(report: pd.DataFrame) -> list[str]:
     """Return in sentences how well the medians are known."""
     kept = report[report["n"] > 0]
     known = kept[kept["lower_us"].notna()]
-    lines = [f"{len(kept):,} kernel{'' if len(kept) == 1 else 's'}, {len(known):,} with repeats enough for an interval"]
+    told = [f"{counted(len(kept), 'kernel')}, {len(known):,} with repeats enough for an interval"]
     if len(known):
         width = (known["upper_us"] - known["lower_us"]) / (2 * known["median_us"])
-        lines[0] += f": ±{100 * float(width.median()):.1f} % in the median, ±{100 * float(width.max()):.1f} % at most"
+        told[0] += f": ±{100 * float(width.median()):.1f} % in the median, ±{100 * float(width.max()):.1f} % at most"
     tested = kept[kept["drifts"].notna()]
     if len(tested):
         apart = int(tested["drifts"].sum())
-        lines.append(
+        told.append(
             f"{apart:,} of {len(tested):,} kernels differ between the first and the second half of their repeats"
         )
-    return lines
+    return told
 
 
-def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
-    """Return everything the tables show, and all kernels, as JSON types."""
+def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
+    """Return everything the tables show, and all kernels, for machines."""
+    cleaned, told = result.cleaned, [say(note) for note in (*result.cleaned.notes, *result.remarks)]
     return {
+        "schema": SCHEMA,
+        "sources": list(result.sources),
         "measured": len(cleaned.dispatches) + len(cleaned.removed),
         "kept": len(cleaned.dispatches),
         "removed": cleaned.removed_by_reason,
-        "kernels": _records(cleaned.report),
-        "steps": _records(cleaned.steps),
-        "notes": [say(one) for one in cleaned.notes],
+        "kernels": cleaned.report.to_dict("records"),
+        "steps": cleaned.steps.to_dict("records"),
+        "notes": told,
+        "rows": len(result.frame),
+        "rejected": result.rejected_by_reason,
+        "coverage": None if result.coverage is None else coverage_json(result.coverage),
+        "counters": None if result.joined is None else result.joined.counters.to_dict("records"),
+        "unreadable": list(result.unreadable),
     }
 
 
 def coverage_json(coverage: Coverage) -> dict[str, Any]:
-    """Return the verdict, the places and what is missing as JSON types."""
+    """Return the verdict, the places and what is missing for machines."""
     return {
         "complete": coverage.complete,
         "proved": coverage.proved,
         "words": say(coverage.verdict),
         "kernels": len(coverage.places),
-        "missing": _records(coverage.missing),
+        "missing": coverage.missing.to_dict("records"),
     }
-
-
-def counters_json(joined: Joined) -> list[dict[str, Any]]:
-    """Return the counters and how far their passes differ."""
-    return _records(joined.counters)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): _plain(value) for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _remark(row: dict[Any, Any]) -> str:
-    words = [] if row["settled"] else ["not settled"]
-    return ", ".join([*words, *(["drifts"] if row["drifts"] == 1.0 else [])])
-
-
-def _interval(lower: float, upper: float) -> str:
-    return "–" if np.isnan(lower) else f"{lower:,.3f} … {upper:,.3f}"
-
-
-def _number(value: float, form: str) -> str:
-    return "–" if np.isnan(value) else form.format(value)

@@ -11,14 +11,13 @@ import plotly.graph_objects as go
 
 from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.verdicts import Interval, Outcome, too_few
-from ..remarks import Remark
 from ..scaling.devices import CU_LAW, FAMILY, LEVEL, DeviceScaling, DeviceSizes, FamilyScaling
 from ..scaling.scaling_class import MARGIN, Growth
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .scaling import DASHES
 from .validation import conclusion, summary, validation_json
-from .words import say
+from .words import in_words, say
 
 COLUMNS: Final = (
     *columns("family", numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems")),
@@ -106,7 +105,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "problems": problems(result.measured),
         "linear": [validation_json(verdict) for verdict in result.verdicts],
         "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
-        "notes": [say(one) if isinstance(one, Remark) else one for one in (*result.limits, *result.notes)],
+        "notes": in_words((*result.limits, *result.notes)),
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -104,7 +104,7 @@ class DeviceScaling:
         Linear scaling over size, from the smallest device to each larger one.
     limits : tuple of Remark
         What the devices cannot show (`limits`).
-    notes : tuple
+    notes : tuple of Remark
         What the readers remark.
     """
 
@@ -112,7 +112,7 @@ class DeviceScaling:
     families: tuple[FamilyScaling, ...]
     verdicts: tuple[ValidationResult, ...]
     limits: tuple[Remark, ...]
-    notes: tuple[Any, ...] = ()
+    notes: tuple[Remark, ...] = ()
 
 
 def assess_devices(
@@ -123,7 +123,7 @@ def assess_devices(
     margin: float = 0.10,
     replicates: int = 2000,
     seed: int = 0,
-    notes: Sequence[Any] = (),
+    notes: Sequence[Remark] = (),
 ) -> DeviceScaling:
     """Say how measured problems scale from the smallest device to larger ones.
 
@@ -139,7 +139,7 @@ def assess_devices(
         What counts as the same time: t_target / t_law within [1/1.10, 1.10].
     replicates, seed : int
         Of the cluster bootstrap.
-    notes : sequence
+    notes : sequence of Remark
         What the readers remark, to go along.
 
     Raises

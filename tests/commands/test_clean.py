@@ -13,12 +13,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from flopcast.api.cleaning import clean
 from flopcast.api.ingesting import ingest_measurements
-from flopcast.commands.clean import clean_traces, command
+from flopcast.commands.clean import command
 from flopcast.commands.options import run_command
 from flopcast.output import METADATA
 from flopcast.readers import read
-from flopcast.traces.cleaning.pipeline import CleanOptions
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 app = typer.Typer()
@@ -59,7 +59,7 @@ def run(*arguments: object) -> Result:
 
 
 def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: Path) -> None:
-    clean_traces([trace(tmp_path / "good.json", repeats())])
+    clean([trace(tmp_path / "good.json", repeats())])
     path = trace(tmp_path / "t.json", repeats(60, 50.0, 60.0))
     result = run(path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv")
     assert result.exit_code == 0, result.output
@@ -103,9 +103,9 @@ def test_steps_are_chosen_and_shown(tmp_path: Path) -> None:
 
 def test_repeated_runs_are_cleaned_together(tmp_path: Path) -> None:
     paths = [trace(tmp_path / f"{i}.json", [time]) for i, time in enumerate([*repeats(9), 50.0])]
-    found = clean_traces(paths)
+    found = clean(paths)
     assert found.cleaned.removed_by_reason == {"outlier": 1}
-    assert found.table.frame["repeats"].tolist() == [9.0]
+    assert found.frame["repeats"].tolist() == [9.0]
 
 
 def test_runs_of_a_part_each_are_joined_and_proved_complete(tmp_path: Path) -> None:
@@ -180,14 +180,14 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert pd.read_csv(tmp_path / "e.csv")["kernels"].tolist() == [20, 20]
     assert "cut by the user's ranges that marker:^decode matches, 2 of 8" in " ".join(result.output.split())
-    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:Step#[345]").table.frame) == 3
-    assert len(clean_traces([path], CleanOptions(steps="all"), by="marker:^Cijk").table.frame) == 1
+    assert len(clean([path], steps="all", epochs="marker:Step#[345]").frame) == 3
+    assert len(clean([path], steps="all", epochs="marker:^Cijk").frame) == 1
     assert "no range, no kernel and no operator" in run(path, "--epochs", "marker:never").stderr
 
 
 def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json", [time * 10 for time in repeats(60, 12.0)])
-    found = clean_traces([path], CleanOptions(mad=None, golden=True))
+    found = clean([path], mad=0, golden=True)
     assert found.cleaned.removed_by_reason["not-in-fullest-bin"] >= 1
     assert json.loads(run(path, "--mad", 0, "--golden", "--json").stdout)["removed"] == found.cleaned.removed_by_reason
 
@@ -199,11 +199,11 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
         (["--removed", "t.txt"], "--removed must end in .parquet or .csv"),
         (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
         (["--mad", "-1"], "--mad must be 0 or more, got -1"),
-        (["--steps", "some"], "steps must be stable, all or A:B"),
+        (["--steps", "some"], "--steps must be stable, all or A:B"),
         (["--steps", "1:2"], "no steps are recorded"),
         (["--epochs", "step", "--mad", "3"], "--mad would take kernels out of the epochs"),
-        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up and --golden would take kernels out of the epochs"),
-        (["--epochs", "hours:1"], "epochs must be step, kernels:N"),
+        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up would take kernels out of the epochs"),
+        (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

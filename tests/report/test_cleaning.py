@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,15 +14,15 @@ from rich.console import Console
 from flopcast.output import dumps
 from flopcast.report.cleaning import (
     SHOWN,
-    cleaned_json,
+    cleaning_document,
+    cleaning_json,
     coverage_json,
-    show_cleaned,
-    show_coverage,
-    spread_table,
     verdicts,
 )
-from flopcast.traces.cleaning.joining import merge_coverage
+from flopcast.report.terminal import print_document
+from flopcast.traces.cleaning.joining import Coverage, merge_coverage
 from flopcast.traces.cleaning.pipeline import Cleaned, clean
+from flopcast.traces.cleaning.several_traces import CleanedTraces
 from flopcast.traces.dispatches import dispatch_table, empty_steps
 
 
@@ -40,15 +41,20 @@ def cleaned() -> Cleaned:
     return clean(kernels([*names, *others], np.r_[times, np.full(SHOWN, 0.5)]), empty_steps())
 
 
-def shown(found: Cleaned) -> str:
-    console = Console(file=io.StringIO(), width=120)
-    show_cleaned(console, found, 0.95)
+def together(found: Cleaned, coverage: Coverage | None = None) -> CleanedTraces:
+    rows, rejected = pd.DataFrame(index=range(22)), pd.DataFrame({"reason": ["no device", "no device"]})
+    return CleanedTraces(("t.json",), found, 0.95, rows, rejected, coverage, None, ())
+
+
+def shown(found: CleanedTraces, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_document(console, cleaning_document(found))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_the_spread_and_the_losses_are_shown_and_long_lists_are_cut() -> None:
-    text = shown(cleaned())
+    text = shown(together(cleaned()))
     assert "95 % interval" in text
     assert "not settled, drifts" in text
     assert "2 more" in text
@@ -60,11 +66,9 @@ def test_the_spread_and_the_losses_are_shown_and_long_lists_are_cut() -> None:
 
 @pytest.mark.parametrize(("width", "name"), [(80, "a n…"), (100, "a name that…"), (130, "than the co…")])
 def test_the_class_of_a_kernel_is_one_word_and_its_name_gives_way(width: int, name: str) -> None:
-    report = cleaned().report.assign(op_class="elementwise", op="batch_norm_inference")
-    console = Console(file=io.StringIO(), width=width)
-    console.print(spread_table(report, 0.95))
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    found = cleaned()
+    report = found.report.assign(op_class="elementwise", op="batch_norm_inference")
+    text = shown(together(replace(found, report=report)), width)
     assert text.count(" elementwise ") == SHOWN
     assert "batch_norm" not in text
     assert "9.954 … 10.070" in text
@@ -82,7 +86,7 @@ def test_one_kernel_is_one() -> None:
 
 
 def test_json_holds_all_kernels() -> None:
-    found = json.loads(dumps(cleaned_json(cleaned()), missing=True))
+    found = json.loads(dumps(cleaning_json(together(cleaned())), missing=True))
     assert (found["measured"], found["kept"], found["removed"]) == (120, 119, {"outlier": 1})
     assert len(found["kernels"]) == 22
     assert {kernel["drifts"] for kernel in found["kernels"]} == {None, 0.0, 1.0}
@@ -91,10 +95,7 @@ def test_json_holds_all_kernels() -> None:
 def test_what_is_not_covered_is_shown() -> None:
     run, full = kernels(["a"], np.ones(1)), pd.DataFrame({"name": ["a", *(f"k{i}" for i in range(SHOWN + 1))]})
     coverage = merge_coverage({"one": run}, full)
-    console = Console(file=io.StringIO(), width=120)
-    show_coverage(console, coverage)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = shown(together(cleaned(), coverage))
     assert "coverage incomplete: 21 of 22 kernels" in text
     assert "1 more" in text
     assert json.loads(dumps(coverage_json(coverage), missing=True))["missing"][0]["name"] == "k0"

@@ -1,0 +1,186 @@
+"""Cleaning of repeated measurements in traces: what distorts is left out, and how far the rest spreads is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from ..errors import DataError, ParameterError
+from ..output import dumps, write_table
+from ..readers import Options, TraceFailure, read_traces
+from ..readers.files import campaign_of
+from ..traces.cleaning.pipeline import CleanOptions
+from ..traces.cleaning.robust import THRESHOLD
+from ..traces.cleaning.several_traces import CleanedTraces, clean_traces
+from ..traces.cleaning.steady_state import STABLE
+from ..traces.epochs import parse_rule
+from ..traces.summary import Annotated
+from .tables import check_jobs
+
+if TYPE_CHECKING:
+    from ..report.document import Document
+
+
+class Cleaning(CleanedTraces):
+    """What cleaning made of traces: ``frame`` is the measurement table of what is left."""
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """The spread of each kernel (`traces.cleaning.repeats.spread_report`), the one that takes most time first."""
+        return self.cleaned.report
+
+    @property
+    def removed(self) -> pd.DataFrame:
+        """Every activity left out, with its ``reason``."""
+        return self.cleaned.removed
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of ``--json``."""
+        from ..report.cleaning import cleaning_document
+
+        return cleaning_document(self)
+
+    def save(self, out: str | Path, removed: str | Path | None = None) -> None:
+        """Write the measurement table, and what was left out, as .csv or .parquet; each whole or not at all.
+
+        Raises
+        ------
+        DataError
+            A file cannot be written.
+        """
+        self._write(self.frame, out)
+        if removed is not None:
+            self.save_removed(removed)
+
+    def save_removed(self, out: str | Path) -> None:
+        """Write everything left out, as .csv or .parquet."""
+        self._write(self.removed, out)
+
+    def _write(self, frame: pd.DataFrame, out: str | Path) -> None:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        write_table(table, Path(out), dumps(self.document().data, missing=True))
+
+    def __repr__(self) -> str:
+        kept, gone = len(self.cleaned.dispatches), len(self.removed)
+        return f"<Cleaning of {len(self.sources)} traces: {kept} activities kept, {gone} left out>"
+
+    def _repr_html_(self) -> str:
+        shown = ["name", "op_class", "n", "median_us", "lower_us", "upper_us", "mad_us", "robust_cv", "drifts"]
+        table = self.kernels
+        return table[[name for name in shown if name in table]].to_html(max_rows=20, index=False, na_rep="")
+
+
+def clean(
+    data: str | Path | Sequence[str | Path],
+    *,
+    mad: float | None = None,
+    steps: str = STABLE,
+    warm_up: bool | None = None,
+    golden: bool = False,
+    join: bool = False,
+    cover: str | Path | None = None,
+    epochs: str | None = None,
+    level: float = 0.95,
+    defaults: Mapping[str, str] | None = None,
+    jobs: int = -1,
+) -> Cleaning:
+    """Read traces, clean them together, and summarise what is left as measurements.
+
+    Parameters
+    ----------
+    data : path, or sequence of path
+        Files and folders with traces; several are repeated runs.
+    mad : float, optional
+        MAD that repeats may lie from their median, 7 by default; 0: no filter.
+    steps : str, default="stable"
+        The profiler's steps to keep: "stable", "all" or "A:B".
+    warm_up : bool, optional
+        Whether the first repeats of a series that has not settled yet are left out; they are by default.
+    golden : bool
+        Whether only the fullest execution-time bin of each kernel is kept.
+    join : bool
+        The traces are runs of one program that profile different kernels or counters: they are matched kernel by
+        kernel, must not contradict each other, and counters go to every run with times.
+    cover : path, optional
+        A trace that has every kernel of the program, or a text file with a kernel name per line: the runs must have
+        them all between them.
+    epochs : str, optional
+        A row for each epoch instead of each operator and shape: ``step``, ``kernels:N``, ``flops:X`` or
+        ``marker:REGEX``. An epoch without some of its kernels is none, so outliers and warm-up stay in.
+    level : float, default=0.95
+        Of the intervals reported.
+    defaults : mapping of str to str, optional
+        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``.
+    jobs : int
+        Processes that read; -1: one per core.
+
+    Returns
+    -------
+    Cleaning
+
+    Raises
+    ------
+    ParameterError
+        A parameter is impossible, or does not go with ``epochs``.
+    DataError
+        Nothing can be read or is left, or runs that are to be joined contradict each other.
+    """
+    check_jobs(jobs)
+    rule = None if epochs is None else parse_rule(epochs)
+    if rule is not None:
+        _check_epochs({"mad": mad or None, "warm_up": warm_up or None, "golden": golden or None})
+    options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, level)
+    options.check()
+    reading = Options({}, dict(defaults or {}), ranges=rule is not None and rule.by == "marker")
+    paths = [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
+    traces, unreadable = _read(paths, reading, jobs)
+    full = None if cover is None else _full(Path(cover), reading, jobs)
+    campaigns = {label: campaign_of(Path(label)) for label in traces}
+    result = clean_traces(
+        traces, options, join=join, full=full, rule=rule, campaigns=campaigns, unreadable=tuple(unreadable)
+    )
+    return Cleaning(**vars(result))
+
+
+def _check_epochs(asked: Mapping[str, float | bool | None]) -> None:
+    """Refuse what would take kernels out of an epoch."""
+    if given := [name for name, value in asked.items() if value is not None]:
+        problem = "would take kernels out of the epochs, which are no whole epochs then: leave it out"
+        raise ParameterError(given[0], problem)
+
+
+def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, Annotated], list[str]]:
+    """Return the traces that have activities of a GPU, and why others cannot be read."""
+    traces: dict[str, Annotated] = {}
+    unreadable: list[str] = []
+    for label, trace in read_traces(paths, options=reading, jobs=jobs):
+        if isinstance(trace, TraceFailure):
+            unreadable.append(str(trace.error))
+        elif len(trace.dispatches):
+            traces[label] = trace
+        else:
+            unreadable.append(f"{label}: no activity of a GPU")
+    if not traces:
+        among = f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are"
+        raise DataError(f"no trace to clean: {'; '.join(unreadable)}" if unreadable else among)
+    return traces, unreadable
+
+
+def _full(cover: Path, reading: Options, jobs: int) -> pd.DataFrame:
+    """Return every kernel of the program: those of a trace, or the lines of a text file."""
+    if cover.suffix.lower() in (".txt", ".lst"):
+        try:
+            lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
+        except UnicodeDecodeError:
+            raise DataError("is no UTF-8 text: write one kernel name per line", source=str(cover)) from None
+        if not (names := [line for line in lines if line]):
+            raise DataError("has no kernel name: write one per line, as often as the kernel runs", source=str(cover))
+        return pd.DataFrame({"name": names})
+    traces, _ = _read([cover], reading, jobs)
+    if len(traces) > 1:
+        raise DataError(f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover))
+    return next(iter(traces.values())).dispatches
