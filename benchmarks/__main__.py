@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from ..report.console import output
+from ..report.terminal import output
 from .features import features
 from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models

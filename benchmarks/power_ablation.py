@@ -13,8 +13,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
-from rich.text import Text
 
 from ..errors import DataError
 from ..power.clocks import Clocks, Measured, constant_offset, fit_clocks, on_cpu_clock
@@ -23,7 +21,9 @@ from ..power.logs import TOTAL
 from ..power.profile import profile_kernel
 from ..power.readings import check_power_log
 from ..power.runs import group_runs
-from ..report.console import output, plain_table
+from ..report.document import Document, Section, Table, columns, rows
+from ..report.formats import formatted
+from ..report.terminal import show
 from .power_simulator import Scenario, Simulation, simulate
 
 EVERYTHING: Final = "everything"
@@ -153,16 +153,13 @@ def ablation_table(found: pd.DataFrame) -> Table:
         "the kernel's own power. RMS over the kernel's time and the simulated measurements; repetitions: those with "
         "enough readings for a profile."
     )
-    shown = plain_table(title, ["case"], numbers, caption=caption)
-    for row in found.to_dict("records"):
-        counts = (_figure(row[name], 0) for name in ("repetitions", "golden_runs", "readings"))
-        errors = (_figure(row[f"{name}_percent"], 2) for name in ("polynomial", "spline", "own", "energy"))
-        shown.add_row(Text(str(row["case"])), *counts, *errors)
-    return shown
-
-
-def _figure(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if np.isfinite(value) else "–"
+    forms = {"repetitions": "{:.0f}", "golden_runs": "{:.0f}", "readings": "{:.0f}"}
+    forms |= {f"{name}_percent": "{:.2f}" for name in ("polynomial", "spline", "own", "energy")}
+    cells = [
+        (str(row["case"]), *(formatted(row[name], form) for name, form in forms.items()))
+        for row in found.to_dict("records")
+    ]
+    return Table(columns("case", numbers=numbers), rows(cells), title, caption)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -178,7 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     scenario = Scenario(kernel_us=given.kernel_us, window_us=given.window_us, seed=given.seed)
-    output().print(ablation_table(ablation(scenario, repetitions=given.repetitions)))
+    table = ablation_table(ablation(scenario, repetitions=given.repetitions))
+    show(Document(sections=[Section("Ablation", [table])]))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from ..projection.kernel_work import of_pairs
 from ..projection.measured_factors import Correction, corrections_of, learn_corrections
 from ..projection.scalings import Pair, by_law
 from ..readers import TraceFailure, read, read_traces
-from ..report.console import output
+from ..report.terminal import output
 from ..table.problems import pair as pair_rows
 from .shared_data import run_on_data
 

@@ -19,7 +19,7 @@ from ..projection.error_sources import uncertainty_of
 from ..projection.replay import AGGREGATIONS
 from ..projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
 from ..readers import Options, TraceFailure, read_traces
-from ..report.console import output
+from ..report.terminal import output
 from ..traces.summary import Annotated
 from .projection_laws import CHOICE, H100, MI300X, TRACES, Cells, shown, trained_on
 from .shared_data import run_on_data

@@ -80,6 +80,19 @@ def milliseconds(microseconds: float) -> str:
     return formatted(microseconds / 1e3, "{:,.3f}")
 
 
+def duration(microseconds: float) -> str:
+    """Return a time in µs or ms, with its unit and four significant digits; from ten seconds on without decimals.
+
+    Examples
+    --------
+    >>> duration(12.3456), duration(1234567.8), duration(12345678.9)
+    ('12.35 µs', '1,235 ms', '12,346 ms')
+    """
+    if microseconds < 1000:
+        return f"{microseconds:.4g} µs"
+    return f"{microseconds / 1000:,.4g} ms" if microseconds < 1e7 else f"{microseconds / 1000:,.0f} ms"
+
+
 def clock(seconds: float) -> str:
     """Return seconds as a clock would.
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from .document import Document, Facts, Figure, Headline, Lines, Part, Table
-from .page import Page as Page  # until every page is a document
 
 _BESIDE = Path(__file__).parent
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .formats import clock
+
 Report = Callable[[int, int, str, float], None]
 
 
@@ -34,12 +36,6 @@ def shown_progress(title: str, *, unit: str = "fits", quiet: bool = False) -> It
             bars.update(bar, completed=done, total=total, description=label, left=_left(eta_seconds))
 
         yield draw
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as ``2 min 05 s`` or ``12 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _left(eta_seconds: float) -> str:

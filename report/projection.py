@@ -14,7 +14,7 @@ from ..projection.result import Result, changes
 from ..projection.sweep import SWEPT
 from ..projection.whole_trace import Laws
 from .document import Column, Document, Figure, Lines, Medium, Part, Row, Section, Table, lines, remarked
-from .formats import shortened
+from .formats import duration, formatted, share, shortened
 from .words import say
 from .words.projection import say_all
 
@@ -38,11 +38,11 @@ _SHORT = 24  # columns of a first cell that never folds
 def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     unsure, projection = result.uncertainty, result.projection
-    times = (milliseconds(value) for value in (projection.measured_us, unsure.nominal_us))
+    times = (duration(value) for value in (projection.measured_us, unsure.nominal_us))
     measured, projected = (
         f"{time} on {gpu.name}" for time, gpu in zip(times, (projection.host, projection.target), strict=True)
     )
-    reach = f"[{milliseconds(unsure.lower_us)}, {milliseconds(unsure.upper_us)}]"
+    reach = f"[{duration(unsure.lower_us)}, {duration(unsure.upper_us)}]"
     verdict = lines([say(result.verdict)]).lines
     remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
     return Document(
@@ -201,26 +201,28 @@ def each(table: pd.DataFrame) -> Iterator[Any]:
     yield from table.itertuples()
 
 
-def milliseconds(time_us: float) -> str:
-    """Return a time in words, µs below one ms."""
-    if time_us < 1000:
-        return f"{time_us:.4g} µs"
-    return f"{time_us / 1000:,.4g} ms" if time_us < 1e7 else f"{time_us / 1000:,.0f} ms"
-
-
 def _totals(result: Result) -> Iterator[tuple[str, ...]]:
     for row in each(result.totals):
-        times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
+        times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
         yield WAYS[str(row.aggregation)], *times, f"{row.factor:.3f}"
 
 
 def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in each(table):
-        times = (milliseconds(value) for value in (row.measured_us, row.published_us, row.projected_us))
-        reach = (milliseconds(value) for value in (row.lower_us, row.upper_us))
+        times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
+        reach = (duration(value) for value in (row.lower_us, row.upper_us))
         bound = BOUNDS.get(str(row.bound), str(row.bound))
         sigma = _spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
-        yield str(row.op_class), f"{row.count:,}", *times, *reach, _ratio(row.factor), sigma, str(row.law), bound
+        yield (
+            str(row.op_class),
+            f"{row.count:,}",
+            *times,
+            *reach,
+            formatted(row.factor, "{:.3f}"),
+            sigma,
+            str(row.law),
+            bound,
+        )
 
 
 def _path(result: Result) -> Iterator[tuple[str, ...]]:
@@ -235,13 +237,13 @@ def _path(result: Result) -> Iterator[tuple[str, ...]]:
     }
     for kind, name in words.items():
         if result.measured_path[kind] or result.path[kind]:
-            yield name, _percent(result.measured_path[kind]), _percent(result.path[kind])
+            yield name, share(result.measured_path[kind]), share(result.path[kind])
 
 
 def _path_kernels(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in each(table.head(SHOWN)):
-        name, time = shortened(str(row.name), _NAME), milliseconds(row.path_us)
-        yield name, str(row.op_class), f"{row.count:,}", time, _percent(row.share)
+        name, time = shortened(str(row.name), _NAME), duration(row.path_us)
+        yield name, str(row.op_class), f"{row.count:,}", time, share(row.share)
 
 
 def _split(result: Result) -> Iterator[tuple[str, ...]]:
@@ -256,28 +258,28 @@ def _split(result: Result) -> Iterator[tuple[str, ...]]:
 
 def _measures(row: pd.Series) -> Iterator[str]:
     names = ("computation_us", "exposed_communication_us", "exposed_copy_us", "idle_us", "total_us")
-    return (milliseconds(row[name]) for name in (*names, "overlapped_communication_us"))
+    return (duration(row[name]) for name in (*names, "overlapped_communication_us"))
 
 
 def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["count"] > 0]):
-        yield str(row.cause), f"{row.count:,}", milliseconds(row.gap_us)
+        yield str(row.cause), f"{row.count:,}", duration(row.gap_us)
 
 
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
     for row in each(result.uncertainty.tornado.head(SHOWN)):
-        times = (milliseconds(value) for value in (row.low_us, row.high_us))
-        yield str(row.name), _spread(row.sigma), *times, _percent(row.share)
+        times = (duration(value) for value in (row.low_us, row.high_us))
+        yield str(row.name), _spread(row.sigma), *times, share(row.share)
 
 
 def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in each(table) if len(table) > 1 else ():
-        yield f"{row.step:.0f}", milliseconds(row.measured_us), milliseconds(row.projected_us)
+        yield f"{row.step:.0f}", duration(row.measured_us), duration(row.projected_us)
 
 
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other].head(SHOWN)):
-        yield say_all(row.why), str(row.law), f"{row.count:,}", milliseconds(row.projected_us)
+        yield say_all(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -289,25 +291,17 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
         (
             str(row["figure"]) + (" (as it is)" if row["current"] else ""),
             f"{row['value']:,.6g}",
-            milliseconds(row["end_to_end_us"]),
-            *(_percent(row[name]) for name in shares),
+            duration(row["end_to_end_us"]),
+            *(share(row[name]) for name in shares),
         )
         for _, row in frame.iterrows()
     ]
     return heads, rows
 
 
-def _percent(share: float) -> str:
-    return "–" if np.isnan(share) else f"{100 * share:.1f} %"
-
-
 def _spread(sigma: float) -> str:
     """Return the relative standard deviation of a factor, as users state it (`factors.parse_sigmas`)."""
     return f"{100 * np.sqrt(np.expm1(sigma**2)):.0f} %"
-
-
-def _ratio(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medium: Medium = "both") -> Table:
