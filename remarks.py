@@ -32,6 +32,10 @@ class Remark:
         """The figures and names of this case by their key."""
         return dict(self.items)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the code and the values, for JSON."""
+        return {"code": self.code, **dict(self.items)}
+
 
 def remark(code: str, **values: Hashable) -> Remark:
     """Return the remark of a code and its values."""

@@ -253,7 +253,7 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Seq
         "pass_difference_percent": ({"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None),
         "failed": failures,
         "refused": grid.refused,
-        "notes": [{"code": one.code, **dict(one.items)} for one in grid.notes],
+        "remarks": [one.to_dict() for one in grid.notes],
     }
     return Measured(table, provenance, differences, failures, session.ended, session.lost, grid.notes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from ..measuring.protocol import ENDINGS, half_widths
 from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
 from .document import Document, Line, Lines, Row, Table, columns, remarked
-from .words import say
+from .words import in_words
 
 _NAMED: Final = 10  # failed rows that are listed
 
@@ -25,7 +24,7 @@ def measuring_document(measured: Measured, out: Path) -> Document:
     left_out = [f"left out: {row['source']}: {row['reason']} ({row['detail']})" for row in refused]
     more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
     warnings = [
-        *map(say, doubts(measured.table)),
+        *in_words(doubts(measured.table)),
         *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
         *more,
     ]
@@ -38,7 +37,7 @@ def measuring_document(measured: Measured, out: Path) -> Document:
             Lines(remarked(measured.notes)),
             Lines([Line(resuming(measured, out))] if stopped else []),
         ],
-        data=measurements_json(measured.table, measured.provenance),
+        data=measurements_json(measured),
     )
 
 
@@ -78,10 +77,11 @@ def difference_line(differences: pd.Series) -> str:
     )
 
 
-def measurements_json(table: pd.DataFrame, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the provenance and the rows as JSON types, cells that a row does not have left out."""
+def measurements_json(measured: Measured) -> dict[str, Any]:
+    """Return the provenance, its remarks in words and the rows, cells that a row does not have left out."""
+    table = measured.table
     rows = [
         {str(name): cell for name, cell in row.items() if not (isinstance(cell, float) and np.isnan(cell))}
         for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
     ]
-    return {**provenance, "rows": rows}
+    return {**measured.provenance, "notes": in_words(measured.notes), "rows": rows}

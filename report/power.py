@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from html import escape
 from typing import Any, Final
@@ -16,11 +16,11 @@ from ..power.clocks import Clocks
 from ..power.energy import PHASES
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.recording import TABLE, Plan
-from ..remarks import Remark, remark
+from ..remarks import remark
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted
-from .words import say
+from .words import in_words, say
 
 SCHEMA: Final = 1
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
@@ -42,7 +42,7 @@ def plan_document(chosen: Plan) -> Document:
     rows = [Row((setting, value, Cell(why, "soft"))) for setting, value, why in plan_rows(chosen)]
     return Document(
         opening=[Table(columns("setting", "value", ""), rows, title=title)],
-        closing=[lines(map(say, chosen.advice), "answer")],
+        closing=[lines(in_words(chosen.advice), "answer")],
         data=plan_json(chosen),
     )
 
@@ -85,8 +85,8 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "executions_filled": chosen.executions_filled,
         "repeats": chosen.repeats,
         "random_delay_us": chosen.random_delay_us,
-        "advice": [say(one) for one in chosen.advice],
-        "remarks": remarks_json(chosen.advice),
+        "advice": in_words(chosen.advice),
+        "remarks": [one.to_dict() for one in chosen.advice],
     }
 
 
@@ -96,7 +96,7 @@ def power_document(profiles: PowerProfiles) -> Document:
     compared = compare(kernels)
     tables = component_table(compared), class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
-    told = [f"{one.kernel}: {note}" for one in kernels for note in map(say, one.notes)]
+    told = [f"{one.kernel}: {note}" for one in kernels for note in in_words(one.notes)]
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
@@ -114,7 +114,7 @@ def power_document(profiles: PowerProfiles) -> Document:
 
 def _kernel_section(place: int, one: KernelPower) -> Section:
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    told = lines([*description(one), *(f"{one.kernel}: {say(note)}" for note in one.notes)])
+    told = lines([*description(one), *(f"{one.kernel}: {note}" for note in in_words(one.notes))])
     parts = [Figure(partial(power_figure, one), caption), Lines(told.lines, "list", medium="page")]
     return Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40])
 
@@ -242,8 +242,8 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
         "plan": plan_json(one.plan),
         "phase": PHASES,
         "components": {name: _component_json(part) for name, part in one.components.items()},
-        "notes": [say(one_note) for one_note in one.notes],
-        "remarks": remarks_json(one.notes),
+        "notes": in_words(one.notes),
+        "remarks": [note.to_dict() for note in one.notes],
     }
 
 
@@ -265,11 +265,6 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
         "spline_w": curve.spline_w,
         "readings": {name: curve.readings[name].to_numpy() for name in ("run", "execution", "time_us", "power_w")},
     }
-
-
-def remarks_json(remarks: Sequence[Remark]) -> list[dict[str, Any]]:
-    """Return remarks for machines: their codes and values."""
-    return [{"code": one.code, **dict(one.items)} for one in remarks]
 
 
 def power_figure(one: KernelPower) -> go.Figure:

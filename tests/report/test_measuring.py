@@ -32,10 +32,14 @@ TABLE = pd.DataFrame(
 )
 
 
-def document(**changes: Any) -> Document:
+def measured(**changes: Any) -> Measured:
     provenance = {"refused": [], "unmeasured": 0, "workloads": 3}
     parts = {"table": TABLE, "provenance": provenance, "differences": pd.Series(dtype=float), "failures": []}
-    return measuring_document(Measured(**{**parts, "ended": "done", **changes}), Path("runs.csv"))
+    return Measured(**{**parts, "ended": "done", **changes})
+
+
+def document(**changes: Any) -> Document:
+    return measuring_document(measured(**changes), Path("runs.csv"))
 
 
 def told(document: Document) -> list[str]:
@@ -71,7 +75,8 @@ def test_the_difference_in_words() -> None:
 
 
 def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
-    found = measurements_json(TABLE, {"schema": 1})
+    found = measurements_json(measured(notes=(remark("collectives-need-two-gpus"),)))
+    assert found["notes"] == ["collectives are left out: they need two GPUs or more"]
     assert json.loads(json.dumps(found))["rows"][2] == {
         "device": "CPU-2T",
         "op": "softmax",
