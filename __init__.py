@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .api.devices import gpu, gpus
     from .api.ingesting import Ingested, ingest
     from .api.predicting import Prediction, predict
+    from .api.projecting import ProjectedTrace, project
+    from .api.scaling import scale
     from .api.tables import Measurements, read, schema
     from .api.training import Run, load, train
     from .api.validating import Validation, validate
@@ -30,6 +32,7 @@ _DOOR = {
     "Measurements": "api.tables",
     "ParameterError": "errors",
     "Prediction": "api.predicting",
+    "ProjectedTrace": "api.projecting",
     "Run": "api.training",
     "Validation": "api.validating",
     "gpu": "api.devices",
@@ -37,7 +40,9 @@ _DOOR = {
     "ingest": "api.ingesting",
     "load": "api.training",
     "predict": "api.predicting",
+    "project": "api.projecting",
     "read": "api.tables",
+    "scale": "api.scaling",
     "schema": "api.tables",
     "train": "api.training",
     "validate": "api.validating",
@@ -52,6 +57,7 @@ __all__ = [
     "Measurements",
     "ParameterError",
     "Prediction",
+    "ProjectedTrace",
     "Run",
     "Validation",
     "gpu",
@@ -59,7 +65,9 @@ __all__ = [
     "ingest",
     "load",
     "predict",
+    "project",
     "read",
+    "scale",
     "schema",
     "train",
     "validate",

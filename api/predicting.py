@@ -168,7 +168,7 @@ def _predict(
         "other_devices": others,
     }
     lacking = model.unpublished(rows[found["predicted"].notna()])
-    remarks = [*_remarks(model.recipe, rows), *(f"no {law} where {why}" for law, why in lacking.items())]
+    remarks = [*_remarks(model.recipe, rows), *(remark("law-lacks", law=law, why=why) for law, why in lacking.items())]
     report = report_of(frame, reasons, facts, in_words([*notes, *remarks]))
     alone = given[0] if len(given) == 1 else None
     return Prediction(frame.set_axis(alone.index[rows[PLACE]]) if isinstance(alone, pd.DataFrame) else frame, report)
@@ -217,15 +217,14 @@ def _refusal(reason: str, detail: str, metric: str) -> tuple[Remark, ...]:
     return (remark("no-positive-metric", metric=metric),)
 
 
-def _remarks(recipe: FeatureRecipe, rows: pd.DataFrame) -> Iterator[str]:
+def _remarks(recipe: FeatureRecipe, rows: pd.DataFrame) -> Iterator[Remark]:
     """Say which columns that no row has were the same in all of training, and that other devices do not matter."""
     for name, levels in recipe.levels.items():
         column = name.removeprefix(HOST)
         absent = column not in rows or rows[column].eq("").all()
         if column in STATED and absent and len(levels) == 1 and levels[0] != "none":
-            said = f"--set {column}={levels[0]}"
-            yield f"no row states its {column}, in training it was always {levels[0]}: if that holds, add {said}"
+            yield remark("never-stated", column=column, trained=levels[0])
     if recipe.host is None:
         others = int((rows["device"].ne("") & rows["device"].ne(recipe.target.name)).sum())
         if others:
-            yield f"{others} rows name another device: their shapes are predicted for {recipe.target.name}"
+            yield remark("other-devices", rows=others, target=recipe.target.name)

@@ -17,6 +17,7 @@ from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models
 from .readers import readers
 from .shared_data import SHARED_DATA
+from .start_up import start_up
 from .stepwise_peers import selection
 from .traces import traces
 
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{comparison.task} ...", file=sys.stderr, flush=True)
         rows += compare(comparison, 1 if options.quick else 3, 0.0 if options.quick else TURN_SECONDS)
     rows += report.compared
+    rows += start_up(1 if options.quick else 5) if options.part != "models" else []
     if options.json:
         print(json.dumps([asdict(row) for row in (*rows, *report.measured)], indent=1))
     else:

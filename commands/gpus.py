@@ -30,9 +30,9 @@ def command(
     Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
     same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
     """
+    chosen = [find(name) for name in names] if names else all_gpus()
     from ..report.gpus import gpus_document
     from ..report.terminal import show
 
-    chosen = [find(name) for name in names] if names else all_gpus()
     document = gpus_document(chosen, compared=bool(names), with_sources=with_sources)
     show(document, as_json=as_json)

@@ -16,6 +16,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    announce,
     check_data,
     parse_defaults,
     parse_size,
@@ -52,6 +53,7 @@ def command(
         "max_bytes": parse_size(max_size),
     }
     check_data(paths)
+    announce("reading", quiet=as_json)
     from ..api.ingesting import ingest  # here: what it imports takes time, and the options are checked before
     from ..report.formats import counted
     from ..report.ingest import ingest_document

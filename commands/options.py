@@ -316,6 +316,12 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
     return known.get(parameter, f"--{parameter.replace('_', '-')}")
 
 
+def announce(doing: str, *, quiet: bool = False) -> None:
+    """Say on a terminal what begins, before what takes time is imported; a file or a pipe gets results alone."""
+    if not quiet and sys.stderr.isatty():
+        print(f"{doing} ...", file=sys.stderr, flush=True)
+
+
 def _in_words(notes: Sequence[Remark]) -> list[str]:
     from ..report.words import in_words  # here: only an error needs it
 

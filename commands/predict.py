@@ -14,6 +14,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    announce,
     check_data,
     parse_defaults,
     parse_units,
@@ -36,6 +37,7 @@ def command(
         check_file(out, PREDICTION_FORMATS, data)
     settings = {"where": parse_where(where), "units": parse_units(unit), "defaults": parse_defaults(set_)}
     check_data([run, *data])
+    announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
     from ..report.predictions import predictions_document, to_json
     from ..report.terminal import show

@@ -56,6 +56,7 @@ def command(
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best."""
     if out is not None:
         check_run_folder(out)
+    data = check_data(data)
     settings = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
@@ -70,10 +71,10 @@ def command(
     options = {"metric": metric, "each": each, "suite": suite, "scheme": scheme, "seed": seed, "jobs": jobs}
     from ..report.progress import shown_progress
 
-    with shown_progress("cross-validation", quiet=as_json) as progress:
+    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json) as progress:
         from ..api.training import train  # here: what it imports takes seconds, and the options are checked before
 
-        run = train(check_data(data), **settings, **options, progress=progress)
+        run = train(data, **settings, **options, progress=progress)
     if out is not None:
         run.save(out)
     from ..report.terminal import show

@@ -17,6 +17,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    announce,
     check_data,
     parse_defaults,
     parse_gpu,
@@ -56,6 +57,7 @@ def command(
         "defaults": parse_defaults(set_),
     }
     data = check_data(data)
+    announce("reading the measurements", quiet=as_json)
     from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 

@@ -15,8 +15,10 @@ Report = Callable[[int, int, str, float], None]
 
 
 @contextmanager
-def shown_progress(title: str, *, unit: str = "fits", quiet: bool = False) -> Iterator[Report | None]:
+def shown_progress(title: str, *, unit: str = "fits", first: str = "", quiet: bool = False) -> Iterator[Report | None]:
     """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
+
+    ``first`` says at once what is done before any of the work is counted.
 
     Off a terminal it prints one line for every tenth of the work, counted in ``unit``. An ETA that is not finite is not
     known yet, and left out.
@@ -26,11 +28,13 @@ def shown_progress(title: str, *, unit: str = "fits", quiet: bool = False) -> It
         return
     console = Console(stderr=True)
     if not console.is_terminal:
+        if first:
+            console.print(f"{title}: {first}", markup=False, highlight=False)
         yield _lines(console, title, unit)
         return
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
-        bar = bars.add_task(title, total=None, left="")
+        bar = bars.add_task(": ".join(filter(None, (title, first))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
             bars.update(bar, completed=done, total=total, description=label, left=_left(eta_seconds))

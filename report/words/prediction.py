@@ -44,6 +44,11 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "features-impossible": "{problem}",
     "feature-unknown": "{feature} is unknown for this row",
     "row-refused": _refused,
+    "never-stated": (
+        "no row states its {column}, in training it was always {trained}: if that holds, state {column}={trained}"
+    ),
+    "other-devices": "{rows} rows name another device: their shapes are predicted for {target}",
+    "law-lacks": "no {law} where {why}",
     "no-positive-metric": "no positive {metric}",
 }
 

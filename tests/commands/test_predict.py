@@ -300,7 +300,7 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
     assert found.frame["reason"].tolist() == ["family none was not in training (a16w16)"]
-    assert any("no row states its family" in note and "--set family=a16w16" in note for note in found.report["notes"])
+    assert any("no row states its family" in note and "state family=a16w16" in note for note in found.report["notes"])
     stated = predict(run, [data], defaults={"family": "a16w16"})
     assert not stated.frame["extrapolated"].any()
     assert not any("family" in note for note in stated.report["notes"])
