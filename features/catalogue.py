@@ -1,6 +1,7 @@
 """Every feature by its stable name; ``python -m flopcast.features.catalogue`` prints docs/features.md from this table.
 
 To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the page anew.
+A kernel's library family (`kernel_family`) is a feature too, read off its name.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import numpy as np
 import pandas as pd
 
 from .context import Context, Device, quantise
-
-# The library family of a kernel, read off its name.
 
 _CUT = re.compile(r"[<(]| \[clone")
 _TILE = re.compile(r"^(?:MT|t|BK|bk)?\d+x\d+")

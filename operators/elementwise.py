@@ -1,4 +1,7 @@
-"""Work of row-wise and element-wise operators, bound by memory on every GPU of the last decade."""
+"""Work of row-wise and element-wise operators, bound by memory on every GPU of the last decade.
+
+Any number of operands, some of them broadcast; gathers; fused optimizers.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import numpy as np
 import pandas as pd
 
 from .work import as_numbers, element_bytes, numbers
-
-# Work of element-wise operators of any number of operands, some of them broadcast; of gathers; of fused optimizers.
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:

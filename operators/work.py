@@ -1,4 +1,8 @@
-"""Read an operator's dimensions and precisions out of a table, or say which are missing."""
+"""Read an operator's dimensions and precisions out of a table, or say which are missing.
+
+The work of activities that are known by their launch or message alone (collectives, kernels of no known operator) is
+here too.
+"""
 
 from __future__ import annotations
 
@@ -129,8 +133,6 @@ def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
         raise DataError(f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are {', '.join(BITS)}")
     return np.array([BITS[level] / 8 for level in levels], dtype=float)[codes]
 
-
-# Work of activities that are known by their launch or message alone: collectives, and kernels of no known operator.
 
 #: Collectives by what a rank's memory sees of a message (the larger of input and output), as share of it: names of
 #: torch.distributed (2.8) in lower case without underscores.

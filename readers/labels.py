@@ -1,4 +1,4 @@
-"""The device a file names by its gfx id and number of compute units, or in words."""
+"""What files name by words: devices, by gfx id and compute units or by name, and units in names of columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import DataError, UnknownGPUError
 from ..hardware import GPU, all_gpus, find, find_gfx
 from ..remarks import Remark, remark
 
-# Units of time, energy and power in column names: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
+# Units in names of columns: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
 
 #: Microseconds in one of each unit, joules in one of each, watts in one of each.
 TIME_UNITS = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6}

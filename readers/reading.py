@@ -19,7 +19,7 @@ from ..table.measurements import (
     REFUSED,
     REFUSED_DETAIL,
     TEXT_COLUMNS,
-    Cleaned,
+    CleanRows,
     as_text,
     clean,
     count_reasons,
@@ -361,7 +361,9 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
     return rows
 
 
-def _combined(parts: Sequence[Cleaned], found: _Found, where: Mapping[str, Sequence[str]], each: bool) -> Measurements:
+def _combined(
+    parts: Sequence[CleanRows], found: _Found, where: Mapping[str, Sequence[str]], each: bool
+) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]

@@ -7,6 +7,8 @@ read and joined here, always on the guid as well as the id, because ids start at
 
 Times are integer nanoseconds. Grids are in work-items. A dispatch belongs to the API call of the same ``stack_id``
 (``correlation_id`` is the user's external id, 0 for all where there is none).
+
+What the readers of ROCm's profilers share stands here too: units of grids, directions of copies, devices and streams.
 """
 
 from __future__ import annotations
@@ -27,8 +29,6 @@ from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, 
 from .base import DataFile, Options, TraceReader, register
 from .labels import canonical_device, device_of
 from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, peek, timed, unfinished
-
-# What the readers of ROCm's profilers share: units of grids, directions of copies, devices and streams.
 
 IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 """Launches of the HIP runtime whose grid is in work-items, HSA's unit, in which hipBLASLt, rocBLAS and MIOpen launch

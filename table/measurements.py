@@ -60,7 +60,7 @@ _LISTED = 12  # values named in an error message
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class CleanRows:
     """Rows that can be used, and those that cannot.
 
     Attributes
@@ -81,7 +81,7 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
     return {str(reason): int(count) for reason, count in rejected["reason"].value_counts().items()}
 
 
-def clean(raw: pd.DataFrame) -> Cleaned:
+def clean(raw: pd.DataFrame) -> CleanRows:
     """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
 
     Parameters
@@ -93,7 +93,7 @@ def clean(raw: pd.DataFrame) -> Cleaned:
 
     Returns
     -------
-    Cleaned
+    CleanRows
         A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
         missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
         that is missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need
@@ -101,7 +101,7 @@ def clean(raw: pd.DataFrame) -> Cleaned:
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame[verdict.accepted].reset_index(drop=True))
-    return Cleaned(fill_text(kept), verdict.table(frame["source"]))
+    return CleanRows(fill_text(kept), verdict.table(frame["source"]))
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:

@@ -18,8 +18,6 @@ from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
 from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
 
-# Rows that agree in several columns, as numbers.
-
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.

@@ -1,4 +1,13 @@
-"""Operator, dimensions, FLOPs and bytes of each GPU activity, from the framework's call, its message or its launch."""
+"""Operator, dimensions, FLOPs and bytes of each GPU activity, from the framework's call, its message or its launch.
+
+`describe` reads calls of a framework's operators: what a call had to do, whatever kernels ran. `work_of_dispatches`
+puts that work on the activities of a dispatch table, and adds collectives, copies and kernels of unknown operators.
+
+Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn called from it. What
+has no line in the tables of the ``aten_*`` modules, or arguments that do not tell its size, has no operator: custom
+Triton kernels, graphs replayed as a whole, attention on sequences of unequal or unrecorded lengths, indexing by a
+mask, sorting, pooling, composite operators that a mode has intercepted.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +24,6 @@ from .aten_call import NotToldError, parse_call
 from .aten_elements import ELEMENTS, ROWS
 from .aten_matrix import ATTENTION, MATRIX, Described
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
-
-# From calls of a framework's operators to operators with dimensions: what the call had to do, whatever kernels ran.
-#
-# Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn called from it. What
-# has no line in the tables of the ``aten_*`` modules, or arguments that do not tell its size, has no operator: custom
-# Triton kernels, graphs replayed as a whole, attention on sequences of unequal or unrecorded lengths, indexing by a
-# mask, sorting, pooling, composite operators that a mode has intercepted.
 
 DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")
 WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)

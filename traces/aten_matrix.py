@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of PyTorch and of libraries called from it, as operators with dimensions.
+"""Matrix products, convolutions and attention of PyTorch and of libraries called from it: operators with dimensions.
 
 Argument positions are those of the operators' schemas (PyTorch 2.13, ``native_functions.yaml``). M, N and K are of the
 row-major product C[M, N] = A[M, K] B[K, N], whatever the library is told. ``layout`` has a letter for A and one for B:
@@ -264,7 +264,7 @@ MATRIX: dict[str, Callable[[Call], Described]] = {
 """What reads the arguments of each operator; names without the mark of the in-place form."""
 
 
-# Attention of PyTorch and of libraries called from it, as the operator ``attention`` with its dimensions.
+# Attention, as the operator ``attention`` with its dimensions.
 #
 # Argument positions are those of the schemas (PyTorch 2.13; flash-attn 2.7; AITER of ROCm 7). Sizes of sequences packed
 # into one tensor are numbers in device memory, which no profiler records: such calls are described only where the

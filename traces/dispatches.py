@@ -35,7 +35,8 @@ step               number of the profiler's step in which it was launched
 source             file and place in it, "trace.json.gz:1234" (1-based event, row or line)
 =================  ===================================================================================================
 
-Hardware counters follow as float columns ``counter.NAME``.
+Hardware counters follow as float columns ``counter.NAME``. A trace may have two more tables: the user's ranges
+(`range_table`) and the CPU's calls (`call_table`).
 """
 
 from __future__ import annotations

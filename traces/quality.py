@@ -1,6 +1,7 @@
 """What a careful engineer checks in a trace before training on it.
 
-Row by row in :func:`flags`, for the whole trace in :func:`check`. Nothing is repaired here: a row keeps the time the
+Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in :func:`busy_ns`,
+:func:`span_ns` and :func:`gaps_ns`. Nothing is repaired here: a row keeps the time the
 profiler gave it, and carries what is wrong with it.
 
 =====================  ==========  ====================================================================================
@@ -32,8 +33,6 @@ from numpy.typing import NDArray
 from ..remarks import remark
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
-
-# When a GPU was busy: unions of intervals, gaps, the grid of the clock. All times are integer nanoseconds.
 
 IntArray = NDArray[np.int64]
 

@@ -1,4 +1,9 @@
-"""From dispatches to measurements: the calls of one operator on one shape become a row, whatever kernels they ran."""
+"""From dispatches to measurements: a trace looked at, put in numbers, and as rows of the measurement table.
+
+`annotate` gives the dispatch table everything that follows from it: kernel classes, operators, work, quality flags.
+`overview` says in a few numbers what a trace holds. `measurements` makes a row of the calls of one operator on one
+shape, whatever kernels they ran.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +21,6 @@ from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
 from .classes import classify, unclassified
 from .dispatches import KERNEL, Finding, Trace, counters_of, empty_calls, empty_ranges
 from .quality import busy_ns, span_ns
-
-# The dispatch table with everything that follows from it: kernel classes, operators, work, quality.
 
 FLAGS = "flags"
 """Column of the quality codes that concern a row, joined by ";"."""
@@ -71,8 +74,6 @@ def annotate(trace: Trace) -> Annotated:
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
 
-
-# What a trace holds in a few numbers: activities, busy time, gaps, classes, what has no class, findings.
 
 UNCLASSIFIED = "unclassified"
 """How activities without an operator class are called in tables."""

@@ -1,4 +1,7 @@
-"""What an execution trace holds, whichever file it came from: the calls of operators, with arguments, without times."""
+"""What an execution trace holds, whichever file it came from: the calls of operators, with arguments, without times.
+
+`op_inputs` gives the arguments of a call in the words of PyTorch's profiler.
+"""
 
 from __future__ import annotations
 
@@ -131,14 +134,12 @@ def _with_collectives(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-# Arguments of an operator call in an execution trace, in the words of PyTorch's profiler.
-#
-# The observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]", "None") and gives every argument a
-# value: a tensor's is its identity `[tensor_id, storage_id, offset, numel, itemsize, device]`, None is "<None>". The
-# profiler of the same PyTorch says the type of a tensor's elements, "Scalar", "ScalarList", "TensorList" or "", has
-# sizes for tensors only, and values, as text, for numbers and lists of numbers only. The latter is what the dispatch
-# table holds, so that one reader of operator calls serves both. The observer rounds floats to six decimals: an
-# epsilon of 1e-12 is recorded as 0.
+# Arguments: the observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]", "None") and gives every
+# argument a value: a tensor's is its identity `[tensor_id, storage_id, offset, numel, itemsize, device]`, None is
+# "<None>". The profiler of the same PyTorch says the type of a tensor's elements, "Scalar", "ScalarList",
+# "TensorList" or "", has sizes for tensors only, and values, as text, for numbers and lists of numbers only. The
+# latter is what the dispatch table holds, so that one reader of operator calls serves both. The observer rounds
+# floats to six decimals: an epsilon of 1e-12 is recorded as 0.
 
 _TENSOR = re.compile(r"Tensor\((.*)\)")
 _LIST = re.compile(r"GenericList\[(.*)\]", re.DOTALL)

@@ -21,13 +21,9 @@ from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, range_table
 from ..rocpd import IN_WORK_ITEMS
 from .decode import MISSING, Category, Document, Events, IntArray, inputs_of, op_id_of, records_of
 
-# Operators inside each other: which was running on a thread at a time, and what it ran in.
-#
-# Operators are given by their index; -1 stands for none. Nothing here loops over them one by one.
-
 
 class Nesting:
-    """The operators of a trace, nested by time on each thread.
+    """The operators of a trace, nested by time on each thread; nothing here loops over them one by one.
 
     Parameters
     ----------

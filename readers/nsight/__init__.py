@@ -1,9 +1,8 @@
-"""Nsight Systems (`nsys`: SQLite export; `nsys_stats`: CSV) and Nsight Compute (`ncu`, its pages in `ncu_pages`)."""
+"""Nsight Systems (`nsys`: SQLite export and CSV) and Nsight Compute (`ncu`, its pages in `ncu_pages`)."""
 
 from __future__ import annotations
 
 from .ncu import NcuReader
-from .nsys import NsysReader
-from .nsys_stats import NsysStatsReader
+from .nsys import NsysReader, NsysStatsReader
 
 __all__ = ["NcuReader", "NsysReader", "NsysStatsReader"]

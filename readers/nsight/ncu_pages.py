@@ -1,7 +1,8 @@
 """The two pages of Nsight Compute's CSV as one table: a row for each launch, a column for each metric, base units.
 
 Page `raw` is wide, a row of units below its header and then a row for each launch; page `details` is long, a row for
-each metric (and rule) of each launch with its unit. Values are printed for people (see `locale_numbers`, `ncu_units`).
+each metric (and rule) of each launch with its unit. Values are printed for people, in
+the numbers of a locale and in scaled units.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When dispatches ran, from the stamps that rocprof and rocprofiler-compute write as text.
+"""When dispatches ran, from the stamps that rocprof and rocprofiler-compute write as text, and what is odd there.
 
 Nanoseconds since boot have 15 to 17 digits: as floating-point numbers they would be wrong by up to a few nanoseconds,
 so whole numbers and fractions (rocprofiler-compute 3 writes means over passes) are kept apart.
@@ -124,8 +124,6 @@ def _odd_stamps(text: pd.Series) -> _Stamps:
     spoiled = known & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
     return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
 
-
-# What is wrong with the tables of rocprof and rocprofiler-compute.
 
 _WIDE = 0.1  # spread between passes from which counters of one row hardly describe one execution
 

@@ -167,7 +167,7 @@ def _stacked_column(columns: Sequence[pd.Series]) -> Any:
     return pd.concat(columns, ignore_index=True)
 
 
-# What a CSV file of rocprofv3 holds, by its header, and which files are of one run, by their names.
+# Files: what a CSV file holds, by its header, and which files are of one run, by their names.
 #
 # A process writes ``<host>/<pid>_kernel_trace.csv``, ``<host>/<pid>_agent_info.csv`` and so on; with ``-o NAME`` the
 # prefix is NAME, and in documentation it is missing. An input file with several lines of counters runs the program once

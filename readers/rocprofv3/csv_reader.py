@@ -8,6 +8,7 @@ in any case, and may be missing. Rows are in no order. Times are integer nanosec
 ``*_kernel_trace.csv`` has one row per dispatch; ``*_counter_collection.csv`` one row per dispatch and counter, of the
 grid only the total (`grid_x` then counts the workgroups of all dimensions), and times in newer versions only.
 ``*_memory_copy_trace.csv`` does not say how much was copied. Only ``*_agent_info.csv`` says what a device is.
+`Run` has the files of one run together: whose times count, which devices the agents are, what launched what.
 """
 
 from __future__ import annotations
@@ -45,8 +46,6 @@ from .common import (
     streams,
 )
 from .csv_table import CsvTable, Pass, counters, dispatch_key
-
-# The CSV files of one rocprofv3 run together: whose times count, which devices the agents are, what launched what.
 
 _READ = (Content.KERNELS, Content.COUNTERS, Content.COPIES, Content.AGENTS, Content.API)
 _LAUNCHING = ("HIP", "HSA")  # domains of the API calls that launch kernels and copies

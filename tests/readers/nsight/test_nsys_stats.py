@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.nsight.nsys_stats import NsysStatsReader
+from flopcast.readers.nsight.nsys import NsysStatsReader
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace
 
