@@ -44,9 +44,13 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     heads = ("n", "median µs", f"{100 * level:g} % interval", "MAD µs", "CV %", "removed")
     every = (Column("kernel", "cut"), Column("class", "name"), *columns(numbers=heads), Column("remark"))
     over = kept.iloc[SHOWN:]
-    rest = (Cell(f"{len(over)} more", "soft"), "", f"{over['n'].sum():,}", *[""] * 4, f"{over['lost'].sum():,}", "")
+    more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
     return Table(
-        every, [_spread(row) for row in kept.to_dict("records")], "spread of the repeats", shown=SHOWN, rest=Row(rest)
+        every,
+        [_spread(row) for row in kept.to_dict("records")],
+        "spread of the repeats",
+        shown=SHOWN,
+        rest=Row((more, "", n, "", "", "", "", kept_out, "")),
     )
 
 

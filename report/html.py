@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import ClassVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -20,13 +21,13 @@ _BESIDE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class _Plot:
+class _Plot(Part):
     """The place of a figure on a page."""
 
+    shape: ClassVar[str] = "plot"
     number: int
     caption: str
     height: int
-    shape: str = "plot"
 
 
 def page(document: Document) -> str:
@@ -59,7 +60,7 @@ def page(document: Document) -> str:
     )  # fmt: skip
 
 
-def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part | _Plot]:
+def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
     """Yield the parts that a page shows, figures as their places; their JSON goes to ``plots``."""
     for part in parts:
         if part.medium == "terminal" or _empty(part):
