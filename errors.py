@@ -72,7 +72,7 @@ class ParameterError(DataError):
     Attributes
     ----------
     parameter : str
-        Its name in the Python API (``cpu_speed``); the command line says which option that is (``--cpu-speed``).
+        Its name in the Python API (``cpu_speed``); the command line says which of its options that is.
     problem : str
         What it must be, what it is, and what to do: the line goes on after the name.
     """

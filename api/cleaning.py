@@ -39,7 +39,7 @@ class Cleaning(CleanedTraces):
         return self.cleaned.removed
 
     def document(self) -> Document:
-        """Return the result for readers; its ``data`` are those of ``--json``."""
+        """Return the result for readers; its ``data`` are its JSON form."""
         from ..report.cleaning import cleaning_document
 
         return cleaning_document(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -42,6 +43,7 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SHORTEST, LONGEST, LONGEST_BODY = 30, 500, 60
 """Lines of a file, and of the body of a function without its docstring."""
+SHARED_NAMES = ("__init__.py", "__main__.py", "base.py")
 OTHER_TOOLS = {
     "measuring/machine.py": {"--json"},
     "power/logs.py": {"--json"},
@@ -219,6 +221,24 @@ def test_files_are_neither_crumbs_nor_tomes() -> None:
 
 def test_nothing_imports_in_circles() -> None:
     assert circle(import_graph({path: tree(path) for path in package_files()})) == []
+
+
+def test_the_library_names_no_option_of_the_command_line() -> None:
+    ours = our_options()
+
+    def named(path: Path) -> set[str]:
+        options = options_named((ROOT / path).read_text(encoding="utf-8"))
+        return (options & ours) - OTHER_TOOLS.get(str(path), set())
+
+    library = [path for path in package_files() if _part(path) not in ("commands", "report", "benchmarks")]
+    assert offenders(library, named) == {}
+
+
+def test_modules_have_names_of_their_own() -> None:
+    """A topic's module may be called alike where it is computed, offered, shown and put into words."""
+    library = [path for path in package_files() if _part(path) not in ("api", "commands", "report", "benchmarks")]
+    names = Counter(path.name for path in library if path.name not in SHARED_NAMES)
+    assert {name: count for name, count in names.items() if count > 1} == {}
 
 
 def test_function_bodies_fit_on_a_screen() -> None:
