@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .api.devices import gpu, gpus
     from .api.ingesting import Ingested, ingest
     from .api.predicting import Prediction, predict
+    from .api.profilers import fidelity
     from .api.projecting import ProjectedTrace, project
     from .api.scaling import scale
     from .api.tables import Measurements, read, schema
@@ -35,6 +36,7 @@ _DOOR = {
     "ProjectedTrace": "api.projecting",
     "Run": "api.training",
     "Validation": "api.validating",
+    "fidelity": "api.profilers",
     "gpu": "api.devices",
     "gpus": "api.devices",
     "ingest": "api.ingesting",
@@ -60,6 +62,7 @@ __all__ = [
     "ProjectedTrace",
     "Run",
     "Validation",
+    "fidelity",
     "gpu",
     "gpus",
     "ingest",

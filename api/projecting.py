@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +14,7 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
-from ..hardware import GPU, find
+from ..hardware import GPU
 from ..output import check_output, dumps, whole_folder
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import NODE_RANKS, CommunicationLaw, Network
@@ -32,7 +31,8 @@ from ..report.html import page
 from ..report.projection import in_words, projection_document
 from ..report.words import say
 from ..traces.summary import Annotated
-from .tables import load_measurements
+from .devices import Device, device
+from .tables import load_measurements, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -73,15 +73,18 @@ class ProjectedTrace:
         """Where the time on the target lies, at the level asked for."""
         return self.result.uncertainty.lower_us, self.result.uncertainty.upper_us
 
-    @cached_property
-    def answers(self) -> dict[str, Any]:
+    @property
+    def answers(self) -> Mapping[str, Any]:
         """Everything but the activities, as JSON types: the content of project.json."""
-        return dict(self.document.data)
+        return self.document().data
 
-    @cached_property
     def document(self) -> Document:
-        """The projection for terminal, page and machines."""
+        """Return the projection as `report` shows it on terminals and pages."""
         return projection_document(self.result)
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        return page(self.document())
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -135,8 +138,9 @@ class ProjectedTrace:
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
         with whole_folder(Path(folder)) as unfinished:
-            (unfinished / FILES[0]).write_text(dumps(self.answers, missing=True), encoding="utf-8")
-            (unfinished / FILES[1]).write_text(page(self.document), encoding="utf-8")
+            found = self.document()
+            (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
+            (unfinished / FILES[1]).write_text(page(found), encoding="utf-8")
             self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
             write_chrome(
                 unfinished / FILES[3],
@@ -150,16 +154,15 @@ class ProjectedTrace:
             )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.document.title} {self.document.lead})"
+        found = self.document()
+        return f"<ProjectedTrace {found.title} {found.lead}>"
 
     def _repr_html_(self) -> str:
         columns = ["op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound"]
-        heads = [f"<strong>{escape(self.document.title)}</strong> {escape(self.document.lead)}"]
-        heads.append(escape(say(self.result.verdict)))
-        return "".join(f"<p>{text}</p>" for text in heads) + self.classes[columns].to_html(index=False)
+        return titled(repr(self)[1:-1], self.classes[columns])
 
 
-def project(trace: Path | str, to: str, **choices: Any) -> ProjectedTrace:
+def project(trace: Path | str, to: Device, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
     Parameters
@@ -167,8 +170,8 @@ def project(trace: Path | str, to: str, **choices: Any) -> ProjectedTrace:
     trace : path
         File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch) is replayed with
         them.
-    to : str
-        Name or TOML file of the target.
+    to : str, Path or GPU
+        The target: a name, a TOML file, or the GPU itself.
     **choices
         As for `project_traces`.
 
@@ -194,9 +197,9 @@ def project(trace: Path | str, to: str, **choices: Any) -> ProjectedTrace:
 
 def project_traces(
     traces: Sequence[Path | str],
-    to: str,
+    to: Device,
     *,
-    host: str | None = None,
+    host: Device | None = None,
     compute_law: str = DEFAULT_LAW,
     comm_law: str = "alpha-beta",
     gaps: str = "modelled",
@@ -207,7 +210,7 @@ def project_traces(
     ranks_per_node: int = NODE_RANKS,
     keep_waiting: bool = False,
     uncertainty: str = "",
-    sweep: Sequence[str] = (),
+    sweep: str | Sequence[str] = (),
     defaults: Mapping[str, str] | None = None,
     level: float = 0.9,
     samples: int = 256,
@@ -219,10 +222,10 @@ def project_traces(
     ----------
     traces : sequence of path
         Files and folders of any supported profilers.
-    to : str
-        Name or TOML file of the target.
-    host : str, optional
-        Name or TOML file of the GPU they were measured on; by default what the traces say.
+    to : str, Path or GPU
+        The target: a name, a TOML file, or the GPU itself.
+    host : str, Path or GPU, optional
+        Where they were measured; by default what the traces say.
     compute_law : str, default="affine"
         Law of computation and copies (`projection.scalings.LAWS`).
     comm_law : {"alpha-beta", "bandwidth", "kept"}
@@ -243,7 +246,7 @@ def project_traces(
         Whether what collectives wait for their peers stays: the time above the least of equal messages.
     uncertainty : str
         Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
-    sweep : sequence of str
+    sweep : str or sequence of str
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
     defaults : mapping of str to str, optional
         Values of columns that the traces lack.
@@ -260,11 +263,11 @@ def project_traces(
         A parameter cannot be used; a trace cannot be read or projected, or there is none.
     """
     check_sample(level, samples)
-    target, known = find(to), find(host) if host else None
+    target, known = device(to, "to"), None if host is None else device(host, "host")
     law_of_collectives, kind_of_gaps = cast(CommunicationLaw, comm_law), cast(Gaps, gaps)
-    joined = Network(*network or (None, None), ranks_per_node)
+    joined = Network(*(network or (None, None)), ranks_per_node=ranks_per_node)
     laws = Laws(compute_law, law_of_collectives, kind_of_gaps, cpu_speed, None, joined, keep_waiting)
-    sweeps = parse_sweeps(sweep)
+    sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = replace(laws, run=TrainedModel.load(Path(model)) if model else None)
     inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}

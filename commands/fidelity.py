@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..api.profilers import fidelity
-from ..report.fidelity import fidelity_document
-from ..report.terminal import show
 from .options import JsonOption, SetOption, parse_defaults, parse_time
 
 OPTIONS = {"unprofiled_us": "--unprofiled"}
@@ -26,5 +23,10 @@ def command(
 ) -> None:
     """Say what each profiler adds to a workload, and which of them to believe."""
     time_us = None if unprofiled is None else parse_time(unprofiled, "--unprofiled")
-    found = fidelity(paths, time_us, steps=steps, defaults=parse_defaults(set_))
+    defaults = parse_defaults(set_)
+    from ..api.profilers import fidelity  # here: what it imports takes seconds, and the options are checked before
+    from ..report.fidelity import fidelity_document
+    from ..report.terminal import show
+
+    found = fidelity(paths, time_us, steps=steps, defaults=defaults)
     show(fidelity_document(found), as_json=as_json)

@@ -6,7 +6,7 @@ hardware/measured.csv, as far as both devices were measured in the same way (`re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -77,7 +77,7 @@ def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: fl
     peaks, missing = by_kind(runnable(work, gpu), lambda part: roofline.peaks(part, gpu))
     moved, bandwidth = by_kind(work, lambda part: roofline.memory_us(part, gpu))
     compute_us = np.where(work.flops == 0, 0.0, work.flops / (peaks * 1e6 * matrix))
-    lacks = np.where(given(bandwidth), bandwidth, np.where(work.flops == 0, None, missing)).astype(object)
+    lacks = chosen([given(bandwidth), work.flops == 0], [bandwidth, None], missing)
     return Bounds(compute_us, moved / memory, lacks)
 
 
@@ -134,7 +134,16 @@ def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArr
 
 def given(reasons: ObjectArray) -> NDArray[np.bool_]:
     """Return where there is a reason: not None."""
-    return np.not_equal(reasons, None).astype(bool)
+    return np.array([reason is not None for reason in reasons], dtype=bool)
+
+
+def chosen(
+    conditions: Sequence[NDArray[np.bool_]], reasons: Sequence[ObjectArray | Remark | None],
+    otherwise: ObjectArray | Remark | None = None,
+) -> ObjectArray:  # fmt: skip
+    """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""
+    choices = [np.asarray(reason, dtype=object) for reason in reasons]
+    return np.asarray(np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object)
 
 
 def not_published(error: NotPublishedError) -> Remark:

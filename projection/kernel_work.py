@@ -18,6 +18,7 @@ from ..table.problems import HOST, codes_of
 from ..traces.activity_work import UNKNOWN
 from ..traces.dispatches import COLUMNS, MEMCPY
 from ..traces.quality import gaps_ns
+from .bounds import chosen, given
 
 # What a kernel costs beyond its work, and whose time it is: on AMD GPUs durations hold the dispatch of the kernel.
 
@@ -148,7 +149,7 @@ class Rows:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Whether the work is known."""
-        return np.equal(self.unknown, None).astype(bool)
+        return ~given(self.unknown)
 
 
 def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
@@ -170,7 +171,7 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[
     helps = described & (flops == 0) & (moved == 0)
     return Rows(
         work=_work(activities, described & ~helps, flops, moved),
-        unknown=np.select([helps, ~described], [HELPER, NO_WORK], None).astype(object),
+        unknown=chosen([helps, ~described], [HELPER, NO_WORK]),
         op=op,
         op_class=texts(activities, "op_class"),
         host_us=np.maximum(activities["duration_ns"].to_numpy(dtype=float), 1.0) / 1e3,

@@ -24,6 +24,7 @@ from .bounds import (
     ObjectArray,
     bounds,
     by_kind,
+    chosen,
     given,
     memory_shares,
     no_unit,
@@ -85,8 +86,8 @@ def flops(rows: Rows, pair: Pair) -> Scaled:
     counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, ROW_WISE)
     own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: roofline.peaks(work, pair.host))
     others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: roofline.peaks(work, pair.target))
-    why = np.select([~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too)
-    return Scaled(np.where(counts, own / others, np.nan), _filled(COMPUTE, rows), why.astype(object))
+    why = chosen([~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too)
+    return Scaled(np.where(counts, own / others, np.nan), _filled(COMPUTE, rows), why)
 
 
 def flops_uniform(rows: Rows, pair: Pair) -> Scaled:
@@ -115,7 +116,7 @@ def bandwidth(rows: Rows, pair: Pair) -> Scaled:
     return Scaled(
         np.where(linked, link, memory),
         np.where(linked, LINK, MEMORY).astype(object),
-        np.where(linked, unknown, lacks).astype(object),
+        chosen([linked], [unknown], lacks),
     )
 
 
@@ -214,13 +215,13 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     asked, wide = LAWS[law](rows, pair), bandwidth(rows, pair)
     linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
     usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
-    reasons = np.where(linked, OVER_PCIE, asked.why).astype(object)
+    reasons = chosen([linked], [OVER_PCIE], asked.why)
     factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
     return pd.DataFrame(
         {
             "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
             "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
-            "why": _together(reasons, np.where(usable | fallback, None, wide.why).astype(object)),
+            "why": _together(reasons, chosen([usable | fallback], [None], wide.why)),
             "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
         }
     )
@@ -249,8 +250,8 @@ def _bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
         ratio = others.roofline_us / own.roofline_us
     works = rows.known & np.isfinite(ratio)
     bound = np.where(works, others.names, "").astype(object)
-    why = np.select([~rows.known, given(own.missing)], [rows.unknown, own.missing], others.missing)
-    return Scaled(np.where(works, ratio, np.nan), bound, why.astype(object))
+    why = chosen([~rows.known, given(own.missing)], [rows.unknown, own.missing], others.missing)
+    return Scaled(np.where(works, ratio, np.nan), bound, why)
 
 
 def _ratio(pair: Pair, figure: str) -> tuple[float, Remark | None]:

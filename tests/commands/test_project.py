@@ -14,10 +14,13 @@ from typer.testing import CliRunner, Result
 from flopcast.api.projecting import FILES, project, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
+from flopcast.commands import project as command
 from flopcast.commands.app import app
 from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
-from flopcast.projection.whole_trace import projected_times
+from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
+from flopcast.projection.scalings import LAWS
+from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.readers import Measurements
 
 GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
@@ -275,6 +278,13 @@ def test_networks() -> None:
     assert parse_network("50:400") == (50.0, 400.0)
     with pytest.raises(DataError, match="HOST:TARGET"):
         parse_network("50")
+
+
+def test_the_help_names_what_there_is() -> None:
+    assert command.FILES == FILES
+    assert [names.split(", ") for names in (command.LAWS, command.COMMUNICATION_LAWS, command.GAPS)] == [
+        list(LAWS), list(COMMUNICATION_LAWS), list(GAPS),
+    ]  # fmt: skip
 
 
 def test_a_projection_in_a_notebook(tmp_path: Path) -> None:
