@@ -1,4 +1,4 @@
-"""What the models share: weights, and one BLAS thread for whoever is inside a method."""
+"""What a model is to the rest: threads, weights, inner folds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from flopcast.models.base import check_weights, one_blas_thread
+from flopcast.models.base import check_weights, inner_folds, one_blas_thread, weighted_folds
+from flopcast.models.linear.regularised import ElasticNet, Lasso
+from flopcast.models.linear.rfecv import RFECV
 
 
 def blas_threads() -> set[int]:
@@ -66,3 +68,39 @@ def test_one_weight_is_that_of_every_row() -> None:
     np.testing.assert_array_equal(check_weights(None, 2), [1.0, 1.0])
     with pytest.raises(ValueError, match="sample_weight contains NaN"):
         check_weights(float("nan"), 2)
+
+
+def test_rows_without_weight_are_left_out_and_the_others_numbered_anew() -> None:
+    folds = [(np.array([0, 1, 2]), np.array([3, 4])), (np.array([2, 3, 4]), np.array([0, 1]))]
+    found = weighted_folds(folds, [1.0, 0.0, 2.0, 0.5, 0.0], 3, None, 0)
+    assert [(train.tolist(), valid.tolist()) for train, valid in found] == [([0, 1], [2]), ([1, 2], [0])]
+
+
+@pytest.mark.parametrize("weight", [None, 3.0, np.ones(10)])
+def test_equal_weights_leave_the_folds_alone(weight: object) -> None:
+    expected = inner_folds(3, 10, None, 1)
+    for (train, valid), (a, b) in zip(weighted_folds(3, weight, 10, None, 1), expected, strict=True):
+        np.testing.assert_array_equal(train, a)
+        np.testing.assert_array_equal(valid, b)
+
+
+def test_a_model_with_rows_of_no_weight_is_one_without_them() -> None:
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(40, 5)), rng.normal(size=40), np.repeat([1.0, 0.0], 20)
+    folds = [(np.arange(0, 40, 2), np.arange(1, 40, 2))]
+    some = RFECV(cv=[(train[:10], valid[:10]) for train, valid in folds]).fit(X[:20], y[:20])
+    np.testing.assert_array_equal(RFECV(cv=folds).fit(X, y, sample_weight=w).coef_, some.coef_)
+
+
+def test_a_fold_without_training_or_validation_rows_is_left_out() -> None:
+    groups, weight = np.repeat([0, 1, 2], 4), np.repeat([1.0, 0.0, 1.0], 4)
+    found = {tuple(valid.tolist()): train.tolist() for train, valid in weighted_folds(3, weight, 8, groups, 0)}
+    assert found == {(0, 1, 2, 3): [4, 5, 6, 7], (4, 5, 6, 7): [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("model", [RFECV(), Lasso(), ElasticNet()])
+def test_weights_on_one_group_alone_are_an_error(model: RFECV | Lasso | ElasticNet) -> None:
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.random((20, 3)), rng.random(20), np.repeat([1.0, 0.0], 10)
+    with pytest.raises(ValueError, match=r"none of the 2 inner folds .* at least two groups"):
+        model.fit(X, y, weight, groups=np.repeat([0, 1], 10))

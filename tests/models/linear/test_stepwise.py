@@ -1,4 +1,4 @@
-"""Stepwise selection against R's step(), and against a slow search that fits every candidate anew."""
+"""Stepwise selection: criteria, paths and what is shared."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 import statsmodels.api as sm
 from scipy.optimize import nnls
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
-from flopcast.models.base import DroppedColumns, Paths
+from flopcast.models.base import DroppedColumns, Paths, fit
 from flopcast.models.linear import stepwise
-from flopcast.models.linear.stepwise import CRITERIA, Stepwise, new_path, selection_path
+from flopcast.models.linear.stepwise import CRITERIA, Criterion, Stepwise, distinct_rows, new_path, selection_path
+from flopcast.models.target_space import RelativeError
 
 # R 4.2.2, waves() below as d, w = 1 + i %% 5:
 #   null <- lm(y ~ 1, d, weights = w); full <- lm(y ~ ., d, weights = w)
@@ -356,3 +358,64 @@ def test_backward_elimination_of_repeats_does_not_depend_on_the_order_of_columns
     here, there = (Stepwise(direction="backward", criterion="bic").fit(A, y) for A in (X, X[:, ::-1]))
     assert here.criterion_path_[-1] == pytest.approx(there.criterion_path_[-1])
     assert {"x30", "x39"} < set(here.selected_features_)
+
+
+def test_aic_and_bic_by_hand() -> None:
+    assert Criterion.named("aic", 50)(100.0, 4) == pytest.approx(50 * log(2.0) + 8)
+    assert Criterion.named("bic", 50)(100.0, 4) == pytest.approx(50 * log(2.0) + 4 * log(50))
+
+
+def test_aicc_is_that_of_hurvich_and_tsai_less_what_all_models_share() -> None:
+    n, edf, rss = 30, 5, 12.0
+    published = n * log(rss / n) + n * (1 + edf / n) / (1 - (edf + 2) / n)  # equation 4, m = edf
+    assert Criterion.named("aicc", n)(rss, edf) == pytest.approx(published - n - 2)
+
+
+def test_aicc_tends_to_aic_and_is_above_it() -> None:
+    many, few = (Criterion.named("aicc", n)(1.0, 6) - Criterion.named("aic", n)(1.0, 6) for n in (10**6, 20))
+    assert 0 < many < 1e-3
+    assert few > 5
+
+
+@pytest.mark.parametrize(("name", "largest"), [("aic", 14), ("bic", 14), ("aicc", 12)])
+def test_no_value_without_residual_degrees_of_freedom(name: str, largest: int) -> None:
+    criterion = Criterion.named(name, 15)
+    assert criterion.largest == largest
+    assert np.isfinite(criterion(1.0, largest))
+    assert criterion(1.0, largest + 1) == inf
+    assert criterion(0.0, 1) == -inf
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_many_models_at_once(name: str) -> None:
+    criterion = Criterion.named(name, 12)
+    rss, edf = np.linspace(0.0, 3.0, 14), np.arange(1, 15)
+    assert criterion.each(rss, edf).tolist() == pytest.approx([criterion(r, e) for r, e in zip(rss, edf, strict=True)])
+
+
+def test_rows_that_are_copies_count_once() -> None:
+    X = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0], [0.0, 3.0], [-0.0, 3.0]])
+    assert distinct_rows(X, np.array([5.0, 5.0, 5.0, 5.0, 5.0])) == 3
+    assert distinct_rows(X, np.array([5.0, 6.0, 5.0, 5.0, 7.0])) == 5
+
+
+def test_equal_rows_have_the_same_path_and_others_another() -> None:
+    paths = Paths()
+    rows = (np.arange(3.0), np.eye(3))
+    path = paths.of("kind", rows, list)
+    assert paths.of("kind", (np.arange(3.0), np.eye(3)), list) is path
+    assert paths.of("other", rows, list) is not path
+    assert paths.of("kind", (np.arange(3.0) + 1, np.eye(3)), list) is not path
+    assert paths.of("kind", (np.arange(4.0), np.eye(3)), list) is not path
+    assert Paths().of("kind", rows, list) is not path
+
+
+def test_paths_reach_the_search_through_wrappers_and_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).uniform(1, 2, (30, 4))
+    y, made, paths = X[:, 0] + 2 * X[:, 1], list[str](), Paths()
+    monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
+    for criterion in ("aic", "bic"):
+        fit(RelativeError(make_pipeline(Stepwise(criterion=criterion))), X, y, paths=paths)
+    assert made == ["ols"]
+    fit(RelativeError(make_pipeline(Stepwise())), X, y)
+    assert made == ["ols", "ols"]
