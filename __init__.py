@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .api.predicting import Prediction, predict
     from .api.profilers import fidelity
     from .api.projecting import ProjectedTrace, project
-    from .api.scaling import scale
+    from .api.scaling import Scaling, scale
     from .api.tables import Measurements, read, schema
     from .api.training import Run, load, train
     from .api.validating import Validation, validate
@@ -35,6 +35,7 @@ _DOOR = {
     "Prediction": "api.predicting",
     "ProjectedTrace": "api.projecting",
     "Run": "api.training",
+    "Scaling": "api.scaling",
     "Validation": "api.validating",
     "fidelity": "api.profilers",
     "gpu": "api.devices",
@@ -61,6 +62,7 @@ __all__ = [
     "Prediction",
     "ProjectedTrace",
     "Run",
+    "Scaling",
     "Validation",
     "fidelity",
     "gpu",

@@ -19,7 +19,7 @@ from ..traces.cleaning.several_traces import CleanedTraces, clean_traces
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated
-from .tables import check_jobs
+from .tables import check_jobs, titled
 
 if TYPE_CHECKING:
     from ..report.document import Document
@@ -71,7 +71,7 @@ class Cleaning(CleanedTraces):
     def _repr_html_(self) -> str:
         shown = ["name", "op_class", "n", "median_us", "lower_us", "upper_us", "mad_us", "robust_cv", "drifts"]
         table = self.kernels
-        return table[[name for name in shown if name in table]].to_html(max_rows=20, index=False, na_rep="")
+        return titled(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
 
 def clean(

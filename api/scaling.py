@@ -13,13 +13,14 @@ import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError
-from ..hardware import find
 from ..output import dumps, write_texts
+from ..report.formats import counted
 from ..report.html import page
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
-from .tables import load_measurements
+from .devices import Device, device
+from .tables import Data, Where, conditions, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,6 +37,10 @@ class _Shown:
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are those of ``scale.json``."""
         raise NotImplementedError
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        return page(self.document())
 
     def save(self, folder: str | Path) -> None:
         """Write scale.json and scale.html into a folder, whole or not at all.
@@ -89,10 +94,12 @@ class Scaling(_Shown, SizePredictions):
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{size:g}" for size in self.targets)
-        return f"<Scaling of {len(self.benchmarks)} benchmarks to {sizes} by {len(self.names)} laws>"
+        return (
+            f"<Scaling of {counted(len(self.benchmarks), 'benchmark')} to {sizes} by {counted(len(self.names), 'law')}>"
+        )
 
     def _repr_html_(self) -> str:
-        return self.table.to_html(max_rows=20, index=False, na_rep="")
+        return titled(repr(self)[1:-1], self.table)
 
 
 class MeasuredScaling(_Shown, DeviceScaling):
@@ -139,10 +146,10 @@ class MeasuredScaling(_Shown, DeviceScaling):
 
     def __repr__(self) -> str:
         names = " → ".join(device.name for device in self.measured.devices)
-        return f"<MeasuredScaling {names}: {len(self.measured.rows)} problems, {len(self.families)} families>"
+        return f"<MeasuredScaling {names}: {counted(len(self.measured.rows), 'problem')}>"
 
     def _repr_html_(self) -> str:
-        return self.table.to_html(max_rows=20, index=False, na_rep="")
+        return titled(repr(self)[1:-1], self.table)
 
 
 def scale(
@@ -153,8 +160,8 @@ def scale(
     performance: Sequence[float] | None = None,
     mpki: Sequence[float] | None = None,
     f_mem: float | None = None,
-    laws: Sequence[str] | None = None,
-    where: Mapping[str, Sequence[str]] | None = None,
+    laws: str | Sequence[str] | None = None,
+    where: Where = None,
     scenario: str = "strong",
     level: float = 0.9,
 ) -> Scaling:
@@ -174,9 +181,9 @@ def scale(
         With ``performance``: misses per thousand instructions at each size to fit, or at each target too.
     f_mem : float, optional
         With ``performance``: share of the time that waits for memory, 0 to 1.
-    laws : sequence of str, optional
+    laws : str or sequence of str, optional
         Each by a part of its name (`scaling.prediction.LAWS`); all by default.
-    where : mapping of str to sequence of str, optional
+    where : mapping of str to value or sequence of values, optional
         Column -> accepted values; only these rows count.
     scenario : {"strong", "weak", "chiplets"}
         Of rows that state none.
@@ -204,14 +211,15 @@ def scale(
         raise ParameterError("scenario", f"must be one of {', '.join(SCENARIOS)}, got {scenario!r}")
     if not len(fit):
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
-    check_request(fit, targets, laws, level)
+    names = names_of(laws, "laws")
+    check_request(fit, targets, names, level)
     table = _curves(data, fit, targets, performance, mpki, f_mem, where, scenario)
     if targets is None:
         targets = list(sizes_beyond(table.curves, fit))
         if not targets:
             problem = f"must be stated: nothing was measured beyond {max(fit):g}"
             raise ParameterError("targets", problem)
-    return Scaling(**vars(predict_sizes(table, fit, targets, laws=laws, level=level)))
+    return Scaling(**vars(predict_sizes(table, fit, targets, laws=names, level=level)))
 
 
 def _curves(
@@ -221,7 +229,7 @@ def _curves(
     performance: Sequence[float] | None,
     mpki: Sequence[float] | None,
     f_mem: float | None,
-    where: Mapping[str, Sequence[str]] | None,
+    where: Where,
     scenario: str,
 ) -> CurveTable:
     """Return the curves of the data, or the one whose values are stated."""
@@ -235,16 +243,16 @@ def _curves(
     if isinstance(data, CurveTable):
         return data
     if isinstance(data, pd.DataFrame):
-        return curves_of(data, where, scenario)
-    return read_curves(Path(data), where, scenario)
+        return curves_of(data, conditions(where), scenario)
+    return read_curves(Path(data), conditions(where), scenario)
 
 
 def scale_devices(
-    data: Sequence[Path | str] | None = None,
-    devices: Sequence[str] | None = None,
+    data: Data | None = None,
+    devices: Sequence[Device] | None = None,
     *,
-    where: Mapping[str, Sequence[str]] | None = None,
-    group: Sequence[str] | None = None,
+    where: Where = None,
+    group: str | Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     margin: float = 0.10,
@@ -255,11 +263,11 @@ def scale_devices(
 
     Parameters
     ----------
-    data : sequence of path, optional
-        Measured files and folders of any supported format; None: the embedded measurements.
-    devices : sequence of str
-        Names or TOML files of two devices or more; their compute units are the sizes. Of the embedded measurements
-        those of their two devices by default.
+    data : path, DataFrame, Measurements, or a sequence of them, optional
+        Measured files and folders of any supported format, and tables; None: the embedded measurements.
+    devices : sequence of str or GPU
+        Names or TOML files of two devices or more, or the devices; their compute units are the sizes. By default the
+        two devices of the embedded measurements.
     where, group, units, defaults, margin, replicates, seed
         As for `validate`.
 
@@ -275,11 +283,17 @@ def scale_devices(
     if not 0 < margin < 1:
         raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
     if devices is None:
-        devices = [] if data else [DEFAULT_HOST, DEFAULT_TARGET]
-    gpus = [find(name) for name in devices]
+        devices = [DEFAULT_HOST, DEFAULT_TARGET] if data is None else []
+    gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, units, defaults, [gpu.name for gpu in gpus])
     result = assess_devices(
-        read.frame, gpus, group=group, margin=margin, replicates=replicates, seed=seed, notes=read.notes
+        read.frame,
+        gpus,
+        group=names_of(group, "group"),
+        margin=margin,
+        replicates=replicates,
+        seed=seed,
+        notes=read.notes,
     )
     return MeasuredScaling(**vars(result))

@@ -43,13 +43,14 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
-    from ..api.cleaning import clean
-    from ..report.cleaning import cleaning_document
-    from ..report.terminal import show
-
     for parameter, path in (("out", out), ("removed", removed)):
         if path is not None:
             check_table(path, parameter)
+    defaults = parse_defaults(set_)
+    from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before
+    from ..report.cleaning import cleaning_document
+    from ..report.terminal import show
+
     result = clean(
         data,
         mad=mad,
@@ -59,7 +60,7 @@ def command(
         join=join,
         cover=cover,
         epochs=by,
-        defaults=parse_defaults(set_),
+        defaults=defaults,
         jobs=jobs,
     )
     if out is not None:

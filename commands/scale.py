@@ -23,6 +23,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    check_data,
     parse_counts,
     parse_defaults,
     parse_group,
@@ -32,6 +33,8 @@ from .options import (
     parse_where,
     run_command,
 )
+
+FILES = ("scale.json", "scale.html")
 
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
 
@@ -84,19 +87,23 @@ def predict_command(
     as_json: JsonOption = False,
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; needs no name in front of FILE."""
-    from ..api.scaling import FILES, scale
-
     if out is not None:
         check_output(out, FILES)
+    sizes, targets = parse_numbers(fit, "--fit", "8,16") or [], parse_numbers(target, "--target", "128")
+    values = parse_numbers(performance, "--performance", "120.5,238")
+    misses, laws = parse_numbers(mpki, "--mpki", "1.7,1.6"), parse_names(law, "--law", "proportional")
+    chosen = parse_where(where)
+    from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
+
     result = scale(
         file,
-        parse_numbers(fit, "--fit", "8,16") or (),
-        parse_numbers(target, "--target", "128"),
-        performance=parse_numbers(performance, "--performance", "120.5,238"),
-        mpki=parse_numbers(mpki, "--mpki", "1.7,1.6"),
+        sizes,
+        targets,
+        performance=values,
+        mpki=misses,
         f_mem=f_mem,
-        laws=parse_names(law, "--law", "proportional"),
-        where=parse_where(where),
+        laws=laws,
+        where=chosen,
         scenario=scenario,
         level=level,
     )
@@ -121,19 +128,16 @@ def devices_command(
     set_: SetOption = None,
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device; --devices tells it from predict."""
-    from ..api.scaling import FILES, scale_devices
-
     if out is not None:
         check_output(out, FILES)
+    names = parse_names(devices, "--devices", "MI308X,MI300X")
+    chosen, columns = parse_where(where), parse_group(group)
+    units, defaults = parse_units(unit), parse_defaults(set_)
+    paths = check_data(data)
+    from ..api.scaling import scale_devices  # here: what it imports takes seconds
+
     result = scale_devices(
-        data,
-        parse_names(devices, "--devices", "MI308X,MI300X"),
-        where=parse_where(where),
-        group=parse_group(group),
-        units=parse_units(unit),
-        defaults=parse_defaults(set_),
-        margin=margin,
-        seed=seed,
+        paths, names, where=chosen, group=columns, units=units, defaults=defaults, margin=margin, seed=seed
     )
     _tell(result, out, as_json)
 
@@ -169,7 +173,6 @@ def configs_command(
 
 def _tell(result: Any, out: Path | None, as_json: bool) -> None:
     """Write the folder of a result, where one is asked for, and show it."""
-    from ..api.scaling import FILES
     from ..report.terminal import show
 
     if out is not None:
