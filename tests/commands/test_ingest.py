@@ -195,3 +195,11 @@ def test_each_call_in_a_trace_may_be_a_row_of_its_own(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("[[32, 64]", "[[16, 64]"))
     assert ingest_measurements([path]).rows == 1
     assert ingest_measurements([path], options=Options(each=True)).rows == 2
+
+
+def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
+    file.write_text("gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n")
+    result = run(file)
+    assert result.exit_code == 2
+    assert f"{file}: no measurements: gated delta-rule kernels (chunk_gdn) have no operator here yet" in result.output

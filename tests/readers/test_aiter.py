@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.errors import NoMeasurementsError
 from flopcast.readers import Measurements, read
 from flopcast.readers.aiter import AiterReader
 from flopcast.remarks import remark
@@ -195,6 +196,14 @@ def test_gated_delta_files_are_skipped_with_a_note(tmp_path: Path) -> None:
     measured = read([tmp_path])
     assert measured.frame["op"].tolist() == ["gemm"]
     assert remark("gated-delta-skipped", rows=1, files=("q_chunk_gdn_h_opt_tuned.csv",)) in measured.notes
+
+
+def test_files_of_which_nothing_was_timed_are_an_error_with_its_notes(tmp_path: Path) -> None:
+    file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
+    file.write_text("gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n")
+    with pytest.raises(NoMeasurementsError, match="no measurements") as caught:
+        read([file])
+    assert [note.code for note in caught.value.notes] == ["gated-delta-skipped"]
 
 
 @pytest.mark.parametrize("header", ["gfx,cu_num,M,N,K", "op,M,N,K,us", "gfx,us,kernelName", "M,N,K,us,kernelName", ""])
