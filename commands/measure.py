@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from ..errors import FlopcastError
-from .options import JsonOption, parse_budget, parse_counts, parse_names
+from ..output import check_table
+from .options import JsonOption, check_data, parse_budget, parse_counts, parse_names
 
 DEFAULT_OUT = Path("measured.parquet")
 OPTIONS = {"kernels": "--kernel", "shapes": "SHAPES"}
@@ -61,7 +62,9 @@ def command(
     """
     kernels, counts = parse_names(kernel, "--kernel", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
     budget_seconds = parse_budget(budget)
-    from ..measuring.measure import measure
+    check_table(out)
+    check_data([shapes] if shapes else None)
+    from ..measuring.measure import measure  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.protocol import Rule
     from ..measuring.results import provenance_path
     from ..measuring.session import INTERRUPTED, LOST

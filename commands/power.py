@@ -1,4 +1,4 @@
-"""Power of kernels, stitched from a logger's readings: ``python power.py profile LOG --executions FILE --clocks FILE``.
+"""Power of kernels from a logger's readings: ``flopcast power profile LOG --executions FILE --clocks FILE``.
 
 Two commands: ``plan`` (how to measure a kernel) and ``profile`` (power and energy from a log).
 """
@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonOption, LevelOption, SeedOption, parse_names, parse_time, run_command
+from ..output import check_output, dumps, write_texts
+from .options import JsonOption, LevelOption, SeedOption, announce, check_data, parse_names, parse_time, run_command
 
 FILES = ("power.json", "power.html")
 
@@ -76,7 +77,7 @@ def profile_command(
         str | None,
         typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
     ] = None,
-    execution: Annotated[int, typer.Option(help="First execution of a run whose time is steady.")] = 4,
+    execution: Annotated[int, typer.Option(min=1, help="First execution of a run whose time is steady.")] = 4,
     level: LevelOption = 0.9,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
@@ -85,14 +86,15 @@ def profile_command(
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
     components = parse_names(component, "--component", "total,xcd")
     window_us = None if window is None else parse_window(window)
-    from ..output import check_output, dumps, write_texts
-    from ..power.profile import profile_files
+    if out is not None:
+        check_output(out, FILES)
+    check_data([path for path in (log, executions, clocks) if path is not None])
+    announce(f"reading {log}", quiet=as_json)
+    from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
     from ..report.html import page
     from ..report.power import power_document
     from ..report.terminal import show
 
-    if out is not None:
-        check_output(out, FILES)
     profiles = profile_files(
         log,
         executions,

@@ -167,7 +167,6 @@ def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
     [
         (["--window", "1"], "--window must be a time such as 120us, 1.5ms or 2s, got '1'"),
         (["--window", "-1ms"], "--window must be a time such as 120us, 1.5ms or 2s, got '-1ms'"),
-        (["--execution", "0"], "--execution is counted from 1, got 0"),
         (["--level", "90"], "must lie between 0 and 1, got 90: 0.9 means 90 %"),
         (["--kernel", "conv"], "--kernel must be one of those of the executions, gemm, got 'conv'"),
         (["--component", ","], "--component must be NAME[,NAME], got ',': write e.g. --component total,xcd"),

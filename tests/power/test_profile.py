@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.power import profile as module
 from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.energy import PHASES, find_pauses
-from flopcast.power.profile import KernelPower, compare, compare_classes, profile_kernel
+from flopcast.power.profile import KernelPower, compare, compare_classes, profile_files, profile_kernel
 from flopcast.remarks import remark
 
 
@@ -327,3 +328,8 @@ def test_classes_are_means_over_kernels(profile: KernelPower) -> None:
     assert found["kernels"].tolist() == [2] * 4
     assert found["ssp_w"][0] == pytest.approx(profile.components["total"].ssp.mean_w)
     assert compare_classes(compare([profile])).empty
+
+
+def test_executions_are_counted_from_one_which_is_said_before_a_file_is_read() -> None:
+    with pytest.raises(ParameterError, match="execution is counted from 1, got 0"):
+        profile_files(Path("none.csv"), Path("none.csv"), execution=0)
