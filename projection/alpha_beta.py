@@ -66,15 +66,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-# What a collective is called: one name for what PyTorch, NCCL, RCCL and Chakra write differently.
-
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = "broadcast", "reduce", "scatter", "gather", "send_recv"
 
 COLLECTIVES: Final = (
     *(ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV),
 )
-"""Every collective that has cost terms. A barrier is an all-reduce of one element."""
+"""Every collective that has cost terms, one name for what PyTorch, NCCL, RCCL and Chakra write differently. A barrier
+is an all-reduce of one element."""
 
 _WORDS: Final = (
     (r"allreduce|barrier", ALL_REDUCE),
@@ -203,9 +202,6 @@ _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
         **dict.fromkeys(_PARTS, lambda n: (np.ones_like(n), _parts(n))),
     },
 }
-
-
-# The fitted models that come with flopcast (links.toml), and the errors of the laws.
 
 
 @dataclass(frozen=True)

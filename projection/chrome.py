@@ -3,6 +3,10 @@
 Times are microseconds with three decimals from `baseTimeNanoseconds` on, as PyTorch writes them. The categories are
 "projected kernel", "projected memcpy", ..., and none that a profiler writes: nothing shall take a projection for a
 measurement.
+
+Viewers draw one row for each thread and cannot draw two events of one row that overlap without one lying within the
+other: Perfetto drops the second. Activities of one stream that overlap (concurrent kernels of a graph, or a profiler's
+clock) are spread over as many rows as it takes (`lanes`).
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from ..traces.dispatches import empty_calls
 
 TEXTS: Final = ("law", "why", "bound", "op", "op_class", "op_name")
 """Columns of words that become arguments of an activity where the table has them and they are not empty."""
+
+IntArray = NDArray[np.int64]
 
 CHUNK: Final = 20_000
 """Events that are made and encoded at a time."""
@@ -264,15 +270,6 @@ def _cells(column: pd.Series, missing: object = None) -> list[Any]:
     values = np.array(column, dtype=object)
     values[column.isna().to_numpy()] = missing
     return values.tolist()
-
-
-# Rows of a timeline as a trace viewer shows them: which process and thread each event is drawn in, and their names.
-#
-# Viewers draw one row for each thread and cannot draw two events of one row that overlap without one lying within the
-# other: Perfetto drops the second. Activities of one stream that overlap (concurrent kernels of a graph, or a
-# profiler's clock) are spread over as many rows as it takes.
-
-IntArray = NDArray[np.int64]
 
 
 class Metadata(msgspec.Struct, tag_field="ph", tag="M"):

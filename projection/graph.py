@@ -1,5 +1,7 @@
 """What every activity of a trace has to wait for: its launch, the activity before it on its queue, another queue.
 
+`build` gives the `Graph` that `replay` plays; `gap_table` says from it why the queues were idle.
+
 Profilers record times, not dependencies. They are inferred as follows, so that a replay with the measured durations
 gives the measured times exactly, and a replay with others moves what would move:
 
@@ -34,8 +36,6 @@ from ..traces.dispatches import MEMCPY
 from ..traces.quality import queue_codes
 from .host_calls import Calls, Runs, relevant, runs_of, waits_of
 from .split import COMMUNICATION, categories
-
-# What held each activity of a trace back: its queue, its launch, another queue, or none that the trace shows.
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -349,8 +349,6 @@ def _plausible(call: IntArray, calls: Calls, runs: Runs, start: FloatArray) -> I
     known = np.maximum(calls.start_ns, runs.known_ns[calls.run])
     return np.where((call >= 0) & (known[call] <= start), call, -1)
 
-
-# Why the queues of a GPU were idle between activities.
 
 DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = "dispatch", "launch-bound", "synchronisation", "unexplained"
 CAUSES = (DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, DEPENDENCY, UNEXPLAINED)

@@ -1,4 +1,8 @@
-"""Durations of computation and copies on another GPU: a factor for each activity, with the law it comes from."""
+"""Durations of computation and copies on another GPU: a factor for each activity, with the law it comes from.
+
+`compute_factors` applies a law of `scalings`, corrects it or puts the predictions of a trained model in its place
+(`measured_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,6 @@ from ..remarks import Remark, remark
 from .kernel_work import Overhead, Rows, of_activities
 from .measured_factors import Correction, predicted_factors
 from .scalings import KEPT, Pair, by_law
-
-# How wrong the laws of computation were where both GPUs have been measured.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Activities and measured rows as the laws of computation see them: work, class, time on the host, queue."""
+"""Activities and measured rows as the laws of computation see them: work, class, time on the host, queue.
+
+A kernel costs time beyond its work, and whose time that is differs: on AMD GPUs durations hold the dispatch of the
+kernel (`Overhead`). `of_activities` and `of_pairs` make `Rows` of a trace and of measurements.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,6 @@ from ..traces.activity_work import UNKNOWN
 from ..traces.dispatches import COLUMNS, MEMCPY
 from ..traces.quality import gaps_ns
 from .bounds import chosen, given
-
-# What a kernel costs beyond its work, and whose time it is: on AMD GPUs durations hold the dispatch of the kernel.
 
 CLOCK_NS = 160
 """Largest step of a GPU's clock in a profile (MI210); a gap up to it is none."""

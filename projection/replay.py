@@ -1,5 +1,8 @@
 """The trace played again with other durations: every activity starts when what it waits for is over.
 
+`replay` is one way from durations to an end-to-end time; `totals_us` gives two sums beside it, of which one counts
+overlap once.
+
 A queue and a thread are chains, so the starts of a stretch of a queue have a closed form: with C the running sum of
 what must pass between one start and the next, and R when each has been launched,
 ``S_i = C_i + max(S_before, max_{j <= i} (R_j - C_j))``. Only waits (of the CPU for the GPU, of a queue for another) cut
@@ -18,6 +21,7 @@ from .graph import Graph
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 _AT_ONCE = 4_000_000  # numbers of one array: more samples are played one after the other
 
 
@@ -199,10 +203,6 @@ class _Player:
             ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + graph.delay_ns[rows[0]])
         return ready
 
-
-# From durations of activities to one time: a plain sum, a sum that counts overlap once, and a replay.
-
-BoolArray = NDArray[np.bool_]
 
 SUM, OVERLAP, REPLAY = "sum", "overlap", "replay"
 AGGREGATIONS = (SUM, OVERLAP, REPLAY)

@@ -1,4 +1,8 @@
-"""Everything that is said of a trace on another GPU, gathered."""
+"""Everything that is said of a trace on another GPU: what sets its pace, its tables, and all of it gathered.
+
+`result_of` projects a trace and gives a `Result`. The tables are functions of a `Projection` each: classes, totals,
+gaps, steps, remarks of the laws, and the kernels of the critical path.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,6 @@ from .sweep import END_TO_END, Sweep, changes_of_bound
 from .sweep import sweeps as all_sweeps
 from .uncertainty import Uncertainty, parse_sigmas
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, FloatArray, Laws, Projection, project_trace
-
-# What sets the pace of a trace: the parts of its critical path, the kernels on it, and whether the CPU holds it up.
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""

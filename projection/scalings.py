@@ -1,4 +1,8 @@
-"""The laws of computation: by what the time measured on the host is multiplied, row by row, and what bounds the row."""
+"""The laws of computation: by what the time measured on the host is multiplied, row by row, and what bounds the row.
+
+Each law of `LAWS` is a function from `Rows` and a `Pair` of GPUs to what it says (`Scaled`); where it does not apply,
+`by_law` puts another in its place, with the reason.
+"""
 
 from __future__ import annotations
 

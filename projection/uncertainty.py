@@ -5,9 +5,20 @@ a class, a figure of the target's specification, the speed of the CPU). Its draw
 [1]_, whose error falls nearly as fast as 1/n for the smooth results of sums and maxima, and which is the same for the
 same seed on any machine.
 
+All kernels of a class share the draw of its factor: a law that is wrong about one of them is wrong about its siblings
+too. So the whole spread of single kernels counts as common to their class, although what each has of its own would
+average out over many: intervals are rather too wide than too narrow.
+
+How much of the variance each factor explains by itself (first-order Sobol' indices) is estimated from the sample that
+the interval comes from, so that it costs no further run of the model. The result is regressed on Hermite polynomials of
+each factor's standard normal score, which are orthogonal under it: an additive polynomial chaos expansion, in which the
+variance of each factor's terms is its part of the whole [2]_.
+
 References
 ----------
 .. [1] A. B. Owen, "Scrambling Sobol' and Niederreiter-Xing points", Journal of Complexity 14(4), 1998.
+.. [2] B. Sudret, "Global sensitivity analysis using polynomial chaos expansions", Reliability Engineering & System
+   Safety 93(7), 2008, equations 36 to 41.
 """
 
 from __future__ import annotations
@@ -27,12 +38,6 @@ from threadpoolctl import threadpool_limits
 from ..errors import ParameterError, nearest
 from ..evaluation.intervals import check_level
 from ..remarks import Remark, remark
-
-# Sources of uncertainty: independent log-normal factors, one per source, and what a user says of them.
-#
-# All kernels of a class share the draw of its factor: a law that is wrong about one of them is wrong about its siblings
-# too. So the whole spread of single kernels counts as common to their class, although what each has of its own would
-# average out over many: intervals are rather too wide than too narrow.
 
 FloatArray = NDArray[np.float64]
 
@@ -105,17 +110,6 @@ def _relative(name: str, number: str) -> float:
         raise ParameterError("uncertainty", f"of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
     return value
 
-
-# How much of the variance of a result each factor explains by itself: first-order Sobol' indices from a sample.
-#
-# The estimator reuses the sample that the interval comes from, so that it costs no further run of the model. The result
-# is regressed on Hermite polynomials of each factor's standard normal score, which are orthogonal under it: an additive
-# polynomial chaos expansion, in which the variance of each factor's terms is its part of the whole [1]_.
-#
-# References
-# ----------
-# .. [1] B. Sudret, "Global sensitivity analysis using polynomial chaos expansions", Reliability Engineering & System
-#    Safety 93(7), 2008, equations 36 to 41.
 
 DEGREE: Final = 3
 """Highest degree of the polynomials: 97 % of the variance of exp(z), over 99.9 % of that of exp(z / 2)."""
