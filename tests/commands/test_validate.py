@@ -93,7 +93,7 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     out = tmp_path / "runs" / "scaling"
     code, text, _ = run(measured, "--host", "MI300X", "--target", "MI355X", "--out", out)
     assert code == 0
-    assert "Does linear scaling hold? MI300X → MI355X" in text
+    assert "Does linear scaling hold?\nMI300X → MI355X" in text
     assert "FLOPS scaling: holds in gemm fp8 compute-bound; fails: depends on size in gemm bf16" in text
     assert "1 row rejected: duration is zero" in text
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
