@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from flopcast.tests.traces.cleaning.oracles.halves import LEAST_COMPARED, differ
 from flopcast.traces.cleaning.pipeline import CleanOptions, clean
 from flopcast.traces.cleaning.repeats import pool, repeat_codes, resolutions_ns
 from flopcast.traces.dispatches import empty_steps
+from flopcast.traces.summary import Annotated
 
 Table = Callable[..., pd.DataFrame]
 
@@ -136,6 +138,15 @@ ENOUGH = 2 * LEAST_COMPARED
 """Repeats from which both halves have an interval of 95 %."""
 
 
+@cache
+def recorded(folders: tuple[Path, ...]) -> list[Annotated]:
+    """Return the traces that hold two activities or more; read once for all tests."""
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        pytest.skip(f"{missing[0]} is not on this machine")
+    traces = [trace for _, trace in read_traces(folders) if not isinstance(trace, TraceFailure)]
+    return [trace for trace in traces if len(trace.dispatches) > 1]
+
+
 def agreement(durations_us: pd.Series, codes: pd.Series, tick_us: float) -> pd.Series:
     """Return for each kernel with enough repeats whether their first and second half, in the order given, agree."""
     return pd.Series(
@@ -179,13 +190,8 @@ def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path, to
     Of all kernels 96.2 % and 90.1 % did, raw 95.4 % and 90.7 %: a filter of outliers does not cure clocks that change.
     """
     names, least, least_apart, least_share = REAL[tool]
-    folders = [shared_data / "profiles" / name for name in names]
-    if missing := [folder for folder in folders if not folder.is_dir()]:
-        pytest.skip(f"{missing[0]} is not on this machine")
     whole, told = [], []
-    for _, trace in read_traces(folders):
-        if isinstance(trace, TraceFailure) or len(trace.dispatches) < 2:
-            continue
+    for trace in recorded(tuple(shared_data / "profiles" / name for name in names)):
         table = trace.dispatches.sort_values("start_ns", kind="stable")
         codes = pd.Series(repeat_codes(table), index=table.index)
         tick_us = float(resolutions_ns(table).max()) / 1e3
@@ -233,11 +239,8 @@ def test_medians_of_real_halves_agree_within_their_intervals(shared_data: Path, 
     When this was written 97.6 % of 340 kernels (Kineto) and 92.2 % of 153 (rocprofv3) agreed; 87.1 % and 81.0 % by the
     intervals of independent repeats, which are six tenths as wide. The rest are clocks that change once.
     """
-    folders = [shared_data / "profiles" / name for name in REAL[tool][0]]
-    if missing := [folder for folder in folders if not folder.is_dir()]:
-        pytest.skip(f"{missing[0]} is not on this machine")
-    traces = [trace for _, trace in read_traces(folders) if not isinstance(trace, TraceFailure)]
+    traces = recorded(tuple(shared_data / "profiles" / name for name in REAL[tool][0]))
     tables = [(trace.dispatches.sort_values("start_ns", kind="stable"), trace.steps) for trace in traces]
-    agrees = pd.concat([halves_agree(table, steps) for table, steps in tables if len(table) > 1])
+    agrees = pd.concat([halves_agree(table, steps) for table, steps in tables])
     assert len(agrees) >= 150
     assert agrees.mean() >= least

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from flopcast.traces.cleaning.robust import median_intervals
+from scipy.stats import binom
 
 LEAST_COMPARED = 7
 """Repeats of either sample from which the difference of two medians has an interval of 95 %."""
@@ -32,8 +32,20 @@ def difference_of_medians(first: ArrayLike, second: ArrayLike, *, floor: float =
 
     Each median has an interval of sqrt(0.95); the floor is the resolution of the clock.
     """
-    intervals = [median_intervals(sample, np.zeros(len(np.asarray(sample))), 0.95**0.5) for sample in (first, second)]
-    one, two = (found.iloc[0] for found in intervals)
-    value = float(two["median"] - one["median"])
-    lower, upper = float(two["lower"] - one["upper"]), float(two["upper"] - one["lower"])
-    return Difference(value, min(lower, value - floor), max(upper, value + floor))
+    one, two = (np.sort(np.asarray(sample, dtype=float)) for sample in (first, second))
+    (lower1, upper1), (lower2, upper2) = bounds(one), bounds(two)
+    value = float(np.median(two) - np.median(one))
+    return Difference(value, min(lower2 - upper1, value - floor), max(upper2 - lower1, value + floor))
+
+
+def bounds(ordered: np.ndarray) -> tuple[float, float]:
+    """Return the interval of the median of sorted values: from the l-th smallest to the l-th largest, NaN without."""
+    rank = rank_of(len(ordered))
+    return (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (float("nan"), float("nan"))
+
+
+@cache
+def rank_of(count: int) -> int:
+    """Return the largest rank whose interval covers the median with sqrt(0.95); 0 where there is none."""
+    tails = 2 * binom.cdf(np.arange(count // 2 + 1), count, 0.5)  # of the intervals of rank 1, 2, ...
+    return int((1 - tails >= 0.95**0.5).sum())
