@@ -149,7 +149,7 @@ def schema(op: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"]).rename_axis("column")
 
 
-def items(data: Data | None) -> list[Path | pd.DataFrame | readers.Measurements]:
+def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, one by one; nothing for None.
 
     Raises
@@ -210,7 +210,7 @@ def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | N
 
 
 def load_measurements(
-    data: Data | None,
+    data: Data | Sequence[Data] | None,
     where: Where = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,7 +46,7 @@ def command(
         check_table(out)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
-    settings = {
+    settings: dict[str, Any] = {
         "where": parse_where(where),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),

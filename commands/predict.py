@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,7 +35,11 @@ def command(
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     if out is not None:
         check_file(out, PREDICTION_FORMATS, data)
-    settings = {"where": parse_where(where), "units": parse_units(unit), "defaults": parse_defaults(set_)}
+    settings: dict[str, Any] = {
+        "where": parse_where(where),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+    }
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before

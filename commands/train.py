@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,7 +57,7 @@ def command(
     if out is not None:
         check_run_folder(out)
     data = check_data(data)
-    settings = {
+    settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
         "where": parse_where(where),
@@ -68,7 +68,14 @@ def command(
         "without": parse_names(without, "--without", "MLP,Stack") or (),
         "budget": parse_budget(budget),
     }
-    options = {"metric": metric, "each": each, "suite": suite, "scheme": scheme, "seed": seed, "jobs": jobs}
+    options: dict[str, Any] = {
+        "metric": metric,
+        "each": each,
+        "suite": suite,
+        "scheme": scheme,
+        "seed": seed,
+        "jobs": jobs,
+    }
     from ..report.progress import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json) as progress:

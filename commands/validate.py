@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +48,7 @@ def command(
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
         check_output(out, FILES)
-    settings = {
+    settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
         "where": parse_where(where),

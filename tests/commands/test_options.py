@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from flopcast.api.tables import load_measurements
 from flopcast.commands.options import (
+    check_data,
     parse_budget,
     parse_counts,
     parse_defaults,
+    parse_gpu,
     parse_group,
     parse_names,
     parse_numbers,
@@ -23,7 +25,7 @@ from flopcast.commands.options import (
     parse_where,
     run_command,
 )
-from flopcast.errors import DataError, FlopcastError
+from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.readers.labels import UNKNOWN_DEVICE
 
 TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
@@ -163,3 +165,29 @@ def test_budgets_and_sizes() -> None:
     for size in ("", "12", "-1G", "1e30T", "nanM", "0G"):
         with pytest.raises(DataError, match="--max-size must be a size such as 500M or 16G"):
             parse_size(size)
+
+
+def test_a_wrong_parameter_is_named_by_its_option() -> None:
+    for parameter, option in (("cpu_speed", "--cpu-speed"), ("level", "--interval"), ("units", "--unit")):
+        result = CliRunner().invoke(_app(ParameterError(parameter, "must be above 0, got 0")), [])
+        assert (result.exit_code, result.stderr) == (2, f"error: {option} must be above 0, got 0\n")
+    app = typer.Typer()
+    app.command()(run_command(_fails, host="--from"))
+    assert CliRunner().invoke(app, []).stderr == "error: --from is unknown\n"
+
+
+def _fails() -> None:
+    raise ParameterError("host", "is unknown")
+
+
+def test_data_must_exist() -> None:
+    assert check_data(None) is check_data([]) is None
+    with pytest.raises(DataError, match=r"none\.csv: no such file or folder"):
+        check_data([Path("none.csv")])
+
+
+def test_gpus_are_found_by_name() -> None:
+    assert parse_gpu(None) is None
+    found = parse_gpu("mi300x")
+    assert found is not None
+    assert found.name == "MI300X"
