@@ -39,7 +39,7 @@ def gpu(name: Device) -> GPU:
     --------
     >>> import flopcast as fc
     >>> fc.gpu("mi300x").memory_bw_gbs
-    5300.0
+    5325.0
     """
     return device(name, "name")
 
