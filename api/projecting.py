@@ -186,8 +186,10 @@ def project(trace: Path | str, to: Device, **choices: Any) -> ProjectedTrace:
 
     Examples
     --------
-    >>> found = project("trace.json.gz", to="MI355X")  # doctest: +SKIP
-    >>> found.projected_us, found.interval_us  # doctest: +SKIP
+    With a trace of your own::
+
+        found = fc.project("trace.json.gz", to="MI355X")
+        found.projected_us, found.interval_us
     """
     first = list(islice(project_traces([trace], to, **choices), 2))
     if len(first) > 1:
