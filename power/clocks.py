@@ -37,46 +37,25 @@ _START_PAIRS: Final = 300
 class Clocks:
     """The line from the GPU's clock to the CPU's, cpu = cpu_origin + shift + slope · (gpu − gpu_origin).
 
-    Attributes
-    ----------
-    gpu_origin_ns, cpu_origin_ns : int
-        The readings of the first pair.
-    shift_ns : float
-        Of the line against the first pair.
-    slope : float
-        CPU nanoseconds per GPU nanosecond.
-    pairs : int
-        Pairs given; 0 of a log on the CPU's clock.
-    outliers : tuple of int
-        Places (from 0) of the pairs left out, which contradict the others.
-    residual_ns, largest_residual_ns : float
-        Root mean square, weighted as the fit, and the largest of the pairs kept; NaN where no pair is to spare.
-    bound_ns : float
-        Half the shortest delay: if reads always sample the counter early or late, all times are off by up to this.
-    last_gpu_ns : int
-        The GPU's reading of the last pair: beyond it, and before the first, the line is extrapolated.
-    drift_known : bool
-        False for a constant offset, whose slope of 1 nobody has measured.
-    slope_error, level_error_ns : float
-        Standard errors of the slope, and of the line at ``middle_gpu_ns``, where it is known best.
-    middle_gpu_ns : int
-        The weighted mean of the GPU's readings.
+    The origins are the readings of the first pair. If reads always sample the counter early or late, all times are off
+    by up to `bound_ns`. Before the first pair and after `last_gpu_ns`, the last one's reading, the line is
+    extrapolated.
     """
 
     gpu_origin_ns: int
     cpu_origin_ns: int
-    shift_ns: float
-    slope: float
-    pairs: int
-    outliers: tuple[int, ...]
-    residual_ns: float
-    largest_residual_ns: float
-    bound_ns: float
+    shift_ns: float  # of the line against the first pair
+    slope: float  # CPU nanoseconds per GPU nanosecond
+    pairs: int  # given; 0 of a log on the CPU's clock
+    outliers: tuple[int, ...]  # places (from 0) of the pairs left out, which contradict the others
+    residual_ns: float  # root mean square of the pairs kept, weighted as the fit; NaN where no pair is to spare
+    largest_residual_ns: float  # the largest, likewise
+    bound_ns: float  # half the shortest delay
     last_gpu_ns: int
-    drift_known: bool
-    slope_error: float
-    level_error_ns: float
-    middle_gpu_ns: int
+    drift_known: bool  # False for a constant offset, whose slope of 1 nobody has measured
+    slope_error: float  # standard error
+    level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is known best
+    middle_gpu_ns: int  # the weighted mean of the GPU's readings
 
     @property
     def offset_ns(self) -> int:
@@ -112,15 +91,11 @@ class Clocks:
 
 
 def fit_clocks(pairs: pd.DataFrame) -> Clocks:
-    """Fit offset and drift; one pair alone gives a constant offset.
+    """Fit offset and drift to clock pairs (`power.readings`); one pair alone gives a constant offset.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        Clock pairs (`power.readings`). The counter was sampled at an unknown moment of the read, so a pair says
-        cpu_ns + delay_ns / 2 with a standard deviation of delay_ns / √12, and its weight is the inverse square. Delays
-        below a tenth of the median count as that: they are the clock's steps more than fast reads, and one alone must
-        not decide.
+    The counter was sampled at an unknown moment of the read, so a pair says cpu_ns + delay_ns / 2 with a standard
+    deviation of delay_ns / √12, and its weight is the inverse square. Delays below a tenth of the median count as that:
+    they are the clock's steps more than fast reads, and one alone must not decide.
 
     Raises
     ------
@@ -235,32 +210,15 @@ def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, floa
 
 @dataclass(frozen=True)
 class Measured:
-    """A log on the CPU's clock, with its executions in runs.
+    """A log on the CPU's clock, with its executions in runs (`power.runs.group_runs`)."""
 
-    Attributes
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Time stamps on the CPU's clock.
-    gpu_ns : ndarray of int64, shape (n,)
-        The same as the log states them.
-    extrapolated : ndarray of bool, shape (n,)
-        Which of them lie outside the clock pairs.
-    power_w : DataFrame of n rows
-        A column per component.
-    executions : DataFrame
-        As `power.runs.group_runs` returns them.
-    clocks : Clocks
-    step_ns : int
-        Of the log's time stamps: all are multiples of so many nanoseconds; of some loggers of milliseconds.
-    """
-
-    times_ns: np.ndarray
-    gpu_ns: np.ndarray
-    extrapolated: np.ndarray
-    power_w: pd.DataFrame
+    times_ns: np.ndarray  # (n,), int64, time stamps on the CPU's clock
+    gpu_ns: np.ndarray  # (n,), int64, the same as the log states them
+    extrapolated: np.ndarray  # (n,), which of them lie outside the clock pairs
+    power_w: pd.DataFrame  # n rows, a column per component
     executions: pd.DataFrame
     clocks: Clocks
-    step_ns: int
+    step_ns: int  # all stamps of the log are multiples of so many nanoseconds; of some loggers of milliseconds
 
     @property
     def interval_us(self) -> float:
@@ -274,21 +232,15 @@ class Measured:
 
 
 def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame | None) -> Measured:
-    """Check the three tables, fit the clocks and put the log on the CPU's clock.
+    """Check the three tables (`power.readings`), fit the clocks and put the log on the CPU's clock.
 
-    Parameters
-    ----------
-    log, executions, pairs : DataFrame
-        As `power.readings` describes them; no pairs: the log is on the CPU's clock already.
+    Without pairs the log is on the CPU's clock already. Pairs may all lie before the log or after it: its times are
+    extrapolated then, which `Measured` tells.
 
     Raises
     ------
     DataError
         A table cannot be used, or no reading falls between the executions.
-
-    Notes
-    -----
-    Clock pairs may all lie before the log or after it: its times are extrapolated then, which `Measured` tells.
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
@@ -297,16 +249,7 @@ def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame
 
 
 def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) -> Measured:
-    """Return the checked log on the CPU's clock.
-
-    Parameters
-    ----------
-    log : DataFrame
-        As `power.readings.check_power_log` returns it.
-    executions : DataFrame
-        As `power.runs.group_runs` returns them.
-    clocks : Clocks
-        To put the log on the CPU's clock.
+    """Return the checked log on the CPU's clock; executions are as `power.runs.group_runs` returns them.
 
     Raises
     ------

@@ -41,57 +41,27 @@ _NONE: Final = 1e-9
 
 @dataclass(frozen=True)
 class Deconvolved:
-    """The curve and how it was found.
+    """The curve and how it was found."""
 
-    Attributes
-    ----------
-    phase, power_w : ndarray of shape (cells,)
-        Middle of each cell, as a share of the kernel's time, and its power.
-    idle_w : float
-        Power outside the executions of the run.
-    warm_w : ndarray of shape (warm,)
-        By how much each execution that warms up differs.
-    strength : float
-        Of the smoothness penalty, chosen by cross-validation over runs.
-    parameters : float
-        Effective number of parameters left to the curve: near 1, only its level is resolved.
-    readings, runs : int
-        That were used.
-    residual_w : float
-        Root mean square of what the model leaves.
-    """
-
-    phase: np.ndarray
-    power_w: np.ndarray
-    idle_w: float
-    warm_w: np.ndarray
-    strength: float
-    parameters: float
-    readings: int
+    phase: np.ndarray  # (cells,), middle of each cell, as a share of the kernel's time
+    power_w: np.ndarray  # (cells,), its power
+    idle_w: float  # power outside the executions of the run
+    warm_w: np.ndarray  # (warm,), by how much each execution that warms up differs
+    strength: float  # of the smoothness penalty, chosen by cross-validation over runs
+    parameters: float  # effective number left to the curve: near 1, only its level is resolved
+    readings: int  # that were used, of so many runs
     runs: int
-    residual_w: float
+    residual_w: float  # root mean square of what the model leaves
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The equations: one row per reading.
+    """The equations: one row per reading."""
 
-    Attributes
-    ----------
-    reading : ndarray of int, shape (n,)
-        Place of each among the time stamps.
-    run : ndarray of int, shape (n,)
-        Its run, numbered.
-    shares : ndarray of shape (n, cells + warm + 1)
-        Share of the window in each cell, in each execution that warms up, and outside all executions.
-    cells : int
-        How many of the columns are cells.
-    """
-
-    reading: np.ndarray
-    run: np.ndarray
-    shares: np.ndarray
-    cells: int
+    reading: np.ndarray  # (n,), place of each among the time stamps
+    run: np.ndarray  # (n,), its run, numbered
+    shares: np.ndarray  # (n, cells + warm + 1), of the window: in cells, executions that warm up, outside all
+    cells: int  # how many of the columns are cells
 
 
 def windows(
@@ -105,21 +75,9 @@ def windows(
 ) -> Windows:
     """Return the equations of the readings whose windows see one golden run of the kernel and nothing else.
 
-    Parameters
-    ----------
-    times_ns : ndarray of int64
-        Time stamps on the CPU's clock.
-    executions : DataFrame
-        Those of the kernel in golden runs, in order of time.
-    others : DataFrame
-        All other executions: a window that touches one is left out, and so is one that ends after its run, since
-        power falls to idle at a pace of its own.
-    window_ns : float
-        The logger's averaging window, > 0.
-    warm : int
-        How many executions of a run warm up.
-    cells : int
-        Of the kernel's time.
+    `times_ns` are on the CPU's clock; `executions` are those of the kernel in golden runs, in order of time, `others`
+    all other executions. A window that touches one of the others is left out, and so is one that ends after its run,
+    since power falls to idle at a pace of its own. The first `warm` executions of a run warm up.
     """
     start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
@@ -156,29 +114,17 @@ def _cell_shares(until: np.ndarray, length: np.ndarray, window: float, cells: in
 
 
 def deconvolve(equations: Windows, power_w: np.ndarray, *, seed: int = 0) -> Deconvolved | None:
-    """Solve for the kernel's curve.
+    """Solve for the kernel's curve, given the power at every time stamp.
 
-    Parameters
-    ----------
-    equations : Windows
-        As `windows` gives them.
-    power_w : ndarray
-        Power at every time stamp.
-    seed : int
-        Of the folds.
-
-    Returns
-    -------
-    Deconvolved or None
-        None where fewer than twenty runs have readings: the penalty cannot be chosen.
+    Returns None where fewer than twenty runs have readings: the penalty cannot be chosen.
 
     Notes
     -----
     Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over p ≥ 0, idle ≥ 0, where D₂ p and D₁ p are second and
-    first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on
-    runs left out, in ten folds, is within one standard error of the smallest. Where the smallest is not clearly below
-    that of a level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that
-    noise would be taken for it.
+    first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on runs left out, in ten folds
+    drawn with the seed, is within one standard error of the smallest. Where the smallest is not clearly below that of a
+    level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that noise would
+    be taken for it.
     """
     runs = np.unique(equations.run)
     if len(runs) < _LEAST_RUNS:

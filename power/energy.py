@@ -50,20 +50,9 @@ def design(phase: np.ndarray, degree: int = DEGREE) -> np.ndarray:
 
 
 def polynomial(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES, degree: int = DEGREE) -> np.ndarray:
-    """Return the least-squares polynomial through the readings, evaluated at the phases ``at``.
+    """Return the least-squares polynomial through the readings (phase, power), evaluated at the phases `at`.
 
-    Parameters
-    ----------
-    phase, power_w : ndarray of shape (n,)
-        Position in the kernel's time, 0 to 1, and power. More readings than the degree.
-    at : ndarray of shape (m,)
-        Where to evaluate it.
-    degree : int
-        4 as published.
-
-    Returns
-    -------
-    ndarray of shape (m,)
+    Phases lie between 0 and 1; there must be more readings than the degree.
     """
     A = design(phase, degree)
     return design(at, degree) @ np.linalg.solve(A.T @ A + level_prior(degree), A.T @ power_w)
@@ -94,18 +83,10 @@ def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> n
 
 @dataclass(frozen=True)
 class Pauses:
-    """What the windows of readings see besides executions.
+    """What the windows of readings see besides executions."""
 
-    Attributes
-    ----------
-    filled : ndarray of shape (n,)
-        Share of each window in which an execution ran; 1 of an instantaneous logger.
-    idle : ndarray of int
-        Places, among all time stamps, of the readings whose windows see no execution.
-    """
-
-    filled: np.ndarray
-    idle: np.ndarray
+    filled: np.ndarray  # (n,), share of each window in which an execution ran; 1 of an instantaneous logger
+    idle: np.ndarray  # places, among all time stamps, of the readings whose windows see no execution
 
     @property
     def share(self) -> float:
@@ -125,13 +106,8 @@ class Pauses:
     def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the power while executions ran, and the standard error that the idle power gives its mean.
 
-        Parameters
-        ----------
-        power_w : ndarray
-            At every time stamp.
-        read_w : ndarray of shape (n,)
-            Of the readings, which is returned as it is where the idle power is not known. What is returned for readings
-            that are not `told` is of no use.
+        `power_w` is that at every time stamp, `read_w` (n,) that of the readings, which is returned as it is where the
+        idle power is not known. What is returned for readings that are not `told` is of no use.
         """
         if self.share <= _NO_PAUSE or not self.correctable:
             return read_w, 0.0
@@ -145,16 +121,8 @@ class Pauses:
 def find_pauses(times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFrame, window_ns: float) -> Pauses:
     """Return what the windows of some readings see besides executions.
 
-    Parameters
-    ----------
-    times_ns : ndarray of int64
-        All time stamps on the CPU's clock.
-    reading : ndarray of int, shape (n,)
-        Places of the readings, which fall into executions.
-    executions : DataFrame
-        All, in order of time.
-    window_ns : float
-        The logger's averaging window; 0: instantaneous.
+    `times_ns` are all time stamps on the CPU's clock; `reading` holds the places of the readings, which fall into
+    executions; `executions` are all of them, in order of time. A `window_ns` of 0 is that of an instantaneous logger.
     """
     if not window_ns:
         return Pauses(np.ones(len(reading)), np.array([], dtype=int))
@@ -192,7 +160,7 @@ def kernel_energy(
     Parameters
     ----------
     run : ndarray of int, shape (n,)
-        Place in ``times_us`` of the run each reading is of.
+        Place in `times_us` of the run each reading is of.
     phase, power_w : ndarray of shape (n,)
         The steady-state-power readings, of all runs.
     times_us : ndarray of shape (runs,)
@@ -201,15 +169,16 @@ def kernel_energy(
         Of the execution-time bin.
     error_w : float
         Standard error of what all readings have in common, by which the interval is wider.
-    replicates, seed, level : int, int, float
-        Whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest bin is a
-        guess too; the interval is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
-        golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.
 
     Notes
     -----
-    The mean of the polynomial, not of the readings: these may crowd where the kernel draws more. With A the Legendre
-    design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a reading.
+    For the interval whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest
+    bin is a guess too; it is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
+    golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.
+
+    The mean is that of the polynomial, not of the readings: these may crowd where the kernel draws more. With A the
+    Legendre design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a
+    reading.
     """
     A = design(phase, DEGREE)
     runs, terms = len(times_us), A.shape[1]

@@ -126,21 +126,9 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
 def power_log(
     content: str, source: str, *, units: Mapping[str, str] | None = None, powerless: bool = False
 ) -> pd.DataFrame:
-    """Return the readings of a power log given as text; see `read_power_log`.
+    """Return the readings of a power log given as text; see `read_power_log`. Errors call it `source`.
 
-    Parameters
-    ----------
-    content : str
-    source : str
-        What errors call it.
-    units : mapping of str to str, optional
-    powerless : bool, default=False
-        Whether readings without power are kept, `power_w` missing.
-
-    Raises
-    ------
-    DataError
-        As `read_power_log`; without power only where it is asked for.
+    With `powerless` readings without power are kept, `power_w` missing, and a log without any is no error.
     """
     content = content.lstrip("\ufeff \t\r\n")
     if not content:
@@ -439,14 +427,8 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
 def gpus_in_bursts(times_ns: np.ndarray) -> int:
     """Return the number of readings that come together again and again, 1 where they come one by one.
 
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Time stamps in the order of the log.
-
-    Notes
-    -----
-    The gaps of one GPU may vary as they like: what tells is that every m-th gap is long and all others are short.
+    Time stamps are in the order of the log. The gaps of one GPU may vary as they like: what tells is that every m-th
+    gap is long and all others are short.
     """
     gaps = np.diff(times_ns)
     if len(gaps) and not gaps.any():

@@ -54,28 +54,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class ComponentPower:
-    """The power of one component while the kernel runs.
-
-    Attributes
-    ----------
-    component : str
-    sse : Curve or None
-        Of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it.
-    ssp : Curve
-        Of the executions with steady power.
-    energy : Energy
-        Of one execution, from the steady power while executions run; NaN where other kernels share the windows.
-    throttling : Throttling
-    deconvolved : Deconvolved or None
-        Only where the logger's window was stated and enough runs tell.
-    """
+    """The power of one component while the kernel runs."""
 
     component: str
-    sse: Curve | None
-    ssp: Curve
-    energy: Energy
+    sse: Curve | None  # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
+    ssp: Curve  # of the executions with steady power
+    energy: Energy  # of one execution, from the steady power; NaN where other kernels share the windows
     throttling: Throttling
-    deconvolved: Deconvolved | None
+    deconvolved: Deconvolved | None  # only where the logger's window was stated and enough runs tell
 
     @property
     def sse_error_percent(self) -> float:
@@ -85,43 +71,20 @@ class ComponentPower:
 
 @dataclass(frozen=True)
 class KernelPower:
-    """The power profile of one kernel.
-
-    Attributes
-    ----------
-    kernel, label : str
-        Its name, and its class by op-to-byte ratio ("" where not given).
-    kernel_us : float
-        Median execution time over golden runs.
-    window_us : float
-        Averaging window of the logger; 0: instantaneous.
-    window_stated : bool
-        False where the time between readings was taken for it.
-    sse_execution, ssp_execution : int
-        Number of the execution of the one profile, and of the first of the other.
-    filled : float
-        Share of the window that lies inside the run when that execution starts.
-    alone, others : float
-        Mean share of the windows of the SSP readings in which the kernel itself, and in which other kernels, ran.
-    runs : RunChoice
-    plan : Plan
-        The protocol recommended for this kernel.
-    components : dict of str to ComponentPower
-    notes : tuple of Remark
-    """
+    """The power profile of one kernel."""
 
     kernel: str
-    label: str
-    kernel_us: float
-    window_us: float
-    window_stated: bool
-    sse_execution: int
-    ssp_execution: int
-    filled: float
-    alone: float
-    others: float
+    label: str  # its class by op-to-byte ratio, "" where not given
+    kernel_us: float  # median execution time over golden runs
+    window_us: float  # averaging window of the logger; 0: instantaneous
+    window_stated: bool  # False where the time between readings was taken for it
+    sse_execution: int  # number of the steady execution
+    ssp_execution: int  # number of the first execution with steady power
+    filled: float  # share of the window that lies inside the run when that execution starts
+    alone: float  # mean share of the windows of the SSP readings in which the kernel itself ran
+    others: float  # and in which other kernels ran
     runs: RunChoice
-    plan: Plan
+    plan: Plan  # the protocol recommended for this kernel
     components: dict[str, ComponentPower]
     notes: tuple[Remark, ...]
 
@@ -161,19 +124,10 @@ def profile_files(
     level: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
-    """Read the three tables and profile one kernel, or all.
+    """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
-    Parameters
-    ----------
-    log, executions, clocks : Path
-        CSV or Parquet files, as `power.readings` describes them; the log may be nvidia-smi's, amd-smi's or
-        rocm-smi's. A log that states its times since 1970 needs no clocks.
-    gpu : int, optional
-        Which GPU of the log.
-    kernel : str, optional
-        Its name; every kernel of the executions by default.
-    components, window_us, execution, level, seed
-        As for `profile_kernel`.
+    The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states its times since 1970 needs no clocks. `gpu`
+    says which GPU of the log; what follows `kernel` is as for `profile_kernel`.
 
     Raises
     ------
@@ -218,14 +172,12 @@ def profile_kernel(
     level: float = 0.9,
     seed: int = 0,
 ) -> KernelPower:
-    """Return the power profile of one kernel.
+    """Return the power profile of one kernel, which may be left unnamed where only one was run.
 
     Parameters
     ----------
     measured : Measured
         As `synchronise` returns it.
-    kernel : str, optional
-        Its name; may be left out where only one was run.
     window_us : float, optional
         Averaging window of the logger, 0 for an instantaneous one. Where it is stated, the window's effect is also
         removed (deconvolution). By default the time between readings is taken for it, and nothing is removed.
@@ -405,12 +357,9 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
 def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """Return one row per kernel and component.
 
-    Returns
-    -------
-    DataFrame
-        ``kernel``, ``class``, ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time),
-        ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component ``total``; NaN
-        without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and ``readings``.
+    The columns are ``kernel``, ``class``, ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the
+    kernel's time), ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component
+    ``total``; NaN without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and ``readings``.
     """
     rows = []
     for one in kernels:
@@ -438,17 +387,10 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
 
 
 def compare_classes(compared: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean power and share of each component over the kernels of a class.
+    """Return the mean power and share of each component over the kernels of a class, from `compare`.
 
-    Parameters
-    ----------
-    compared : DataFrame
-        As `compare` returns it; kernels without a class are left out.
-
-    Returns
-    -------
-    DataFrame
-        ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``.
+    The columns are ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``; kernels without a class are left
+    out.
     """
     known = compared[compared["class"].ne("")]
     groups = known.groupby(["class", "component"], sort=False)

@@ -51,33 +51,18 @@ LEAST_W, MOST_W = 5.0, 20_000.0
 
 @dataclass(frozen=True)
 class PowerLog:
-    """A power log of one GPU.
+    """A power log of one GPU."""
 
-    Attributes
-    ----------
-    readings : DataFrame
-        As `check_power_log` returns them; ``gpu_ns`` is the log's own clock.
-    clock : str
-        What that clock is: "gpu", "epoch" (the CPU's) or "local time".
-    notes : tuple of Remark
-        What of the file is left out.
-    """
-
-    readings: pd.DataFrame
-    clock: str
-    notes: tuple[Remark, ...]
+    readings: pd.DataFrame  # as `check_power_log` returns them; ``gpu_ns`` is the log's own clock
+    clock: str  # what that clock is: "gpu", "epoch" (the CPU's) or "local time"
+    notes: tuple[Remark, ...]  # what of the file is left out
 
 
 def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     """Read a power log: a table with gpu_ns and power_w, or a log of nvidia-smi, amd-smi or rocm-smi.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    gpu : int, optional
-        Which GPU's readings count; may be left out where the log has one only. A table of this package's own form says
-        which in a column ``gpu``.
+    `gpu` says which GPU's readings count, and may be left out where the log has one only. A table of this package's own
+    form says which in a column ``gpu``.
 
     Raises
     ------
@@ -147,14 +132,7 @@ def _cut(lines: int) -> tuple[Remark, ...]:
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
-    """Return the power log typed, or say what is wrong with it.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Columns as in the module's table.
-    source : str
-        What to call the table in messages: the file it came from.
+    """Return the power log typed, or say what is wrong with it; messages call it `source`.
 
     Raises
     ------

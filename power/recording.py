@@ -20,22 +20,12 @@ ADVICE: Final = "see `flopcast power plan`"
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the published table.
+    """One row of the published table."""
 
-    Attributes
-    ----------
-    from_us, to_us : float
-        Kernel times the row is for; the first counts, the second does not.
-    runs : int
-        How often to run.
-    log_every_us : float
-        Readings of interest to gather: one for each such part of the kernel's time.
-    """
-
-    from_us: float
+    from_us: float  # kernel times from this on, and below the next, are those the row is for
     to_us: float
-    runs: int
-    log_every_us: float
+    runs: int  # how often to run
+    log_every_us: float  # readings of interest to gather: one for each such part of the kernel's time
 
     @property
     def margin(self) -> float:
@@ -56,38 +46,19 @@ TABLE: Final = (
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure one kernel.
+    """How to measure one kernel."""
 
-    Attributes
-    ----------
-    kernel_us, interval_us : float
-        Time of the kernel, and the logger's averaging interval; 0 of an instantaneous one.
-    row : Row or None
-        Of the published table; None below `SHORTEST_US`.
-    executions : int
-        Per run, for the steady-state power: max(⌈interval / kernel time⌉, 4), as published.
-    executions_filled : int
-        The first execution that starts with the whole interval inside the run. The published number may fall short of
-        it by up to one kernel time, and its reading is then too low.
-    logs : int or None
-        Readings of interest to gather.
-    expected_logs : float
-        Readings that fall into one execution, over all runs of the row; NaN without a row.
-    repeats : int
-        Back-to-back launches to time as one execution, so that the table applies; 1 where the kernel is long enough.
-    random_delay_us : float
-        Wait before each run for a random time up to this, so that readings fall everywhere.
-    """
-
-    kernel_us: float
-    interval_us: float
-    row: Row | None
-    executions: int
+    kernel_us: float  # time of the kernel
+    interval_us: float  # the logger's averaging interval; 0 of an instantaneous one
+    row: Row | None  # of the published table; None below `SHORTEST_US`
+    executions: int  # per run, for the steady-state power: max(⌈interval / kernel time⌉, 4), as published
+    # The first execution that starts with the whole interval inside the run. The published number may fall short of
+    # it by up to one kernel time, and its reading is then too low.
     executions_filled: int
-    logs: int | None
-    expected_logs: float
-    repeats: int
-    random_delay_us: float
+    logs: int | None  # readings of interest to gather
+    expected_logs: float  # readings that fall into one execution, over all runs of the row; NaN without a row
+    repeats: int  # back-to-back launches to time as one, so that the table applies; 1 where the kernel is long enough
+    random_delay_us: float  # wait before each run for a random time up to this, so that readings fall everywhere
 
     @property
     def advice(self) -> list[Remark]:
@@ -107,14 +78,9 @@ class Plan:
 
 
 def plan(kernel_us: float, interval_us: float) -> Plan:
-    """Return the recommended protocol.
+    """Return the recommended protocol for a kernel's time and the power logger's averaging interval, both in µs.
 
-    Parameters
-    ----------
-    kernel_us : float
-        Time of one execution, > 0.
-    interval_us : float
-        Averaging interval of the power logger; 0 if it reads instantaneous power (one reading per ms is assumed then).
+    An interval of 0 is that of a logger of instantaneous power; one reading per ms is assumed then.
 
     Raises
     ------

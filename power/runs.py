@@ -30,24 +30,15 @@ OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions
 class RunChoice:
     """The runs that are used, and those that are not.
 
-    Attributes
-    ----------
-    table : DataFrame
-        One row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
-        ``golden`` and ``reason`` (the code of why not, "" for golden runs).
-    low_us, high_us : float
-        The fullest bin of execution times.
-    margin : float
-        Half its width, relative to its middle.
-    margin_assumed : bool
-        Whether that is the margin of the shortest kernels published, because none is for one as short as this.
+    `table` has a row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
+    ``golden`` and ``reason`` (the code of why not, "" for golden runs).
     """
 
     table: pd.DataFrame
-    low_us: float
+    low_us: float  # the fullest bin of execution times, from here to `high_us`
     high_us: float
-    margin: float
-    margin_assumed: bool
+    margin: float  # half its width, relative to its middle
+    margin_assumed: bool  # it is that of the shortest kernels published: none is for one as short as this
 
     @property
     def kept(self) -> np.ndarray:
@@ -67,19 +58,10 @@ class RunChoice:
 
 
 def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.DataFrame:
-    """Return the executions with their run and their number in it.
+    """Return the executions with ``run`` (as given, else 0, 1, ...), ``execution`` and ``run_start_ns``.
 
-    Parameters
-    ----------
-    executions : DataFrame
-        As `power.readings.check_executions` returns them.
-    pause_us : float, optional
-        Pauses from this long on separate runs, where no run is given; by default told from the gaps.
-
-    Returns
-    -------
-    DataFrame
-        With ``run`` (as given, else 0, 1, ...), ``execution`` (of the kernel in its run, from 1) and ``run_start_ns``.
+    They are as `power.readings.check_executions` returns them; ``execution`` counts those of the kernel in its run,
+    from 1. Where no run is given, pauses from `pause_us` on separate runs; by default that is told from the gaps.
 
     Raises
     ------
@@ -106,15 +88,9 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
 def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> RunChoice:
     """Return the runs whose execution time lies in the fullest bin.
 
-    Parameters
-    ----------
-    executions : DataFrame
-        Those of one kernel, with ``run`` and ``execution``.
-    execution : int
-        The first that counts: those before warm up.
-    margin : float, optional
-        Of the bin: it holds times within ± this of its middle. By default the published one, below the published table
-        that of its first row; ``inf`` keeps every run.
+    The executions are those of one kernel, with ``run`` and ``execution``; those before `execution` warm up and do not
+    count. The bin holds times within ± `margin` of its middle: by default the published one, below the published table
+    that of its first row; ``inf`` keeps every run.
 
     Raises
     ------
@@ -160,21 +136,12 @@ def _clear_pause(gaps_ns: np.ndarray) -> float:
 
 
 def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return the readings whose time stamp falls into an execution.
+    """Return the readings whose time stamp, on the CPU's clock, falls into an execution.
 
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Time stamps on the CPU's clock.
-    executions : DataFrame
-        With ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, in order of time.
-
-    Returns
-    -------
-    DataFrame
-        ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since the
-        execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
-        ``execution_start_us``, both since the start of the run.
+    The executions have ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, and are in order of time.
+    The result has ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since
+    the execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
+    ``execution_start_us``, both since the start of the run.
     """
     start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
@@ -197,20 +164,9 @@ def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.D
 
 
 def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: float) -> np.ndarray:
-    """Return the share of each window [time − window, time] in which an execution ran.
+    """Return the share of each window [time − window, time] in which an execution ran, shape (n,).
 
-    Parameters
-    ----------
-    times_ns : ndarray of int64, shape (n,)
-        Ends of the windows.
-    executions : DataFrame
-        ``start_ns`` and ``end_ns``, in order of time, none overlapping the next. None: the shares are 0.
-    window_ns : float
-        Length, > 0.
-
-    Returns
-    -------
-    ndarray of shape (n,)
+    The executions are in order of time, none overlaps the next; without any the shares are 0.
     """
     if executions.empty:
         return np.zeros(len(times_ns))

@@ -42,44 +42,22 @@ _LEAST_OF_STAGE: Final = 3
 class Stitched:
     """The readings that the profiles of all components are made from.
 
-    Attributes
-    ----------
-    ssp_execution : int
-        First execution with steady power.
-    filled : float
-        Share of the window that lies inside the run when that execution starts.
-    golden, first, steady : DataFrame
-        Readings of interest (`power.runs.readings_of_interest`) of golden runs: those whose window had filled, those of
-        the steady execution, those with steady power.
-    every : DataFrame
-        Readings with steady power of all runs, golden or not.
-    place : ndarray of int
-        Place in ``times_us`` of the run of each of them.
-    times_us : ndarray of shape (runs,)
-        Execution time of each run.
-    margin : float
-        Of the execution-time bin.
-    pauses : Pauses
-        What the windows of ``every`` see besides executions.
-    alone, others : float
-        Mean share of the windows of ``steady`` in which the kernel itself, and in which other kernels, ran.
-    equations : Windows or None
-        For the removal of the window, where it is known.
+    Tables of readings are as `power.runs.readings_of_interest` returns them.
     """
 
-    ssp_execution: int
-    filled: float
-    golden: pd.DataFrame
-    first: pd.DataFrame
-    steady: pd.DataFrame
-    every: pd.DataFrame
-    place: np.ndarray
-    times_us: np.ndarray
-    margin: float
-    pauses: Pauses
-    alone: float
-    others: float
-    equations: Windows | None
+    ssp_execution: int  # first execution with steady power
+    filled: float  # share of the window that lies inside the run when that execution starts
+    golden: pd.DataFrame  # readings of golden runs whose window had filled
+    first: pd.DataFrame  # of golden runs, those of the steady execution
+    steady: pd.DataFrame  # of golden runs, those with steady power
+    every: pd.DataFrame  # readings with steady power of all runs, golden or not
+    place: np.ndarray  # place in `times_us` of the run of each of them
+    times_us: np.ndarray  # (runs,), execution time of each run
+    margin: float  # of the execution-time bin
+    pauses: Pauses  # what the windows of `every` see besides executions
+    alone: float  # mean share of the windows of `steady` in which the kernel itself ran
+    others: float  # and in which other kernels ran
+    equations: Windows | None  # for the removal of the window, where it is known
 
     @property
     def mixed(self) -> bool:
@@ -98,19 +76,8 @@ def stitch(
 ) -> Stitched:
     """Find the readings of a kernel, and what their windows see besides it.
 
-    Parameters
-    ----------
-    measured : Measured
-    executions : DataFrame
-        Those of the kernel.
-    runs : RunChoice
-        Which runs are golden.
-    window_us : float
-        Averaging window of the logger; 0: instantaneous.
-    removed_us : float
-        Window to deconvolve, 0 for none.
-    execution : int
-        The first whose time is steady.
+    `executions` are those of the kernel, `window_us` is the averaging window of the logger (0: instantaneous),
+    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady.
 
     Raises
     ------
@@ -186,22 +153,12 @@ def _company(measured: Measured, kernel: str, steady: pd.DataFrame, span_us: flo
 
 @dataclass(frozen=True)
 class Throttling:
-    """What became of the power over the executions of a run.
+    """What became of the power over the executions of a run; NaN and 0 where too few readings tell."""
 
-    Attributes
-    ----------
-    found : bool
-        Whether it rose and then fell.
-    peak_w, settled_w : float
-        Mean power of the highest stage, and of the last; NaN where too few readings tell.
-    peak_execution : int
-        First execution of the highest stage; 0 where too few readings tell.
-    """
-
-    found: bool
-    peak_w: float
-    settled_w: float
-    peak_execution: int
+    found: bool  # whether it rose and then fell
+    peak_w: float  # mean power of the highest stage
+    settled_w: float  # and of the last
+    peak_execution: int  # first execution of the highest stage
 
     @property
     def fall_percent(self) -> float:
@@ -212,13 +169,8 @@ class Throttling:
 def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     """Look for a rise and then a fall of power over the executions of golden runs.
 
-    Parameters
-    ----------
-    execution : ndarray of int, shape (n,)
-        The execution each reading fell into. Readings whose window had not filled must be left out: they would supply
-        a rise to any fall.
-    power_w : ndarray of shape (n,)
-        Its power.
+    `execution` (n,) is the one each reading fell into. Readings whose window had not filled must be left out: they
+    would supply a rise to any fall.
     """
     if not len(execution):
         return Throttling(False, np.nan, np.nan, 0)
