@@ -82,6 +82,19 @@ class ParameterError(DataError):
         self.parameter, self.problem = parameter, problem
 
 
+def check_margin(margin: float) -> float:
+    """Return what counts as the same (0.1: within ±10 %) if it is a share.
+
+    Raises
+    ------
+    ParameterError
+        It is not above 0 and below 1.
+    """
+    if not 0 < margin < 1:
+        raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    return margin
+
+
 class UnknownGPUError(FlopcastError):
     """No GPU answers to ``name``; ``matches`` are the closest known names."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ParameterError
+from ..errors import ParameterError, check_margin
 from ..output import dumps, write_texts
 from ..report.formats import counted
 from ..report.html import page
@@ -280,8 +280,7 @@ def scale_devices(
     FlopcastError
         If the data or the devices cannot be used.
     """
-    if not 0 < margin < 1:
-        raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    check_margin(margin)
     if devices is None:
         devices = [DEFAULT_HOST, DEFAULT_TARGET] if data is None else []
     gpus = [device(name, "devices") for name in devices]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ParameterError
+from ..errors import ParameterError, check_margin
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import Dataset, build_dataset
 from ..output import dumps, write_texts
@@ -128,8 +128,7 @@ def validate(
     >>> result.classes[0].name
     'all rows'
     """
-    if not 0 < margin < 1:
-        raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    check_margin(margin)
     if not items(data):
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..output import check_table
-from .options import JobsOption, JsonOption, SetOption, parse_defaults
+from .options import JobsOption, JsonOption, SetOption, announce, parse_defaults
 
 
 def command(
@@ -47,6 +47,7 @@ def command(
         if path is not None:
             check_table(path, parameter)
     defaults = parse_defaults(set_)
+    announce("reading the traces", quiet=as_json)
     from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before
     from ..report.cleaning import cleaning_document
     from ..report.terminal import show

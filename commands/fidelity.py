@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonOption, SetOption, parse_defaults, parse_time
+from .options import JsonOption, SetOption, announce, parse_defaults, parse_time
 
 OPTIONS = {"unprofiled_us": "--unprofiled"}
 
@@ -24,6 +24,7 @@ def command(
     """Say what each profiler adds to a workload, and which of them to believe."""
     time_us = None if unprofiled is None else parse_time(unprofiled, "--unprofiled")
     defaults = parse_defaults(set_)
+    announce("reading the traces", quiet=as_json)
     from ..api.profilers import fidelity  # here: what it imports takes seconds, and the options are checked before
     from ..report.fidelity import fidelity_document
     from ..report.terminal import show

@@ -11,7 +11,7 @@ import typer
 from ..errors import ParameterError
 from ..hardware import find
 from ..output import check_output, dumps
-from .options import JsonOption, LevelOption, SeedOption, SetOption, parse_defaults, parse_gpu
+from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, parse_defaults, parse_gpu
 
 OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
@@ -69,6 +69,7 @@ def command(
     if out is not None:
         check_output(out, FILES)
     target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
+    announce("reading the trace", quiet=as_json)
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
     from ..report.terminal import show
 

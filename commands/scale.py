@@ -1,4 +1,4 @@
-"""Performance over the size of a GPU: ``python scale.py runs.csv --fit 8,16 --target 128`` predicts it.
+"""Performance over the size of a GPU: ``flopcast scale runs.csv --fit 8,16 --target 128`` predicts it.
 
 Four commands in one: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
 ``facts`` (the published results reproduced) and ``configs`` (scale models of a GPU). The first three need no name:
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from ..errors import check_margin
 from ..output import check_output
 from .options import (
     GroupOption,
@@ -23,6 +24,7 @@ from .options import (
     SetOption,
     UnitOption,
     WhereOption,
+    announce,
     check_data,
     parse_counts,
     parse_defaults,
@@ -93,6 +95,7 @@ def predict_command(
     values = parse_numbers(performance, "--performance", "120.5,238")
     misses, laws = parse_numbers(mpki, "--mpki", "1.7,1.6"), parse_names(law, "--law", "proportional")
     chosen = parse_where(where)
+    announce("fitting the laws", quiet=as_json)
     from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
 
     result = scale(
@@ -133,7 +136,9 @@ def devices_command(
     names = parse_names(devices, "--devices", "MI308X,MI300X")
     chosen, columns = parse_where(where), parse_group(group)
     units, defaults = parse_units(unit), parse_defaults(set_)
+    check_margin(margin)
     paths = check_data(data)
+    announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
     result = scale_devices(
@@ -144,6 +149,7 @@ def devices_command(
 
 def facts_command(as_json: JsonOption = False) -> None:
     """Reproduce the published results from the published data; this is what `flopcast scale` alone does."""
+    announce("fitting the published simulations", quiet=as_json)
     from ..report.scaling import published_document
     from ..report.terminal import show
     from ..scaling.trials import published_trials, reproduction

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import check_margin
 from ..output import check_output
 from .options import (
     DataArgument,
@@ -56,6 +57,7 @@ def command(
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
     }
+    check_margin(margin)
     data = check_data(data)
     announce("reading the measurements", quiet=as_json)
     from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
