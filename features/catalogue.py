@@ -22,21 +22,11 @@ _NUMBERS = re.compile(r"^[\dx.]+$")
 
 
 def kernel_family(name: str) -> str:
-    """Return the part of a kernel's name that stays when only its tile and tuning change.
+    """Return the part of a kernel's name that stays when only its tile and tuning change; "" for "".
 
-    Template arguments and parameter lists are cut off, mangled names (``_ZN5aiter41f4gemm_bf16_...E``) reduced to
-    their last part, and the name ends before its first tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``:
+    Template arguments and parameter lists are cut off, mangled names (``_ZN5aiter41f4gemm_bf16_...E``) reduced to their
+    last part, and the name ends before its first tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``:
     Composable Kernel, Tensile and FlyDSL, ROCm 6 and 7). MIOpen's solver names have none of these and stay.
-
-    Parameters
-    ----------
-    name : str
-        A kernel or solver name.
-
-    Returns
-    -------
-    str
-        The family; "" for "".
 
     Examples
     --------
@@ -80,24 +70,13 @@ PERIODIC = ("tail.", "twos.")
 
 @dataclass(frozen=True)
 class Feature:
-    """A numerical column of the matrix.
+    """A numerical column of the matrix; ``.host`` and ``.target`` in its stable name say the device.
 
-    Attributes
-    ----------
-    name : str
-        Stable name; ``.host`` and ``.target`` name the device.
-    unit : str
-        ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count), ``0/1``.
-    role : {"additive", "shape"}
-        Additive features are times (or counts that cost time) that may stand in a sum with non-negative weights.
-    formula : str
-        For the reader of docs/features.md.
-    compute : callable
-        From a `Context` to an array of shape (n_rows,).
-    needs : {"", "host", "measured"}
-        ``host``: the specification of a host; ``measured``: what was measured there.
-    ops : tuple of str
-        Enters only when all rows are of these operators; empty for all.
+    `unit` is ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count) or ``0/1``. Additive features (`role`) are
+    times (or counts that cost time) that may stand in a sum with non-negative weights. `formula` is for the reader of
+    docs/features.md, `compute` goes from a `Context` to an array of shape (n_rows,). It needs nothing, the
+    specification of a ``host``, or what was ``measured`` there, and enters only when all rows are of the operators
+    `ops`; empty for all.
     """
 
     name: str
@@ -119,18 +98,9 @@ class Feature:
 
 @dataclass(frozen=True)
 class Category:
-    """Words that become one 0/1 column per level, ``name=level``.
+    """Words that become one 0/1 column per level, ``name=level``; fields as those of `Feature`, `compute` to words.
 
-    Attributes
-    ----------
-    name, formula : str
-        As for `Feature`.
-    compute : callable
-        From a `Context` to an array of words.
-    needs : {"", "host", "measured"}
-        As for `Feature`.
-    share : float
-        Levels with fewer rows than this share become ``other``; 0 keeps all.
+    Levels with fewer rows than `share` become ``other``; 0 keeps all.
     """
 
     name: str
@@ -352,14 +322,9 @@ def extra_metric(metric: str) -> Feature:
 
 
 def counter(name: str, host: bool) -> Feature:
-    """Return a hardware counter as an additive feature, ``counter.NAME``.
+    """Return a hardware counter (a column of the table) as an additive feature, ``counter.NAME``.
 
-    Parameters
-    ----------
-    name : str
-        Column of the measurement table.
-    host : bool
-        Whether it was collected on a host; else in the run whose time is predicted.
+    It was collected on a host, or else in the run whose time is predicted.
     """
     return Feature(name, "1", "additive", "hardware counter", lambda c: c.counter(name), "measured" if host else "")
 

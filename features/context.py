@@ -35,16 +35,9 @@ FULL_RATE = 64.0
 class Quantised:
     """How the rows fit a device; arrays of shape (n_rows,).
 
-    Attributes
-    ----------
-    waves : ndarray
-        Rounds of workgroups, ``ceil(tiles / CUs)``.
-    tile_efficiency : ndarray
-        Useful part of the tiles' area, 0 to 1.
-    wave_efficiency : ndarray
-        Busy part of the compute units over all waves, 0 to 1.
-    stretch : ndarray
-        Time of the whole waves over the time without any loss, >= 1: compute time x stretch is the quantised time.
+    `waves` are rounds of workgroups, ``ceil(tiles / CUs)``; `tile_efficiency` is the useful part of the tiles' area,
+    `wave_efficiency` the busy part of the compute units over all waves, 0 to 1; `stretch` the time of the whole waves
+    over the time without any loss, >= 1: compute time x stretch is the quantised time.
     """
 
     waves: np.ndarray
@@ -54,27 +47,12 @@ class Quantised:
 
 
 def quantise(work: Work, cus: int, tile: tuple[int, int] = (128, 128), split: int = 1) -> Quantised:
-    """Return how the rows fit a device with one macro tile.
+    """Return how the rows, as products of m x k and k x n, fit a device with one macro tile, k in `split` parts.
 
     ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as long as one tile,
-    ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's
-    Guide", sections on tile and wave quantisation). A tile smaller than 128 x 128 loads more operand bytes per
-    product, so its rate is that times ``min(1, h / 64)``, h = tm tn / (tm + tn).
-
-    Parameters
-    ----------
-    work : Work
-        The rows, as products of m x k and k x n.
-    cus : int
-        Compute units (or SMs) of the device.
-    tile : (int, int), default=(128, 128)
-        Rows and columns of the macro tile.
-    split : int, default=1
-        Parts of k, each a tile of its own.
-
-    Returns
-    -------
-    Quantised
+    ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's Guide",
+    sections on tile and wave quantisation). A tile smaller than 128 x 128 loads more operand bytes per product, so its
+    rate is that times ``min(1, h / 64)``, h = tm tn / (tm + tn).
     """
     rows, cols = tile
     area = np.ceil(work.m / rows) * rows * np.ceil(work.n / cols) * cols
@@ -92,19 +70,9 @@ def quantise(work: Work, cus: int, tile: tuple[int, int] = (128, 128), split: in
 
 
 def best_tile(work: Work, cus: int) -> Quantised:
-    """Return, for every row, the fit of the macro tile and split of k that finish first.
+    """Return, for every row, the fit of the tile of `TILES` and split of `SPLITS` with the smallest stretch.
 
-    Parameters
-    ----------
-    work : Work
-        The rows.
-    cus : int
-        Compute units of the device.
-
-    Returns
-    -------
-    Quantised
-        Of the tile of `TILES` and split of `SPLITS` with the smallest stretch, the first of equals.
+    That is what finishes first; of equals the first.
     """
     best = quantise(work, cus, TILES[0], SPLITS[0])
     for tile, split in itertools.islice(itertools.product(TILES, SPLITS), 1, None):
@@ -171,17 +139,9 @@ class Device:
 class Context:
     """The rows a matrix is built from.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of the measurement table, completed here (see `ops.complete`). What the host measured stands in columns
-        with the prefix ``host_``; without them, features of what was measured cannot be computed.
-    host : GPU or None
-        None for models of one device.
-    target : GPU
-        The device to predict.
-    metric : str, default="duration_us"
-        Column to predict.
+    Rows of the measurement table are completed here (see `operators.complete`). What the host measured stands in
+    columns with the prefix ``host_``; without them, features of what was measured cannot be computed. `host` is None
+    for models of one device; `metric` is the column to predict.
     """
 
     def __init__(self, frame: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> None:
@@ -245,10 +205,7 @@ class Context:
     def counter(self, name: str) -> np.ndarray:
         """Return a hardware counter of the run that features come from, NaN where it was not collected.
 
-        Raises
-        ------
-        DataError
-            The rows lack the counter.
+        Raises DataError where the rows lack the counter.
         """
         column = (HOST if self.has_host else "") + name
         if column not in self.frame:

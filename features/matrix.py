@@ -176,12 +176,8 @@ def _size(metric: str, work: Work, target: GPU) -> pd.Series:
     """Return what the fitted baselines scale where there is no host, named after its measure.
 
     That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
-    and ``constant`` for a metric that does not grow with the work.
-
-    Raises
-    ------
-    NotPublishedError
-        There is neither a roofline nor a memory bandwidth of the target.
+    and ``constant`` for a metric that does not grow with the work. Raises NotPublishedError where the target has
+    neither a roofline nor a memory bandwidth.
     """
     measure = "constant"
     if quantity(metric).grows:
@@ -221,27 +217,12 @@ def has_groups(rows: pd.DataFrame) -> bool:
 
 
 def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None) -> np.ndarray:
-    """Return the group of every row, as words.
+    """Return the group of every completed row, as words.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Completed rows.
-    group : sequence of str, optional
-        Columns that make a group. By default the column ``group`` where every row has it, else the operators' own
-        (`ops.group_labels`).
-    own : bool, optional
-        Whether the column ``group`` is used by default; decided by these rows alone where None. Paired and unpaired
-        rows of one data set must be asked together, or held-out groups would have another name among the unpaired.
-
-    Returns
-    -------
-    ndarray of str of shape (n_rows,)
-
-    Raises
-    ------
-    DataError
-        A column is missing, or empty in some rows.
+    It is made of the columns `group`. By default it is the column ``group`` where every row has it (`own`; decided by
+    these rows alone where None), else the operators' own (`operators.group_labels`). Paired and unpaired rows of one
+    data set must be asked together, or held-out groups would have another name among the unpaired. Raises DataError for
+    a column that is missing, or empty in some rows.
     """
     if group is None:
         own = has_groups(rows) if own is None else own

@@ -62,17 +62,10 @@ class FeatureRecipe:
     metric: str = "duration_us"
 
     def transform(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the matrix of new rows: exactly `columns`, in order.
+        """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            Rows of the measurement table. With a host: what the host measured, either as the table has it (`device`
-            is then the host) or in columns with the prefix ``host_``.
-
-        Returns
-        -------
-        DataFrame of float64, RangeIndex
+        With a host the rows need what it measured, either as the table has it (`device` is then the host) or in columns
+        with the prefix ``host_``.
 
         Raises
         ------
@@ -112,12 +105,7 @@ class FeatureRecipe:
         return [tuple(_first_three(why)) for why in reasons]
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return which rows are of kinds that training had: every category but those of the host's kernel.
-
-        Returns
-        -------
-        ndarray of bool of shape (n_rows,)
-        """
+        """Return which rows are of kinds that training had: every category but those of the host's kernel."""
         context = Context(rows, self.host, self.target, self.metric)
         known = np.ones(len(rows), dtype=bool)
         for name, levels in self.levels.items():
@@ -152,10 +140,7 @@ class FeatureRecipe:
     def from_dict(cls, saved: Mapping[str, Any]) -> FeatureRecipe:
         """Return the recipe that `to_dict` wrote.
 
-        Raises
-        ------
-        ArtifactError
-            The dictionary is of another schema, is incomplete, or names features this version does not know.
+        Raises ArtifactError where it is of another schema, is incomplete, or names features this version does not know.
         """
         if saved.get("schema") != SCHEMA:
             raise ArtifactError(f"feature recipe has schema {saved.get('schema')!r}, this version reads {SCHEMA}")
@@ -225,20 +210,7 @@ _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGO
 def learn_recipe(rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> FeatureRecipe:
     """Return the recipe for these training rows: every feature of the catalogue that tells them apart.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Training rows; with a host, its measurements in columns with the prefix ``host_``.
-    host : GPU or None
-        None for models of one device.
-    target : GPU
-        The device to predict.
-    metric : str, default="duration_us"
-        What is predicted.
-
-    Returns
-    -------
-    FeatureRecipe
+    Without a host it is one for models of one device; with one, its measurements are in columns ``host_*``.
     """
     context = Context(rows, host, target, metric)
     columns, roles, units, skipped = _numerical(context)
@@ -272,10 +244,7 @@ def learn_recipe(rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str 
 def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.DataFrame:
     """Return rows measured on the host with what was measured repeated under the prefix ``host_``.
 
-    Raises
-    ------
-    DataError
-        Rows were measured on another device, or have no time.
+    Raises DataError where rows were measured on another device, or have no time.
     """
     others = rows["device"][rows["device"] != host.name] if "device" in rows else rows.index[:0]
     if len(others):

@@ -24,14 +24,9 @@ An additive fit of measured MI300X and MI355X GEMMs puts 1.9 us before any work 
 
 
 def peaks(work: Work, gpu: GPU) -> np.ndarray:
-    """Return the peak (TFLOPS) of the unit and precision of each row.
+    """Return the peak (TFLOPS) of the unit and precision of each row; a NotPublishedError if one is not published.
 
     Matrix operators use the matrix peak where the GPU has one for that precision, else the vector peak.
-
-    Raises
-    ------
-    NotPublishedError
-        The GPU's maker has not published the peak that one of these rows needs.
     """
     codes, kinds = work.kinds()
     figures = [gpu.peak_tflops(dtype, "vector" if unit == "vector" else None) for dtype, unit in kinds]
@@ -56,15 +51,8 @@ def roofline_us(work: Work, gpu: GPU) -> np.ndarray:
 def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
     """Return what stands for the size of each row where there is no time to scale.
 
-    Parameters
-    ----------
-    measure : {"roofline", "memory", "work-items", "constant"}
-        `roofline_us`; `memory_us`, which needs no peak; ``batch m n``, for kernels known by their launch alone; or 1,
-        for what does not grow with the work.
-    work : Work
-        The rows.
-    gpu : GPU
-        The device.
+    That is `roofline_us`; `memory_us`, which needs no peak; ``work-items``: ``batch m n``, for kernels known by their
+    launch alone; or 1 (``constant``), for what does not grow with the work.
     """
     if measure == "work-items":
         return work.batch * work.m * work.n
@@ -74,21 +62,10 @@ def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
 
 
 def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndarray:
-    """Return what bounds each row on a GPU by the roofline.
+    """Return what bounds each row on a GPU by the roofline: ``launch``, ``memory`` or ``compute``.
 
-    Parameters
-    ----------
-    work : Work
-        The rows.
-    gpu : GPU
-        The device.
-    floor_us : float, default=2.0
-        Rows with a roofline time below it are launch-bound (microseconds).
-
-    Returns
-    -------
-    ndarray of str of shape (n_rows,)
-        ``launch``, ``memory`` or ``compute``; ``unknown`` where the needed figure is not published.
+    Rows with a roofline time below `floor_us` (microseconds) are launch-bound; ``unknown`` where the needed figure is
+    not published.
     """
     memory = _or_nan(lambda: memory_us(work, gpu), len(work))
     compute = work.flops / (_published_peaks(work, gpu) * 1e6)
@@ -154,13 +131,7 @@ _J_PER_W_US = 1e-6
 
 
 def tdp_w(work: Work, gpu: GPU) -> np.ndarray:
-    """Return the board power in every row.
-
-    Raises
-    ------
-    NotPublishedError
-        The GPU's maker has not published it.
-    """
+    """Return the board power in every row; a NotPublishedError if it is not published."""
     return np.full(len(work), gpu.require("tdp_w"))
 
 
@@ -195,25 +166,11 @@ OF_ONE: Mapping[str, Mapping[str, Law]] = {
 def scaling_laws(
     metric: str, work: Work, host_values: np.ndarray, host: GPU, target: GPU
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what each scaling law of a metric predicts for the target.
+    """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
 
-    Parameters
-    ----------
-    metric : str
-        Column that is predicted; one without laws gives no column.
-    work : Work
-        The rows.
-    host_values : ndarray of shape (n_rows,)
-        The metric measured on the host.
-    host, target : GPU
-        The devices.
-
-    Returns
-    -------
-    frame : DataFrame
-        One column per law, in the unit of the metric; NaN in rows whose law needs a figure that is not published.
-    notes : dict
-        For each law with such rows, which figures are missing.
+    `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the unit of the metric;
+    none for a metric without laws; NaN in rows whose law needs a figure that is not published. The notes say for each
+    law with such rows, which figures those are.
     """
     laws = SCALING.get(metric, {})
     ratios, notes = _table(work, {name: partial(ratio, host=host, target=target) for name, ratio in laws.items()})

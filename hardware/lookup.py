@@ -223,22 +223,11 @@ def _closest(plain: str, names: dict[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One published measurement.
+    """One published measurement of a GPU: the metric is ``gemm_fp8``, ``hbm_copy``, ``allreduce_busbw_8gpu``, ...
 
-    Attributes
-    ----------
-    gpu : str
-        Canonical name.
-    metric : str
-        What was measured: ``gemm_fp8``, ``hbm_copy``, ``allreduce_busbw_8gpu``, ...
-    value : float
-        The measurement, in `unit`.
-    unit : str
-        TFLOPS, TOPS or GB/s.
-    figure : str
-        The figure of the GPU it is a part of: ``fp8_matrix``, ``memory_bw_gbs``, ...; empty where there is none.
-    method, conditions, source, confidence : str
-        How, under which conditions and by whom it was measured; "high", "medium" or "low".
+    `figure` is the figure of the GPU it is a part of (``fp8_matrix``, ``memory_bw_gbs``), empty where there is none;
+    `unit` TFLOPS, TOPS or GB/s; `method`, `conditions` and `source` say how and by whom it was measured; `confidence`
+    is "high", "medium" or "low".
     """
 
     gpu: str

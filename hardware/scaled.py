@@ -41,22 +41,11 @@ WHOLE: Final = ("lanes", "chiplets")
 
 
 def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
-    """Return the scale model of a GPU.
+    """Return the scale model of a GPU with `size` compute units or chiplets, more or fewer than the GPU's.
 
-    Parameters
-    ----------
-    gpu : GPU
-        The whole GPU; figures that it does not publish are not published for the model either.
-    size : int
-        Compute units of the model, or chiplets; more than the GPU's are as welcome as fewer.
-    by : {"cus", "chiplets"}
-        What ``size`` counts.
-
-    Returns
-    -------
-    GPU
-        Peaks and lanes with the number of units, `SHARED` in proportion, `PRIVATE` as they are. Single links, launch
-        year and board power belong to the product and are left out.
+    Peaks and lanes go with the number of units, `SHARED` in proportion, `PRIVATE` as they are; what the GPU does not
+    publish is not published for the model either. Single links, launch year and board power belong to the product and
+    are left out.
 
     Raises
     ------
@@ -92,10 +81,7 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
 def scale_models(gpu: GPU, sizes: Sequence[int] | None = None, by: By = "cus") -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
-    Raises
-    ------
-    DataError
-        If the sizes do not increase, or one of them gives no scale model.
+    Raises DataError where the sizes do not increase, or one of them gives no scale model.
     """
     chosen = halvings(int(gpu.require(by))) if sizes is None else list(sizes)
     if any(second <= first for first, second in pairwise(chosen)):

@@ -28,18 +28,9 @@ DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4")
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that describes a GPU.
+    """A number that describes a GPU: attribute of `GPU` and key of the data file, what it is in words, and its unit.
 
-    Attributes
-    ----------
-    key : str
-        Name of the attribute of `GPU` and key of the data file, e.g. ``memory_bw_gbs``.
-    label : str
-        What it is, in words.
-    unit : str
-        Its unit, empty for a count.
-    kind : {"count", "real"}
-        Whether only whole numbers make sense.
+    The unit is empty for a count; `kind` says whether only whole numbers make sense.
     """
 
     key: str
@@ -127,22 +118,9 @@ LISTS = ("aliases", "sources")
 def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check the description of one GPU and return it as keyword arguments of `GPU`.
 
-    Parameters
-    ----------
-    table : mapping
-        The keys of hardware/gpus.toml; peaks in the tables ``peak_tflops`` and ``peak_tops``.
-    where : str
-        The file the table comes from, for messages.
-
-    Returns
-    -------
-    dict
-        Only the keys that were given; the peaks of both tables under ``peaks``, by ``{dtype}_{unit}``.
-
-    Raises
-    ------
-    DataError
-        For an unknown key, a wrong type, or a figure that is not above zero and finite; names the file and the key.
+    The keys are those of hardware/gpus.toml, of which only those given leave; the peaks of the tables ``peak_tflops``
+    and ``peak_tops`` are under ``peaks``, by ``{dtype}_{unit}``. Raises DataError for an unknown key, a wrong type, or
+    a figure that is not above zero and finite; it names the file (`where`) and the key.
     """
     fields: dict[str, Any] = {}
     for key, value in table.items():

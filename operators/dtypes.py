@@ -54,23 +54,11 @@ _KERNEL_NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def canonical_dtype(spelling: str) -> str:
-    """Return the canonical name of a number format ("torch.float8_e4m3fnuz" -> "fp8", "FP16" -> "fp16").
+    """Return which of `DTYPES` a number format is ("torch.float8_e4m3fnuz" -> "fp8", "FP16" -> "fp16").
 
-    Parameters
-    ----------
-    spelling : str
-        The name a library, a file or a user gives the format; case, `torch.` and `c10::` do not matter.
-
-    Returns
-    -------
-    str
-        One of :data:`DTYPES`. Formats that take the same bits and run at the same rate share a name (both FP8
-        encodings, IEEE and `fnuz` alike).
-
-    Raises
-    ------
-    DataError
-        The format is not known; the message names the closest ones.
+    Case, `torch.` and `c10::` do not matter. Formats that take the same bits and run at the same rate share a name
+    (both FP8 encodings, IEEE and `fnuz` alike). Raises DataError where it is not known; the message names the closest
+    ones.
     """
     name = _lookup(spelling)
     if name is None:

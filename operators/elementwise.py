@@ -50,23 +50,11 @@ def gather_bytes(frame: pd.DataFrame) -> np.ndarray:
 class VectorWork:
     """Cost of one element: operations, tensors read, and what a whole row or column adds.
 
-    Operations are counted one by one, exponentials, powers and divisions as one each (the convention of the
-    framework counters; special functions take several instructions, but these kernels wait for memory).
-
-    Attributes
-    ----------
-    operations : float
-        FLOPs per element.
-    inputs : int
-        Tensors of rows x cols read.
-    reduces : bool
-        One value per row is written in place of rows x cols.
-    parameters : int
-        Vectors of length cols read (scale, shift).
-    row_parameters : int
-        Values per row read (scale, shift, mean and variance of a channel).
-    outputs : int
-        Tensors written.
+    Operations are counted one by one, exponentials, powers and divisions as one each (the convention of the framework
+    counters; special functions take several instructions, but these kernels wait for memory). `inputs` and `outputs`
+    are tensors of rows x cols; where it `reduces`, one value per row is written instead. `parameters` are vectors of
+    length cols read (scale, shift), `row_parameters` values per row read (scale, shift, mean and variance of a
+    channel).
     """
 
     operations: float

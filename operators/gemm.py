@@ -56,34 +56,16 @@ def grouped_view(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Return the bytes of the scales of one operand of ``rows x k`` elements.
+    """Return the bytes of the scales of an operand of ``rows x k`` elements: activations (`dtype_a`) or weights.
 
-    Only operands narrower than 16 bits carry scales. By ``scale_block``:
+    Only operands narrower than 16 bits carry scales. By ``scale_block`` (DataError where it is none of these):
 
     - ``tensor``: one fp32;
     - ``token``: one fp32 per row (per token of A, per output channel of B);
     - ``1x128``: fp32 per 1 x 128 elements of A and per 128 x 128 of B (DeepSeek-V3 report, arXiv:2412.19437, 3.3.2);
-    - ``1x32``: one e8m0 byte per 32 elements along k (OCP Microscaling Formats (MX) specification 1.0, table 1);
-      for int4, which MX does not know, a bf16 per 32 elements;
+    - ``1x32``: one e8m0 byte per 32 elements along k (OCP Microscaling Formats (MX) specification 1.0, table 1); for
+      int4, which MX does not know, a bf16 per 32 elements;
     - ``1x16``: one e4m3 byte per 16 elements and one fp32 (NVFP4).
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows with ``scale_block`` and the precision.
-    dtype : {"dtype_a", "dtype_b"}
-        The operand: activations or weights.
-    rows, k : ndarray of shape (n_rows,)
-        Size of the operand.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    DataError
-        The layout of the scales is unknown.
     """
     block = texts(frame, "scale_block")
     unknown = sorted({str(b) for b in block} - set(SCALES))

@@ -34,14 +34,8 @@ _AS_INT8 = ["int4", "uint4", "uint8"]
 class Work:
     """What each row has to do, as arrays of shape (n_rows,).
 
-    Attributes
-    ----------
-    flops, bytes : ndarray of float
-        Operations and compulsory memory traffic.
-    batch, m, n, k : ndarray of float
-        The row as matrix products (see `Op.gemm_view`).
-    dtype, unit : ndarray of str
-        Precision the arithmetic runs at, and the unit that does it.
+    Operations and compulsory memory traffic (float), the row as matrix products (see `Op.gemm_view`), the precision the
+    arithmetic runs at, and the unit that does it (str).
     """
 
     flops: np.ndarray
@@ -109,22 +103,7 @@ class Op:
         return tuple(dict.fromkeys((*COMMON, *self.dims)))
 
     def flops(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return the FLOPs of each row.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            Rows of this operator.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-
-        Raises
-        ------
-        DataError
-            A dimension is missing.
-        """
+        """Return the FLOPs of each row of this operator, of shape (n_rows,); a DataError if a dimension is missing."""
         return self._flops(self.complete(frame))
 
     def bytes(self, frame: pd.DataFrame) -> np.ndarray:
@@ -132,12 +111,7 @@ class Op:
         return self._bytes(self.complete(frame))
 
     def gemm_view(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return each row as ``batch`` products of m x k and k x n, the common shape of all operators.
-
-        Returns
-        -------
-        DataFrame with columns batch, m, n, k and a RangeIndex
-        """
+        """Return each row as ``batch`` products of m x k and k x n, the common shape of all operators; RangeIndex."""
         return self._view(self.complete(frame)).reset_index(drop=True)
 
     def complete(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -250,13 +224,7 @@ OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK)} | {
 
 
 def op_of(name: str) -> Op:
-    """Return the operator of that name.
-
-    Raises
-    ------
-    DataError
-        No operator has that name; the message gives the closest ones.
-    """
+    """Return the operator of that name; a DataError with the closest ones if there is none."""
     if name in OPS:
         return OPS[name]
     close = difflib.get_close_matches(str(name), OPS, n=2)
@@ -274,10 +242,7 @@ def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:
 def complete(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of any operators with each row completed as its operator says (see `Op.complete`).
 
-    Raises
-    ------
-    DataError
-        An operator is unknown.
+    Raises DataError for an unknown operator.
     """
     parts = [op.complete(frame.iloc[rows]) for op, rows in each_op(frame)]
     if not parts:
@@ -290,10 +255,7 @@ def complete(frame: pd.DataFrame) -> pd.DataFrame:
 def work_of(frame: pd.DataFrame) -> Work:
     """Return the work of every row of a table of any operators.
 
-    Raises
-    ------
-    DataError
-        An operator is unknown, or rows lack a dimension it needs.
+    Raises DataError for an unknown operator, or rows that lack a dimension it needs.
     """
     columns: dict[str, np.ndarray] = {}
     for side in fields(Work):

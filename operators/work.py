@@ -43,13 +43,7 @@ def as_numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def with_default(frame: pd.DataFrame, name: str, default: float | np.ndarray) -> np.ndarray:
-    """Return a column as floats, with the default where it is absent or empty.
-
-    Raises
-    ------
-    DataError
-        A value is there but is no number.
-    """
+    """Return a column as floats, with the default where it is absent or empty; a DataError for what is no number."""
     values = as_numbers(frame, name)
     missing = np.isnan(values)
     if name in frame and missing.any():
@@ -61,25 +55,9 @@ def with_default(frame: pd.DataFrame, name: str, default: float | np.ndarray) ->
 
 
 def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.ndarray]:
-    """Return the named dimensions as float arrays.
+    """Return the named dimensions, each at least `minimum` in every row, as float arrays of shape (n_rows,).
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of one operator.
-    *names : str
-        Dimensions; each must be a number of at least `minimum` in every row.
-    minimum : float, default=1.0
-        Smallest legal value.
-
-    Returns
-    -------
-    list of ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    DataError
-        Names the dimensions that are missing, empty or too small: five at most, and the rows at fault.
+    Raises DataError with the dimensions that are missing, empty or too small: five at most, and the rows at fault.
     """
     arrays = [as_numbers(frame, name) for name in names]
     bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
@@ -95,13 +73,7 @@ def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.n
 
 
 def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Return a measured column as floats.
-
-    Raises
-    ------
-    DataError
-        A value is missing, not finite, zero or negative.
-    """
+    """Return a measured column as floats; a DataError for a value that is missing, not finite, zero or negative."""
     values = as_numbers(frame, name)
     bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
@@ -121,10 +93,7 @@ def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
 def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Return the bytes of one element of the precision in column `name` (0.5 for fp4, 0.75 for fp6).
 
-    Raises
-    ------
-    DataError
-        The precision is missing or unknown.
+    Raises DataError where it is missing or unknown.
     """
     codes, levels = pd.factorize(texts(frame, name))
     unknown = [level for level in levels if level not in BITS]

@@ -19,18 +19,7 @@ LEADING = ("lda", "ldb", "ldc")
 
 
 def row_major(blas: pd.DataFrame) -> pd.DataFrame:
-    """Return BLAS problems under the names of the measurement table.
-
-    Parameters
-    ----------
-    blas : DataFrame
-        Columns `M`, `N`, `K`, `type_a`, `type_b`, `type_c`; what cannot be a number may be text.
-
-    Returns
-    -------
-    DataFrame
-        `m`, `n`, `k`, `dtype_a`, `dtype_b`, `dtype_out`, as given.
-    """
+    """Return the columns `M`, `N`, `K`, `type_a`, `type_b`, `type_c` under the table's names, values as given."""
     names = {"m": "N", "n": "M", "k": "K", "dtype_a": "type_b", "dtype_b": "type_a", "dtype_out": "type_c"}
     return pd.DataFrame({name: blas[given] for name, given in names.items()})
 
@@ -38,15 +27,9 @@ def row_major(blas: pd.DataFrame) -> pd.DataFrame:
 def padding(blas: pd.DataFrame) -> pd.Series:
     """Return "ld A B C" for problems whose matrices do not lie densely in memory, "" for all others.
 
-    Parameters
-    ----------
-    blas : DataFrame
-        Columns `M`, `N`, `K`, `trans_a`, `trans_b` ("n", "t" or "c") and the leading dimensions `lda`, `ldb`, `ldc`,
-        missing where they are not recorded.
-
-    Notes
-    -----
-    Dense matrices have the leading dimension of their number of stored rows: M or K of A, K or N of B, M of C.
+    Of the columns M, N, K, `trans_a`, `trans_b` ("n", "t" or "c") and the leading dimensions `lda`, `ldb`, `ldc`,
+    missing where they are not recorded. Dense matrices have the leading dimension of their number of stored rows: M or
+    K of A, K or N of B, M of C.
     """
     given = {name: pd.to_numeric(blas[name], errors="coerce").astype(float) for name in ("M", "N", "K", *LEADING)}
     rows = (
@@ -69,18 +52,8 @@ def text_column(given: pd.DataFrame, name: str) -> pd.Series:
 def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
     """Return the device of a gfx id that comes without a number of compute units, and a remark.
 
-    Parameters
-    ----------
-    gfx : str
-        As ROCm writes it, ``gfx942:sramecc+:xnack-``.
-    options : Options
-        A device stated by the user says which of the devices of that id it was.
-
-    Returns
-    -------
-    device : str
-        The catalogue's name; the gfx id where several devices answer to it; "" where the user states which of them.
-    assumption : Remark or None
+    The id is as ROCm writes it, ``gfx942:sramecc+:xnack-``. Where several devices answer to it, the device stays the
+    gfx id; it is "" where the user states which of them it was (`options`).
     """
     plain = gfx.strip().partition(":")[0].lower()
     name, assumption = device_of(plain, None)

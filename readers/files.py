@@ -34,16 +34,10 @@ _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error
 
 @dataclass(frozen=True)
 class Csv:
-    """A delimited text file, as text.
+    """A delimited text file, as text: column name -> its values ("" where a line is too short).
 
-    Attributes
-    ----------
-    columns : dict
-        Column name -> its values as an array of str ("" where a line is too short).
-    lines : ndarray of int
-        1-based line of each row.
-    overlong : list of (int, str)
-        Line and text of the rows with more fields than the header; they are in no column.
+    `lines` has the 1-based line of each row, `overlong` line and text of the rows with more fields than the header,
+    which are in no column.
     """
 
     columns: dict[str, np.ndarray]
@@ -54,21 +48,9 @@ class Csv:
 def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
     """Return every file under `paths`, folders searched through, in a fixed order and each file once.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Files and folders. Hidden files and folders (`.name`) inside a folder are left out.
-
-    Returns
-    -------
-    list of DataFile
-        In the order of `paths`, sorted by path within a folder. Labels are paths relative to the folder, or file
-        names; where two files would share a label, the full path.
-
-    Raises
-    ------
-    DataError
-        A path does not exist.
+    In the order of `paths`, sorted by path within a folder, without hidden files and folders (`.name`). Labels are
+    paths relative to the folder, or file names; where two files would share a label, the full path. Raises DataError
+    for a path that does not exist.
     """
     found: dict[Path, DataFile] = {}
     for path in map(Path, paths):
@@ -108,13 +90,7 @@ def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def view(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
-    """Return the file's content as `content` does, but what is not compressed without a copy in memory.
-
-    Raises
-    ------
-    DataError
-        As for `content`.
-    """
+    """Return the file's content as `content` does, errors too, but what is not compressed without a copy in memory."""
     with _reading(path), path.open("rb") as file:
         stream = _decompressed(file)
         if stream is not file:
@@ -209,10 +185,7 @@ def parse_csv(content_text: str) -> Csv:
 def read_plain_table(path: Path) -> pd.DataFrame:
     """Read a CSV (which may be compressed) or Parquet file; the values of CSV stay text for the check that follows.
 
-    Raises
-    ------
-    DataError
-        The file does not exist or cannot be read.
+    Raises DataError where it does not exist or cannot be read.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
@@ -225,13 +198,7 @@ def read_plain_table(path: Path) -> pd.DataFrame:
 
 
 def plain_rows(content_text: str, source: str) -> pd.DataFrame:
-    """Return the rows of delimited text as text, and the line of each.
-
-    Raises
-    ------
-    DataError
-        A line has more fields than the header; names `source` and the line.
-    """
+    """Return the rows of delimited text as text, and the line of each; a DataError for one with too many fields."""
     table = parse_csv(content_text)
     if table.overlong:
         raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")

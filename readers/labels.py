@@ -48,13 +48,7 @@ def split_unit(column: str) -> tuple[str, str | None]:
 
 
 def stated_unit(column: str, word: str) -> str:
-    """Return the unit that the user states for a column.
-
-    Raises
-    ------
-    DataError
-        It is no unit of time, energy or power.
-    """
+    """Return the unit that the user states for a column; a DataError if it is none of time, energy or power."""
     unit = canonical_unit(word)
     if unit is None:
         known = ", ".join(("ns", "us", "ms", "s", "uj", "mj", "j", "kj", "mw", "w", "kw"))
@@ -64,23 +58,10 @@ def stated_unit(column: str, word: str) -> str:
 
 @cache
 def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark | None]:
-    """Return the device with a gfx id and number of compute units, and a remark where there is something to say.
+    """Return the device with a gfx id and number of compute units, and a remark where something was assumed.
 
-    Parameters
-    ----------
-    gfx : str
-        Architecture, e.g. "gfx942".
-    cus : int or None
-        Compute units that the measured device showed; None if the file does not say.
-    stated : str, default=""
-        What the user calls the device: it decides between those that look the same.
-
-    Returns
-    -------
-    device : str
-        The catalogue's name, or "gfx1250 (96 CUs)" where it has none.
-    assumption : Remark or None
-        The assumption made, if any.
+    `cus` is None if the file does not say; what the user calls the device (`stated`) decides between those that look
+    the same. The name is the catalogue's, or "gfx1250 (96 CUs)" where it has none.
     """
     count = "" if cus is None else f" ({cus} CUs)"
     try:
@@ -107,20 +88,10 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
 
 
 def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
-    """Return the GPU that answers to a word, None where none does.
+    """Return the GPU that answers to a name or an alias, None where none does.
 
-    Parameters
-    ----------
-    word : str
-        A name or an alias. `find` would read a TOML file of that name: data do not say which file to open, so a word
-        of theirs that looks like one is no GPU.
-    stated : bool, default=False
-        The word is the user's own, who may name a TOML file.
-
-    Raises
-    ------
-    DataError
-        The file that the user names describes no GPU.
+    `find` would read a TOML file of that name: data do not say which file to open, so a word of theirs that looks like
+    one is no GPU. The user's own word (`stated`) may name one; a DataError if that describes no GPU.
     """
     if not word or (not stated and word.casefold().endswith(".toml")):
         return None

@@ -74,10 +74,7 @@ class RcclTestsReader(Reader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return two rows for each line, out of place and in place; wrong results are refused.
 
-        Raises
-        ------
-        DataError
-            Nothing names the collective: neither the log, nor the file's name, nor the user.
+        Raises DataError where neither the log, nor the file's name, nor the user names the collective.
         """
         words = content(path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
         log = _Log()

@@ -69,14 +69,7 @@ class Measurements:
 class _Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
-    Attributes
-    ----------
-    skipped : list of str
-        Labels of files of no known format.
-    unreadable : list of str
-        Why files could not be read, file first.
-    traces : list of Overview
-        What each trace holds.
+    Labels of files of no known format, why files could not be read (file first), and what each trace holds.
     """
 
     def __init__(self) -> None:
@@ -166,26 +159,10 @@ def read_rows(
     defaults: Mapping[str, str] | None = None,
     timed: bool = True,
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Read every row of the files in the order they stand there, whether it can be used or not.
+    """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
 
-    Parameters
-    ----------
-    paths, units, defaults
-        As for `read`.
-    timed : bool, default=True
-        Whether rows are measurements; if not, they need neither a duration nor a device.
-
-    Returns
-    -------
-    rows : DataFrame
-        As `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
-    notes : tuple of Remark
-        What was assumed or skipped.
-
-    Raises
-    ------
-    DataError
-        As for `read`.
+    Parameters and errors are those of `read`; where rows are not `timed`, they need neither a duration nor a device.
+    They are as `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
     """
     options = Options(dict(units or {}), dict(defaults or {}), timed)
     tables, found = _tables(paths, options)
@@ -201,23 +178,10 @@ def read_rows(
 def read_traces(
     paths: Sequence[Path | str], *, options: Options | None = None, jobs: int = 1
 ) -> Iterator[tuple[str, Annotated | TraceFailure]]:
-    """Yield the traces among the files one after the other, at most as many in memory as there are processes.
+    """Yield label and content of each trace among the files, at most as many in memory as there are processes.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Files and folders; tables among them are passed over.
-    options : Options, optional
-        What the user states.
-    jobs : int, default=1
-        Processes; -1: one per core.
-
-    Yields
-    ------
-    label : str
-        The trace's first file as messages call it.
-    trace : Annotated or TraceFailure
-        The trace, or why it cannot be read.
+    Tables among the paths are passed over; `jobs` processes read, -1 for one per core. The label is the trace's first
+    file as messages call it; a trace that cannot be read is a `TraceFailure`.
     """
     found = sort_files(find_files(paths))
     for file, error in found.unreadable:

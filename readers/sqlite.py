@@ -42,15 +42,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database.
-
-    Attributes
-    ----------
-    source : str
-        The user's file, for messages.
-    tables, views : frozenset of str
-        Names of the tables and of the views.
-    """
+    """An open database: the user's file, for messages, and the names of its tables and views."""
 
     def __init__(self, connection: sqlite3.Connection, source: str) -> None:
         self._connection = connection
@@ -81,22 +73,10 @@ class Database:
         reals: Sequence[str] = (),
         required: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """Return columns of a table in the order of its rows, and the number of each row.
+        """Return columns of a table or view in the order of its rows, and the number of each row as `row`.
 
-        Parameters
-        ----------
-        table : str
-            A table or view; one that does not exist is read as having no rows.
-        integers, words, reals : sequence of str
-            Columns to read as Int64, as str ("" where missing) and as float64. A column that the table does not have
-            is missing in every row.
-        required : sequence of str
-            Those of the columns that an existing table must have.
-
-        Returns
-        -------
-        DataFrame
-            The columns asked for, and `row`.
+        `integers`, `words` and `reals` are read as Int64, as str ("" where missing) and as float64; a table that does
+        not exist has no rows, and a column that it does not have is missing in every row, unless `required`.
 
         Raises
         ------
@@ -143,11 +123,8 @@ class Database:
 def opened(file: DataFile, options: Options) -> Iterator[Database]:
     """Open a database, compressed or not, for reading.
 
-    Raises
-    ------
-    DataError
-        The file is not a database, is damaged, or has more than ``options.max_bytes`` once decompressed; also where
-        that shows only while its tables are read.
+    Raises DataError where the file is not a database, is damaged, or has more than ``options.max_bytes`` once
+    decompressed; also where that shows only while its tables are read.
     """
     try:
         with _plain(file.path, options.max_bytes) as path, closing(_connection(path)) as connection:
@@ -177,13 +154,8 @@ def peek(path: Path, look: Callable[[Database], T]) -> T | None:
 def names_of(path: Path, head: bytes) -> frozenset[str]:
     """Return the names of the tables and views, as far as they can be told without unpacking or repairing the file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    head : bytes
-        Its (decompressed) beginning; where the file itself is compressed or damaged, only tables created there are
-        seen.
+    `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only tables created there
+    are seen.
     """
     if not head.startswith(MAGIC):
         return frozenset()

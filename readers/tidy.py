@@ -62,21 +62,10 @@ _DIMENSIONS = frozenset({"m", "n", "k"})
 
 
 def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: str = "") -> RawTable:
-    """Return a table under the names of the measurement table.
+    """Return a table that has the columns of a tidy file under the names of the measurement table.
 
-    Parameters
-    ----------
-    table : DataFrame
-        One row per measurement; its columns as a tidy file has them.
-    options : Options
-        What the user states.
-    source, campaign : str
-        What messages call the table; the campaign of rows that state none.
-
-    Raises
-    ------
-    DataError
-        No column is the operator, or no single one the duration.
+    Messages call it `source`; `campaign` is that of rows that state none. Raises DataError where no column is the
+    operator, or no single one the duration.
     """
     columns = tuple(map(str, table.columns))
     rows = _with_times(table, options, source)

@@ -27,13 +27,7 @@ _PARALLEL_BYTES = 64 * 2**20  # compressed or not, less is read faster than proc
 class Source:
     """Files that are read as one: a table, or the files of one trace.
 
-    Attributes
-    ----------
-    reader : Reader or TraceReader
-    files : tuple of DataFile
-        One for tables.
-    companions : tuple of DataFile
-        Execution traces beside them, in the same folder, that may be of the same run.
+    `companions` are execution traces beside them, in the same folder, that may be of the same run.
     """
 
     reader: Reader | TraceReader
@@ -53,17 +47,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Files by what can be done with them.
-
-    Attributes
-    ----------
-    sources : list of Source
-        In the order of their first file.
-    skipped : list of DataFile
-        Of no known format.
-    unreadable : list of (DataFile, DataError)
-        Files whose beginning cannot be read.
-    """
+    """Files by what can be done with them; unreadable is one whose beginning cannot be read."""
 
     sources: list[Source]
     skipped: list[DataFile]
@@ -78,13 +62,7 @@ class TraceFailure:
 
 
 def sort_files(files: Sequence[DataFile]) -> Sorted:
-    """Return which reader takes which files.
-
-    Parameters
-    ----------
-    files : sequence of DataFile
-        As `files.find_files` found them.
-    """
+    """Return which reader takes which files, sources in the order of their first file."""
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
     companions: list[DataFile] = []
     skipped: list[DataFile] = []
@@ -123,10 +101,7 @@ def _sources(
 def read_trace(source: Source, options: Options) -> Annotated:
     """Return the trace of a source, devices under the catalogue's names, joined with its execution trace, annotated.
 
-    Raises
-    ------
-    DataError
-        A file of it cannot be read.
+    Raises DataError where a file of it cannot be read.
     """
     assert isinstance(source.reader, TraceReader)
     trace = _with_device(source.reader.trace(source.files, options), options.defaults.get("device", ""))
@@ -175,13 +150,8 @@ def look(
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
     """Yield what a task makes of each source, in order; in processes of their own where that pays.
 
-    Parameters
-    ----------
-    sources : sequence of Source
-    task : callable
-        Called with a source; its `DataError` becomes a `TraceFailure`.
-    jobs : int
-        Processes, -1 for one per core. Small files are read in this process: starting others takes a second.
+    Its `DataError` becomes a `TraceFailure`. `jobs` is the number of processes, -1 for one per core; small files are
+    read in this process: starting others takes a second.
     """
     size = sum(file.path.stat().st_size for source in sources for file in source.files)
     if jobs == 1 or len(sources) < 2 or size < _PARALLEL_BYTES:

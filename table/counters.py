@@ -25,18 +25,11 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Merged:
-    """Counters of one set of dispatches, from several passes.
+    """Counters of one set of dispatches, from several passes: the first recorded value of each dispatch, in `columns`.
 
-    Attributes
-    ----------
-    columns : dict of str to ndarray of float of shape (n_dispatches,)
-        The first recorded value of each dispatch, in the order of the passes.
-    spread : dict of str to float
-        Of counters that more than one pass recorded: the largest difference between passes over the dispatches,
-        relative to the larger value; 0 where all passes agree.
-    mean, variance : dict of str to ndarray of float of shape (n_dispatches,)
-        Of counters that more than one pass recorded, over the passes that have a value for the dispatch: their mean
-        (NaN where none has), and their unbiased variance (NaN where fewer than two have).
+    Of counters that more than one pass recorded: `spread` is the largest difference between passes over the dispatches,
+    relative to the larger value (0 where all agree); `mean` (NaN where no pass has a value) and unbiased `variance`
+    (NaN where fewer than two have), of shape (n_dispatches,), are over the passes that have a value for the dispatch.
     """
 
     columns: dict[str, FloatArray]
@@ -74,20 +67,10 @@ def counts_time(name: str) -> bool:
 
 
 def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) -> dict[str, FloatArray]:
-    """Return the counters with the channels of each in three: NAME.sum, NAME.max and NAME.imbalance.
+    """Return the counters with the channels of each in three: NAME.sum, NAME.max, NAME.imbalance.
 
-    Parameters
-    ----------
-    values : mapping of str to ndarray of float of shape (n_dispatches,)
-        Counters under the producer's names.
-    keep_channels : bool, default=False
-        Return every channel as it is instead.
-
-    Returns
-    -------
-    dict of str to ndarray
-        In the order of the first channel. Channels that are not recorded (NaN) count for nothing; where none is
-        recorded the three are NaN. For `imbalance` see there.
+    Values are of shape (n_dispatches,). Channels that are not recorded (NaN) count for nothing; where none is recorded
+    the three are NaN. For `imbalance` see there. With `keep_channels` every channel stays as it is.
     """
     if keep_channels:
         return dict(values)
@@ -105,18 +88,10 @@ def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) 
 
 
 def imbalance(channels: FloatArray) -> FloatArray:
-    """Return the maximum over the mean of the channels of each dispatch.
+    """Return the maximum over the mean of the channels, of shape (n_channels, n_dispatches), of each dispatch.
 
-    Parameters
-    ----------
-    channels : ndarray of float of shape (n_channels, n_dispatches)
-        Events counted, NaN where not recorded.
-
-    Returns
-    -------
-    ndarray of float of shape (n_dispatches,)
-        1 where all channels are equal, all zero included; `n_channels` where one has everything; NaN where none is
-        recorded.
+    1 where all channels are equal, all zero included; `n_channels` where one has everything; NaN where none is
+    recorded.
     """
     recorded = ~np.isnan(channels)
     count = recorded.sum(axis=0)
@@ -131,10 +106,7 @@ def imbalance(channels: FloatArray) -> FloatArray:
 def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
     """Return one column for each counter, and by how much the passes that counted it differ, dispatch by dispatch.
 
-    Parameters
-    ----------
-    columns : iterable of (str, ndarray of float of shape (n_dispatches,))
-        Counters pass by pass, NaN where a pass has not recorded a dispatch; names may recur.
+    Counters come pass by pass, NaN where a pass has not recorded a dispatch; names may recur.
     """
     passes: dict[str, list[FloatArray]] = {}
     for name, values in columns:

@@ -61,15 +61,10 @@ _LISTED = 12  # values named in an error message
 
 @dataclass(frozen=True)
 class CleanRows:
-    """Rows that can be used, and those that cannot.
+    """Rows that can be used, and those that cannot: `source` (file:line), `reason` and `detail` of each.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Usable rows, columns as in the module's table. Dimensions are float64 (missing where an operator has none of
-        that name), `gated` and `causal` are 1.0 or 0.0.
-    rejected : DataFrame
-        Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
+    Dimensions of the usable are float64 (missing where an operator has none of that name), `gated` and `causal` 1.0 or
+    0.0.
     """
 
     frame: pd.DataFrame
@@ -84,20 +79,14 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
 def clean(raw: pd.DataFrame) -> CleanRows:
     """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        Rows as a reader found them: numbers may be text. Needs `op`, `device`, `dtype_a`, `duration_us`, `source` and
-        the dimensions of each row's operator. A non-empty `_defect` is a reader's own reason to refuse the row
-        (`_defect_detail`: its detail).
+    Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`, `duration_us`, `source`
+    and the dimensions of each row's operator. A non-empty `_defect` is a reader's own reason to refuse the row
+    (`_defect_detail`: its detail).
 
-    Returns
-    -------
-    CleanRows
-        A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
-        missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator
-        that is missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need
-        no number format (`Op.needs_dtype`) may leave it out.
+    A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
+    missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator that is
+    missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need no number
+    format (`Op.needs_dtype`) may leave it out.
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame[verdict.accepted].reset_index(drop=True))
@@ -107,18 +96,9 @@ def clean(raw: pd.DataFrame) -> CleanRows:
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
     """Return every row in its place, typed and in canonical spelling, and why it cannot be used.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        As for `clean`.
-    required : collection of str, default=("device", "duration_us")
-        Which of these two a row must have. Those left out are kept as they are.
-
-    Returns
-    -------
-    DataFrame
-        `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns them. Elsewhere
-        they are the reason and detail of `clean`, and what is no number is missing.
+    `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns them. Elsewhere they
+    are the reason and detail of `clean`, and what is no number is missing. Device and duration are kept as they are
+    where they are not `required`.
     """
     frame, verdict = _judged(raw, required)
     frame[REFUSED], frame[REFUSED_DETAIL] = verdict.reason, verdict.detail
@@ -164,26 +144,11 @@ def as_text(column: pd.Series) -> pd.Series:
 
 
 def select(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return the rows whose columns have one of the values asked for.
+    """Return the rows, renumbered, whose columns have one of the values asked for; all columns must agree.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows to choose from.
-    where : mapping of str to sequence of str
-        Column -> accepted values; all columns must agree. Numbers and booleans are given as text ("m=16",
-        "tuned=true").
-
-    Returns
-    -------
-    DataFrame
-        The rows that agree, renumbered.
-
-    Raises
-    ------
-    DataError
-        A column that the table lacks (with the closest names), a value that no row has (with those present), or
-        conditions that leave no row between them.
+    Numbers and booleans are given as text ("m=16", "tuned=true"). Raises DataError for a column that the table lacks
+    (with the closest names), a value that no row has (with those present), or conditions that leave no row between
+    them.
     """
     chosen = frame
     for column, values in where.items():
@@ -349,16 +314,9 @@ _RATES = frozenset({"w", "mhz", "c"})
 class Quantity:
     """What a metric measures.
 
-    Attributes
-    ----------
-    noun : str
-        "time", "energy", "power"; otherwise the name of the column without its unit, "" where that is all of it.
-    symbol : str
-        Sign for formulas: t, E, P; otherwise the noun.
-    suffix, unit : str
-        The unit as names of columns have it ("us") and as people write it ("µs").
-    grows : bool
-        Whether it grows with the work, as time and energy do and power does not.
+    `noun` is "time", "energy" or "power", else the column's name without its unit ("" where that is all of it).
+    `symbol` stands in formulas (t, E, P; otherwise the noun); `suffix` and `unit` are the unit as names of columns have
+    it ("us") and as people write it ("µs"). Time and energy grow with the work, power does not (`grows`).
     """
 
     noun: str

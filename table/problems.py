@@ -22,14 +22,7 @@ from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS,
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.
 
-    Parameters
-    ----------
-    keys : iterable of array-like of shape (n_rows,)
-        At least one column.
-
-    Returns
-    -------
-    ndarray of int64 of shape (n_rows,)
+    At least one column of shape (n_rows,); int64 of that shape leaves.
 
     Examples
     --------
@@ -56,24 +49,16 @@ MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c")
 
 
 def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the repeats of one kernel on one problem and device as a single row.
+    """Return the table with the repeats of one kernel on one problem and device as one row, in order of appearance.
 
     Rows are repeats when they agree in device, problem (operator, family, variant and the operator's identity) and
     kernel. The kernel does not count where it was found by a search (`tuned`): two campaigns time the same problem,
     whichever kernel each of them chose.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Clean rows.
-
-    Returns
-    -------
-    DataFrame
-        `duration_us`, and every other measured quantity (see `is_measured`), is the median of the repeats, `spread_us`
-        the median absolute deviation of their times (a row without repeats keeps its own), `repeats` their sum;
-        `campaign` names all campaigns; `source` the fastest row and how many more. Everything else, the kernel too,
-        is that of the fastest row. Order is that of the first appearance.
+    `duration_us`, and every other measured quantity (see `is_measured`), is the median of the repeats, `spread_us` the
+    median absolute deviation of their times (a row without repeats keeps its own), `repeats` their sum; `campaign`
+    names all campaigns; `source` the fastest row and how many more. Everything else, the kernel too, is that of the
+    fastest row.
     """
     frame = frame.reset_index(drop=True)
     ids = problem_ids(frame, kernel=True)
@@ -88,16 +73,8 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the repeats of one kernel on one problem and device told apart by the column ``run``.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Clean rows.
-
-    Returns
-    -------
-    DataFrame
-        `run` counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no repeats: the first
-        run on a host is paired with the first on the target.
+    It counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no repeats: the first run on
+    a host is paired with the first on the target.
     """
     frame = frame.reset_index(drop=True)
     ids = pd.Series(problem_ids(frame, kernel=True))
@@ -108,15 +85,7 @@ def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
 def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the fastest row of each problem on each device, and in `solvers` how many kernels it was chosen from.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Clean rows, for example every solver of a find-db.
-
-    Returns
-    -------
-    DataFrame
-        One row per device and problem, in order of first appearance, `tuned` set.
+    Of clean rows, for example every solver of a find-db; in order of first appearance, `tuned` set.
     """
     frame = frame.reset_index(drop=True)
     ids = problem_ids(frame)
@@ -130,14 +99,7 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
 def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
     """Return which rows are of a kernel that is not the fastest of its problem on its device.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Clean rows; repeats of one kernel (see `merge_duplicates`) count as their median.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_rows,)
+    Repeats of one kernel (see `merge_duplicates`) count as their median.
     """
     duration = frame["duration_us"].reset_index(drop=True)
     own = duration.groupby(problem_ids(frame, kernel=True), sort=False).transform("median")
@@ -148,18 +110,8 @@ def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
 def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
     """Return a number per problem: rows get the same number when their operator's identity columns agree.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of any operators, completed (see `ops.complete`). Missing values equal each other.
-    device : bool, default=True
-        Whether the same problem on two devices has two numbers.
-    kernel : bool, default=False
-        Whether two kernels on one problem have two numbers; kernels that a search found (`tuned`) never do.
-
-    Returns
-    -------
-    ndarray of int of shape (n_rows,)
+    Rows are completed (see `operators.complete`); missing values equal each other. The same problem on two devices has
+    two numbers if `device`; two kernels on one problem have two if `kernel`, unless a search found them (`tuned`).
     """
     ids = np.empty(len(frame), dtype=np.int64)
     first = 0
@@ -238,17 +190,10 @@ _WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layo
 
 @dataclass(frozen=True)
 class Pairs:
-    """The outcome of pairing.
+    """The outcome of pairing: the target's rows with the host's figures (``host_duration_us``, ...), and the rest.
 
-    Attributes
-    ----------
-    paired : DataFrame
-        The target's rows with a partner, and the host's figures in ``host_duration_us``, ``host_kernel``, ...
-    target_only, host_only : DataFrame
-        Rows without a partner.
-    report : dict
-        Counts: ``host_rows``, ``target_rows``, ``pairs``, ``host_only``, ``target_only``, and ``slower_kernels`` and
-        ``merged_repeats``, rows left out because another kernel was faster or because they became one.
+    `report` counts ``host_rows``, ``target_rows``, ``pairs``, ``host_only``, ``target_only``, and ``slower_kernels``
+    and ``merged_repeats``, rows left out because another kernel was faster or because they became one.
     """
 
     paired: pd.DataFrame
@@ -258,13 +203,7 @@ class Pairs:
 
 
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
-    """Return the rows measured on a device.
-
-    Raises
-    ------
-    DataError
-        There is none; the message lists the devices there are.
-    """
+    """Return the rows measured on a device; a DataError that lists the devices there are if there is none."""
     rows = frame[frame["device"] == device]
     if rows.empty:
         counts = ", ".join(f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items())
@@ -273,25 +212,11 @@ def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
 
 
 def one_per_problem(rows: pd.DataFrame, metric: str = "duration_us") -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the fastest kernel of each problem, repeats merged first.
+    """Return the fastest kernel of each problem on the rows' one device, repeats merged first, and what was left out.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of one device.
-    metric : str, default="duration_us"
-        Column to predict; rows in which it is missing, or no positive number, are left out.
-
-    Returns
-    -------
-    rows : DataFrame
-    counts : dict
-        ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``: rows left out, by reason.
-
-    Raises
-    ------
-    DataError
-        No row is left.
+    Rows in which the metric is missing, or no positive number, are left out. The counts are by reason:
+    ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``. Raises DataError where no row
+    is left.
     """
     usable, counts = _with_metric(rows, metric)
     if usable.empty:
@@ -323,25 +248,9 @@ def _with_metric(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[st
 def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration_us") -> Pairs:
     """Pair the rows of two devices by the identity of the problem.
 
-    Of several kernels that solve one problem on a device the fastest counts (see `one_per_problem`).
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Measurement table.
-    host, target : str
-        Canonical device names.
-    metric : str, default="duration_us"
-        Column to predict; the host's value goes along as ``host_<metric>``.
-
-    Returns
-    -------
-    Pairs
-
-    Raises
-    ------
-    DataError
-        A device has no rows, or no problem was measured on both.
+    Of several kernels that solve one problem on a device the fastest by the metric counts (see `one_per_problem`); the
+    host's value goes along as ``host_<metric>``. Raises DataError where a device has no rows, or no problem was
+    measured on both.
     """
     if host == target:
         raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")

@@ -36,24 +36,14 @@ _EITHER = {f"aten::{name}": (ROWS[f"aten::{name}"], ELEMENTS[f"aten::{name}"]) f
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the operator of each call with its dimensions.
+    """Return the operator of each call with its dimensions; indexed as `calls`.
 
-    Parameters
-    ----------
-    calls : DataFrame
-        Columns `op_name`, the framework's operator ("aten::addmm"), and `op_inputs`, its arguments as JSON (see
-        `table`), "" where they were not recorded.
+    Of each call `op_name` is the framework's operator ("aten::addmm"), `op_inputs` its arguments as JSON (see
+    `dispatches`), "" where they were not recorded. What leaves: `op`, a name in `operators.OPS`, "" where the call has
+    no such operator; `variant`; `layout`, `direction`, `scale_block`; the dimensions of the operators that occur,
+    float64, missing where an operator has none of that name; `dtype_a`, `dtype_b`, `dtype_out`. Members of a list of
+    tensors have no recorded format: their operator is given with `dtype_a` "".
 
-    Returns
-    -------
-    DataFrame
-        With the index of `calls`: `op`, a name in `ops.OPS`, "" where the call has no such operator; `variant`;
-        `layout`, `direction`, `scale_block`; the dimensions of the operators that occur, float64, missing where an
-        operator has none of that name; `dtype_a`, `dtype_b`, `dtype_out`. Members of a list of tensors have no
-        recorded format: their operator is given with `dtype_a` "".
-
-    Notes
-    -----
     Only the innermost operator of a kernel is recorded with it. Where that has no arguments in the file, those of the
     operator that called it are lost, and so is its operator: no shape is guessed.
     """
@@ -62,19 +52,7 @@ def describe(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.DataFrame]:
-    """Return the number of each row's call among the different ones, and what `describe` says of those.
-
-    Parameters
-    ----------
-    names, inputs : Series of str
-        Columns `op_name` and `op_inputs`.
-
-    Returns
-    -------
-    codes : ndarray of int of shape (n_rows,)
-    unique : DataFrame
-        One row per different call.
-    """
+    """Return the number of each row's call among the different ones, and what `describe` says of each of those."""
     name_codes, levels = pd.factorize(names, use_na_sentinel=False)
     input_codes, told = pd.factorize(inputs, use_na_sentinel=False)
     codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(told) + input_codes)
@@ -144,26 +122,17 @@ SAME_CALL = ("device", "rank", "process", "gpu", "op_id")
 def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each activity of a dispatch table had to do.
 
-    - Kernels of a framework's operator: that operator (see `operators.describe`). The work of the call is put on its
-      longest kernel (calls are told apart by `op_id` within a device and process). Its other kernels, which copy,
-      transpose, reduce or fill for it, have the same operator and dimensions with 0 FLOPs and 0 bytes: sums over
-      kernels are sums over calls. Tensor lists have no recorded format: it is read off the longest kernel's name.
+    - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put on its longest
+      kernel (calls are told apart by `op_id` within a device and process). Its other kernels, which copy, transpose,
+      reduce or fill for it, have the same operator and dimensions with 0 FLOPs and 0 bytes: sums over kernels are sums
+      over calls. Tensor lists have no recorded format: it is read off the longest kernel's name.
     - Kernels of collectives: ``collective`` with the message and the ranks.
     - All other kernels: ``kernel`` with the grid and block they were launched with, of unknown work (NaN).
     - Copies and fills: ``copy`` and ``fill`` of one row of bytes, variant the direction.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A dispatch table (see `table`).
-
-    Returns
-    -------
-    DataFrame
-        With the index of `table`: `op`, `variant`, `layout`, `direction`, `scale_block`, `dtype_a`, `dtype_b`,
-        `dtype_out` ("" where there is none); the dimensions of the operators that occur, float64 (but for `lds_bytes`,
-        which the table has); `flops` and `bytes_moved`, missing where they are unknown: for kernels without an
-        operator, copies and fills whose size, and collectives whose message or group is not recorded.
+    Columns are those of `describe` (`lds_bytes` aside, which the table has), then `flops` and `bytes_moved`, missing
+    where they are unknown: for kernels without an operator, copies and fills whose size, and collectives whose message
+    or group is not recorded.
     """
     count = len(table)
     kind = table["kind"].astype(object).to_numpy()

@@ -35,18 +35,10 @@ class NotToldError(Exception):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument.
+    """A tensor argument: its sizes (() for one element), number format ("" where not recorded) and strides in elements.
 
-    Attributes
-    ----------
-    dims : tuple of int
-        Sizes; () for one element.
-    dtype : str
-        Canonical number format, "" where it is not recorded.
-    strides : tuple of int
-        In elements; () where they are not recorded.
-    packed : int
-        Elements in one stored unit: 2 for ``float4_e2m1fn_x2``.
+    `strides` is () where they are not recorded; `packed` counts the elements in one stored unit: 2 for
+    ``float4_e2m1fn_x2``.
     """
 
     dims: tuple[int, ...]
@@ -76,15 +68,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call.
-
-    Attributes
-    ----------
-    name : str
-        Operator, "aten::addmm".
-    dims, types, strides, values : list
-        As recorded; shorter lists stand for arguments that are not recorded.
-    """
+    """The arguments of one call, as recorded; shorter lists stand for arguments that are not recorded."""
 
     name: str
     dims: list[Any]
@@ -108,10 +92,7 @@ class Call:
     def tensor(self, position: int) -> Tensor:
         """Return a tensor argument.
 
-        Raises
-        ------
-        NotToldError
-            The argument is no tensor, or its elements have no size here (complex numbers).
+        Raises NotToldError where it is no tensor, or its elements have no size here (complex numbers).
         """
         if not self.has(position):
             raise NotToldError
@@ -128,13 +109,7 @@ class Call:
         return [_tensor(size, _at(words, i), _at(strides, i)) for i, size in enumerate(dims)]
 
     def word(self, position: int) -> str:
-        """Return an argument that is no tensor as text; "" for None.
-
-        Raises
-        ------
-        NotToldError
-            Values of arguments are not recorded.
-        """
+        """Return an argument that is no tensor as text, "" for None; a NotToldError if values are not recorded."""
         value = _at(self.values, position)
         if not isinstance(value, str) or self.has(position):
             raise NotToldError
@@ -183,12 +158,7 @@ class Call:
 def parse_call(name: str, inputs: str) -> Call | None:
     """Return the call, or None where its arguments were not recorded or cannot be read.
 
-    Parameters
-    ----------
-    name : str
-        Operator.
-    inputs : str
-        JSON of an object with the lists ``dims``, ``types``, ``strides`` and ``values``.
+    `inputs` is JSON of an object with the lists ``dims``, ``types``, ``strides`` and ``values``.
     """
     if not inputs:
         return None
@@ -212,13 +182,7 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape that these shapes are broadcast to.
-
-    Raises
-    ------
-    NotToldError
-        They do not fit each other.
-    """
+    """Return the shape that these shapes are broadcast to; a NotToldError if they do not fit each other."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     sizes = []
@@ -248,13 +212,7 @@ def _rank(dtype: str) -> int:
 
 
 def require(condition: bool) -> None:
-    """Raise where the arguments are not those of the operator.
-
-    Raises
-    ------
-    NotToldError
-        The condition does not hold.
-    """
+    """Raise NotToldError where the arguments are not those of the operator."""
     if not condition:
         raise NotToldError
 

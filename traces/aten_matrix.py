@@ -124,13 +124,9 @@ def convolution(
 ) -> Callable[[Call], Described]:
     """Return what reads a forward convolution with its arguments at these positions.
 
-    Parameters
-    ----------
-    stride, padding, dilation, groups, bias : int
-        Positions; a negative `bias` stands for none, a negative `groups` for as many as channels (depthwise).
-    transposed : int or bool
-        Position of the flag, or what the operator always is. A transposed convolution is the backward pass by data
-        (direction B) of the convolution that would undo it.
+    A negative `bias` stands for none, a negative `groups` for as many as channels (depthwise). `transposed` is the
+    position of the flag, or what the operator always is: a transposed convolution is the backward pass by data
+    (direction B) of the convolution that would undo it.
     """
 
     def read(call: Call) -> Described:
@@ -276,22 +272,13 @@ _MASKS = {"0": 0.0, "1": 1.0, "2": 1.0}
 
 @dataclass(frozen=True)
 class Signature:
-    """Where an operator has its arguments.
+    """Where an operator has its arguments: q at the position `query`, k and v after it.
 
-    Attributes
-    ----------
-    causal : int
-        Position of the flag (or of ``custom_mask_type``: `mask_type`).
-    query : int
-        Position of q; k and v follow.
-    heads_first : bool
-        Whether tensors are [batch, heads, sequence, dim] rather than [batch, sequence, heads, dim].
-    packed : tuple of int
-        Positions of the sequences' offsets for q and k and of their greatest lengths, () where there is no packed form.
-    backward, mask_type, paged : bool
-        Whether it is the backward pass; whether `causal` is a number; whether k and v are pages of a cache.
-    window, untold : tuple of int
-        Positions of the window's sides; of tensors that would overrule the sizes (lengths, tables of pages).
+    `causal` is the position of the flag (or of ``custom_mask_type``: `mask_type`, whether it is a number). Tensors are
+    [batch, heads, sequence, dim] if `heads_first`, else [batch, sequence, heads, dim]. `packed` are the positions of
+    the sequences' offsets for q and k and of their greatest lengths, () where there is no packed form; `window` those
+    of the window's sides; `untold` those of tensors that would overrule the sizes (lengths, tables of pages). `paged`:
+    k and v are pages of a cache.
     """
 
     causal: int

@@ -42,18 +42,9 @@ _DECORATION = re.compile(r"^void |( \[clone [^\]]*\]|\.kd)+$")
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of ``patterns.toml``.
+    """One entry of ``patterns.toml``: the class it gives, and expressions searched in operators' and in kernels' names.
 
-    Attributes
-    ----------
-    op_class : str
-        Class it gives.
-    operator, kernel : Pattern or None
-        Expressions searched in operators' and in kernels' names; None where it has none.
-    within : Pattern or None
-        Expression that the whole operator stack must match besides.
-    first : bool
-        Whether the kernel's name decides before the operator.
+    The whole operator stack must match `within` besides; `first`: the kernel's name decides before the operator.
     """
 
     op_class: str
@@ -64,18 +55,9 @@ class Rule:
 
 
 def classify(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the classes of every activity.
+    """Return the classes of every activity of a dispatch table, indexed as it is.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table.
-
-    Returns
-    -------
-    DataFrame
-        Index as in the table; `kernel_class` (compute, communication, copy or other) and `op_class` (see `op_classes`;
-        "" where nothing is known), words.
+    `kernel_class` (compute, communication, copy or other) and `op_class` (see `op_classes`; "" where nothing is known).
     """
     codes, cases = _cases(table)
     classes = [_classes_of(*case) for case in cases]
@@ -87,20 +69,10 @@ def classify(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels that no pattern knows, the longest in all first.
+    """Return the kernels that no pattern knows, by the classes that `classify` returned, the longest in all first.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table.
-    classes : DataFrame
-        What `classify` returned for it.
-
-    Returns
-    -------
-    DataFrame
-        `name`, `op_name`, `count`, `duration_us` and `share` of the time of all kernels of the table, 0 to 1; NaN where
-        they took none. Negative durations count as zero.
+    Columns `name`, `op_name`, `count`, `duration_us` and `share` of the time of all kernels of the table, 0 to 1; NaN
+    where they took none. Negative durations count as zero.
     """
     kernels = (table["kind"] == KERNEL).to_numpy()
     unknown = kernels & (classes[OP_CLASS] == "").to_numpy()
@@ -132,13 +104,7 @@ def op_classes() -> dict[str, str]:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Return the rules in the order in which they are tried.
-
-    Raises
-    ------
-    ValueError
-        The pattern file has a rule of a class that it does not describe.
-    """
+    """Return the rules in the order in which they are tried; a ValueError for a class that is not described."""
     described = op_classes()
     wrong = [entry["class"] for entry in _data()["rule"] if entry["class"] not in described]
     if wrong:

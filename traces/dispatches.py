@@ -64,13 +64,7 @@ from ..table.measurements import COUNTER
 
 
 def range_table(name: Sequence[str], start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> pd.DataFrame:
-    """Return a range table in the order of `start_ns`, of equal starts the longer first; RangeIndex.
-
-    Parameters
-    ----------
-    name : sequence of str
-    start_ns, end_ns : ndarray of int64 of the same length
-    """
+    """Return a range table in the order of `start_ns`, of equal starts the longer first; RangeIndex."""
     words = pd.Categorical(np.array(name, dtype=object))
     table = pd.DataFrame({"name": words, "start_ns": start_ns, "duration_ns": end_ns - start_ns})
     return table.sort_values(["start_ns", "duration_ns", "name"], ascending=[True, False, True], ignore_index=True)
@@ -98,17 +92,9 @@ CALL_COLUMNS = ("name", "start_ns", "duration_ns", "process", "thread", "correla
 
 
 def call_table(columns: dict[str, Any]) -> pd.DataFrame:
-    """Return a call table in the order of `start_ns` (ties as given) from its columns.
+    """Return a call table in the order of `start_ns` (ties as given) from every one of its columns.
 
-    Parameters
-    ----------
-    columns : dict of str to array-like
-        Every one of `COLUMNS`, of equal length.
-
-    Returns
-    -------
-    DataFrame
-        `name` is categorical, the times are int64, other numbers Int64; RangeIndex.
+    `name` is categorical, the times are int64, other numbers Int64; RangeIndex.
     """
     table = pd.DataFrame(
         {
@@ -146,18 +132,10 @@ COLUMNS = (
 class Finding:
     """Something a careful engineer would want to know of a trace before training on it.
 
-    Attributes
-    ----------
-    remark : Remark
-        What it is. Readers that notice the same thing in different ways share its code and differ in its values.
-    severity : {"info", "warning", "error"}
-        ``error``: the times concerned must not be trusted; a strict reading refuses the file.
-    count : int
-        Activities (or files, counters: the code says) concerned.
-    share : float or None
-        Their share of the GPU time of the trace, 0 to 1; None where time says nothing about it.
-    source : str
-        File, or file and place of the first case.
+    Readers that notice the same thing in different ways share the remark's code and differ in its values. Severity
+    ``error``: the times concerned must not be trusted; a strict reading refuses the file. `count` is how many
+    activities (or files, counters: the code says) are concerned, `share` their part of the GPU time of the trace, 0 to
+    1, None where time says nothing about it; `source` the file, or file and place of the first case.
     """
 
     remark: Remark
@@ -208,25 +186,13 @@ def empty_steps() -> pd.DataFrame:
 def dispatch_table(columns: Mapping[str, Any], rows: int | None = None) -> pd.DataFrame:
     """Return a dispatch table with every column, typed, from those a producer has.
 
-    Parameters
-    ----------
-    columns : mapping of str to array-like or scalar
-        Columns of the table under their names, `kind`, `name`, `start_ns` and `duration_ns` at least, and
-        ``counter.*``. Scalars stand for every row. Words may be categoricals, which they stay; missing integers may be
-        None, NaN or <NA>.
-    rows : int, optional
-        Number of rows, where every column given is a scalar.
+    Columns come under their names, `kind`, `name`, `start_ns` and `duration_ns` at least, and ``counter.*``. Scalars
+    stand for every row (`rows` says how many where all are scalars). Words may be categoricals, which they stay;
+    missing integers may be None, NaN or <NA>.
 
-    Returns
-    -------
-    DataFrame
-        `COLUMNS`, then counters in the order given; RangeIndex. `start_ns` and `duration_ns` are int64, `linked` is
-        bool (False where absent), other numbers Int64, counters float64, words str or categories of str.
-
-    Raises
-    ------
-    ValueError
-        A column is not of the table.
+    What leaves are `COLUMNS`, then counters in the order given; RangeIndex. `start_ns` and `duration_ns` are int64,
+    `linked` is bool (False where absent), other numbers Int64, counters float64, words str or categories of str. Raises
+    ValueError for a column that is not of the table.
     """
     unknown = [name for name in columns if name not in COLUMNS and not name.startswith(COUNTER)]
     if unknown:

@@ -36,15 +36,9 @@ _FORMS = "step, kernels:N, flops:X or marker:REGEX"
 
 @dataclass(frozen=True)
 class EpochRule:
-    """How a run is cut.
+    """How a run is cut: `amount` is kernels or FLOPs of an epoch.
 
-    Attributes
-    ----------
-    by : {"step", "kernels", "flops", "marker"}
-    amount : float
-        Kernels or FLOPs of an epoch.
-    pattern : str
-        Expression searched in the names of the user's ranges, or of kernels and of the operators around them.
+    `pattern` is searched in the names of the user's ranges, or of kernels and of the operators around them.
     """
 
     by: Literal["step", "kernels", "flops", "marker"]
@@ -59,15 +53,7 @@ class EpochRule:
 def parse_rule(text: str) -> EpochRule:
     """Return the rule that ``step``, ``kernels:1000``, ``flops:1e12`` or ``marker:REGEX`` means.
 
-    Raises
-    ------
-    ParameterError
-        It (``epochs``) is none of these.
-
-    Examples
-    --------
-    >>> parse_rule("kernels:1000").amount
-    1000.0
+    Raises ParameterError (``epochs``) where it is none of these.
     """
     by, _, value = text.partition(":")
     if text == "step":
@@ -93,30 +79,16 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
     """Return the number of the epoch that each activity of a run belongs to.
 
     - step: the profiler's number of the step; activities outside of every step belong to none.
-    - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or FLOPs; an activity
-      is never cut. The last epoch of each GPU, which has less work, belongs to none. Copies count with the kernels
-      around them.
+    - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or FLOPs; an activity is
+      never cut. The last epoch of each GPU, which has less work, belongs to none. Copies count with the kernels around
+      them.
     - marker: where the name of one of the `ranges` matches the pattern, the range that an activity starts in (the last
       that began, where they overlap); else a new epoch at each activity whose name, or an operator around which,
       matches and the one before on the GPU does not. What comes before the first marker belongs to none.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table of one run, with `flops` where the rule counts them.
-    rule : EpochRule
-    ranges : DataFrame, optional
-        `name`, `start_ns`, `duration_ns` of annotations on the clock of the GPU (`dispatches.Trace.ranges`).
-
-    Returns
-    -------
-    ndarray of int64 of shape (n_activities,)
-        `OUTSIDE` for none. Numbers of different GPUs may be equal.
-
-    Raises
-    ------
-    ParameterError
-        The run has no steps, no FLOPs are known, or nothing matches: ``epochs`` must be another rule.
+    The dispatch table has `flops` where the rule counts them; `ranges` are those of `dispatches.Trace`. Numbers are
+    int64 of shape (n_activities,), `OUTSIDE` for none; those of different GPUs may be equal. Raises ParameterError
+    (``epochs``) where the run has no steps, no FLOPs are known, or nothing matches.
     """
     if rule.by == "step":
         numbers = table["step"].fillna(OUTSIDE).to_numpy(dtype=np.int64)
@@ -149,32 +121,17 @@ def matching(ranges: pd.DataFrame | None, rule: EpochRule) -> pd.DataFrame:
 def epochs(
     table: pd.DataFrame, rule: EpochRule, campaign: str = "", *, ranges: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return one raw row of the measurement table for each epoch of each GPU of a run.
+    """Return one raw row of the measurement table for each epoch of each GPU of a run (an annotated dispatch table).
 
-    Parameters
-    ----------
-    table : DataFrame
-        Annotated dispatch table of one run.
-    rule, ranges
-        See `epoch_numbers`.
-    campaign : str
-        What to call the run in the column of that name.
+    Columns are `device`, `op` ("kernel"), `variant` ("epoch " and the rule), `run` (the epoch's number), `workgroups`
+    (launched in it) and `threads` (of a workgroup, on average, rounded); `duration_us`, first start to last end,
+    `busy_us`, time with an activity; `kernels`; `flops` and `bytes`, NaN where they are known for less than `KNOWN` of
+    the activities' time (`flops_known`, `bytes_known`: for how much); `repeats` 1; hardware counters summed; what the
+    epoch did as ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
+    ``counter.epoch.share.CLASS``, the class's share of the activities' time; `dominant`, the class with the largest,
+    `dominant_share`; `campaign`, what to call the run, and `source`, of the first activity.
 
-    Returns
-    -------
-    DataFrame
-        `device`, `op` ("kernel"), `variant` ("epoch " and the rule), `run` (the epoch's number), `workgroups` (launched
-        in it) and `threads` (of a workgroup, on average, rounded); `duration_us`, first start to last end, `busy_us`,
-        time with an activity; `kernels`; `flops` and `bytes`, NaN where they are known for less than `KNOWN` of the
-        activities' time (`flops_known`, `bytes_known`: for how much); `repeats` 1; hardware counters summed; what the
-        epoch did as ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
-        ``counter.epoch.share.CLASS``, the class's share of the activities' time; `dominant`, the class with the
-        largest, `dominant_share`; `campaign`, and `source`, of the first activity.
-
-    Raises
-    ------
-    ParameterError
-        As for `epoch_numbers`; or no epoch is whole.
+    Raises ParameterError as `epoch_numbers` does, and where no epoch is whole.
     """
     numbers = epoch_numbers(table, rule, ranges)
     inside = table[numbers != OUTSIDE]

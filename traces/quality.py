@@ -45,10 +45,7 @@ _OFTEN = 6
 def busy_ns(table: pd.DataFrame) -> int:
     """Return how long at least one activity was running: the length of the union of all intervals.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table, or any rows with `start_ns` and `duration_ns`. Negative durations count as none.
+    Negative durations count as none.
     """
     starts, ends = _sorted(table)
     if not len(starts):
@@ -69,17 +66,7 @@ def queue_codes(table: pd.DataFrame) -> IntArray:
 
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:
-    """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table.
-
-    Returns
-    -------
-    Series of Int64, index as in the table
-    """
+    """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps."""
     order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
     codes = queue_codes(table)[order]
     starts = table["start_ns"].to_numpy()[order]
@@ -132,19 +119,7 @@ class Check:
 
 
 def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return which rows every check of single rows concerns.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table.
-    steps : DataFrame
-        The profiler's steps (`Trace.steps`).
-
-    Returns
-    -------
-    DataFrame of bool, index as in the table, one column per code
-    """
+    """Return which rows of a dispatch table every check of single rows concerns: a column of bool per code."""
     return pd.DataFrame({check.code: check.rows(table, steps) for check in CHECKS}, index=table.index)
 
 
@@ -158,15 +133,7 @@ def words(found: pd.DataFrame) -> pd.Series:
 
 
 def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None) -> list[Finding]:
-    """Return what is odd about a trace, the gravest first.
-
-    Parameters
-    ----------
-    table, steps
-        As for `flags`.
-    found : DataFrame, optional
-        What `flags` returned, if it is at hand.
-    """
+    """Return what is odd about a trace, the gravest first; `found` is what `flags` returned, if it is at hand."""
     found = flags(table, steps) if found is None else found
     findings = [_of_rows(item, table, found[item.code].to_numpy()) for item in CHECKS if found[item.code].any()]
     findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]

@@ -30,21 +30,10 @@ FLAGS = "flags"
 class Annotated:
     """A trace that has been looked at.
 
-    Attributes
-    ----------
-    dispatches : DataFrame
-        The dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions, precisions,
-        `flops`, `bytes_moved` (`work`), and `flags` (`quality`).
-    steps : DataFrame
-        The profiler's steps.
-    findings : tuple of Finding
-        The reader's and those of the quality gate, the gravest first.
-    notes : tuple of Remark
-        Assumptions made by the reader.
-    calls : DataFrame
-        The CPU's calls of the runtime, where they were asked for.
-    ranges : DataFrame
-        The user's annotations, where they were asked for.
+    `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions,
+    precisions, `flops`, `bytes_moved` (`activity_work`), and `flags` (`quality`). `findings` are the reader's and those
+    of the quality gate, the gravest first; `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
+    are there where they were asked for.
     """
 
     dispatches: pd.DataFrame
@@ -59,11 +48,6 @@ def annotate(trace: Trace) -> Annotated:
     """Return the trace with kernel classes, operators, work and quality findings.
 
     A reader that has found something itself is believed: the gate does not report the same code again.
-
-    Parameters
-    ----------
-    trace : Trace
-        What a reader returned.
     """
     table = trace.dispatches
     flagged = quality.flags(table, trace.steps)
@@ -83,26 +67,11 @@ UNCLASSIFIED = "unclassified"
 class Overview:
     """A trace in numbers.
 
-    Attributes
-    ----------
-    label : str
-        The file (or the first of several) as messages call it.
-    devices : tuple of str
-        Devices of the activities, "" where the file does not say.
-    activities : dict of str to int
-        Number of kernels, copies and fills.
-    linked : int
-        Activities whose launch is in the file.
-    kernel_us, busy_us, span_us : float
-        Sum of the kernels' durations; time with at least one activity; first start to last end. Microseconds.
-    classes : DataFrame
-        `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations), the largest first.
-    unclassified : DataFrame
-        `name`, `op_name`, `count`, `duration_us`, `share` of kernels without an operator class, the largest first.
-    findings : tuple of Finding
-        The gravest first.
-    notes : tuple of Remark
-        Assumptions made.
+    `devices` are those of the activities, "" where the file does not say; `activities` the number of kernels, copies
+    and fills; `linked` how many have their launch in the file. In microseconds, `kernel_us` is the sum of the kernels'
+    durations, `busy_us` time with at least one activity, `span_us` first start to last end. `classes` has
+    `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations), `unclassified` the kernels
+    without an operator class (see `classes.unclassified`), both the largest first; `findings` the gravest first.
     """
 
     label: str
@@ -159,28 +128,17 @@ _IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
 
 
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
-    """Return the raw rows of the measurement table that a trace gives.
+    """Return the raw rows of the measurement table that a trace gives; `campaign` is what to call it in that column.
 
-    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the longest of
-    them. Activities without a call (collectives, copies, kernels of unknown operators) count as a call each. Calls
-    that agree in device, operator, variant, dimensions, precisions and kernel are repeats.
+    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the longest of them.
+    Activities without a call (collectives, copies, kernels of unknown operators) count as a call each. Calls that agree
+    in device, operator, variant, dimensions, precisions and kernel are repeats: one row, unless `each` call is to be
+    one.
 
-    Parameters
-    ----------
-    annotated : Annotated
-        A trace with operators and classes.
-    campaign : str
-        What to call the trace in the column of that name.
-    each : bool, default=False
-        Whether every call is a row; else repeats are one.
-
-    Returns
-    -------
-    DataFrame
-        `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of the
-        repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
-        the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
-        Calls with an impossible time, and kernels whose launch is unknown, are rows of their own with a `_defect`.
+    Columns are `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of
+    the repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
+    the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
+    Calls with an impossible time, and kernels whose launch is unknown, are rows of their own with a `_defect`.
     """
     table = annotated.dispatches
     if table.empty:

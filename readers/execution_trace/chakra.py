@@ -68,20 +68,7 @@ def is_chakra(head: bytes) -> bool:
 
 
 def read_chakra(data: bytes, source: str) -> ExecutionTrace:
-    """Return what a Chakra trace holds.
-
-    Parameters
-    ----------
-    data : bytes
-        The file's content, recognised by :func:`is_chakra`.
-    source : str
-        The file, for messages.
-
-    Raises
-    ------
-    DataError
-        A message is cut short or damaged.
-    """
+    """Return what a Chakra trace (see :func:`is_chakra`) holds; a DataError if a message is cut short or damaged."""
     columns = NodeColumns()
     version, header = "", dict[str, object]()
     number = 0

@@ -90,24 +90,10 @@ def is_execution_trace(head: bytes) -> bool:
 
 
 def read_execution_trace(path: Path, *, max_bytes: int = MAX_BYTES) -> ExecutionTrace:
-    """Return what an execution trace holds.
+    """Return what an execution trace holds, its nodes in the order of the file.
 
-    Parameters
-    ----------
-    path : Path
-        ExecutionTraceObserver's JSON or a Chakra `.et`, plain or compressed (gzip, bzip2).
-    max_bytes : int
-        Limit of the decompressed size.
-
-    Returns
-    -------
-    ExecutionTrace
-        Its nodes, in the order of the file.
-
-    Raises
-    ------
-    DataError
-        The file cannot be opened, is larger, is cut short, or is not an execution trace.
+    The file is ExecutionTraceObserver's JSON or a Chakra `.et`, plain or compressed (gzip, bzip2). Raises DataError
+    where it cannot be opened, has more than `max_bytes` once decompressed, is cut short, or is not an execution trace.
     """
     data = content(path, max_bytes=max_bytes)
     if is_chakra(data):
@@ -180,22 +166,11 @@ _COLLECTIVE_KERNEL = r"(?i)(?:nccl|rccl|msccl)"
 
 @dataclass(frozen=True)
 class JoinReport:
-    """How a trace and an execution trace fit each other.
+    """How a trace and an execution trace fit each other, and whether they were `joined` as of one run.
 
-    Attributes
-    ----------
-    joined : bool
-        Whether they are of one run.
-    calls : int
-        Operator calls found in both by their number.
-    agreeing : int
-        Those of them that have the same name in both.
-    filled : int
-        Activities of the GPU that got arguments or a collective.
-    same_process : bool or None
-        Whether the process is the same; None where one of the files does not say.
-    finding : Finding or None
-        Why they were not joined.
+    `calls` are the operator calls found in both by their number, `agreeing` those that have the same name in both,
+    `filled` the activities of the GPU that got arguments or a collective. `same_process` is None where one of the files
+    does not say; `finding` says why they were not joined.
     """
 
     joined: bool
@@ -207,28 +182,16 @@ class JoinReport:
 
 
 def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
-    """Return the trace with what the execution trace knows of its operator calls.
+    """Return the trace with what the execution trace knows of its operator calls, and how the two fit.
 
     Calls are the same where `op_id` equals `rf_id` and the operator has the same name. The profiler writes that number
-    as "Record function id" (seen in 2024, not in 2023). Its "External id" equals it only in short runs, up to 512
-    calls of the first thread: these ids are given out to threads in blocks. A pair that has no more than them, and is
-    longer, is not joined.
+    as "Record function id" (seen in 2024, not in 2023). Its "External id" equals it only in short runs, up to 512 calls
+    of the first thread: these ids are given out to threads in blocks. A pair that has no more than them, and is longer,
+    is not joined.
 
-    Parameters
-    ----------
-    trace : Trace
-        A PyTorch profiler's trace.
-    other : ExecutionTrace
-        What the observer recorded, of the same run or not.
-
-    Returns
-    -------
-    trace : Trace
-        With `op_inputs`, `collective`, `collective_bytes` and `group_size` filled where they were missing, nothing
-        replaced, and a note; or the same dispatches with the finding `execution-trace-other-run`, if the process is
-        another one or less than `SAME_RUN` of the calls found in both agree.
-    report : JoinReport
-        What was found.
+    `op_inputs`, `collective`, `collective_bytes` and `group_size` are filled where they were missing, nothing is
+    replaced, and a note is added. The dispatches stay the same, with the finding `execution-trace-other-run`, if the
+    process is another one or less than `SAME_RUN` of the calls found in both agree.
     """
     table = trace.dispatches
     calls = _calls(other.nodes)

@@ -28,25 +28,13 @@ _LIMIT = 2**63 - 1
 class ExecutionTrace:
     """The operators one process ran, in the order in which they ended, as PyTorch's observer recorded them.
 
-    Attributes
-    ----------
-    schema : str
-        Version of the layout, "1.0.1" or "1.1.0-chakra.0.0.4".
-    pid : int or None
-        Process.
-    time : str
-        When it was recorded, in the local time of that machine.
-    nodes : DataFrame
-        One row per node: `id`; `rf_id`, the number under which PyTorch counted the call (missing for threads, for the
-        process and for kernels); `parent`, the `id` of the enclosing node (a root is its own parent; no promise is
-        made that the links end); `name`; `inputs`, the JSON text of the dispatch table's `op_inputs`, "" where there
-        are none; `collective`, `collective_bytes` and `group_size` as in the dispatch table; `kernel_backend` and
-        `kernel_file` of a call of a compiled kernel ("triton"); `duration_us`, whole microseconds, and `on_cpu`, both
-        missing except in Chakra files.
-    source : str
-        The file.
-    notes : sequence of Remark
-        What was left out.
+    `schema` is the version of the layout ("1.0.1", "1.1.0-chakra.0.0.4"), `time` when it was recorded, in the local
+    time of that machine, `notes` what was left out. `nodes` has one row per node: `id`; `rf_id`, the number under which
+    PyTorch counted the call (missing for threads, for the process and for kernels); `parent`, the `id` of the enclosing
+    node (a root is its own parent; no promise is made that the links end); `name`; `inputs`, the JSON text of the
+    dispatch table's `op_inputs`, "" where there are none; `collective`, `collective_bytes` and `group_size` as in the
+    dispatch table; `kernel_backend` and `kernel_file` of a call of a compiled kernel ("triton"); `duration_us`, whole
+    microseconds, and `on_cpu`, both missing except in Chakra files.
     """
 
     schema: str
@@ -80,12 +68,7 @@ class NodeColumns:
 def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, source: str) -> ExecutionTrace:
     """Return the execution trace of these nodes.
 
-    Parameters
-    ----------
-    schema, pid, time, source
-        As in `ExecutionTrace`.
-    columns : NodeColumns
-        `inputs` is None where they cannot be read, `elements` with `dtype` may stand for `collective_bytes`.
+    `inputs` is None where they cannot be read; `elements` with `dtype` may stand for `collective_bytes`.
     """
     table = _typed(columns)
     unread = int(sum(inputs is None for inputs in columns.inputs))
@@ -151,20 +134,10 @@ _NONE = "<None>"
 def op_inputs(
     values: Sequence[Any], shapes: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
 ) -> str | None:
-    """Return the JSON text of the dispatch table's `op_inputs`.
+    """Return the JSON text of the dispatch table's `op_inputs`: lists "dims", "types", "strides" and "values".
 
-    Parameters
-    ----------
-    values, shapes, types : sequence
-        One entry per argument, as the observer writes them.
-    strides : sequence, optional
-        As written since schema 1.1.1; may be shorter, and is empty before.
-
-    Returns
-    -------
-    str or None
-        ``{"dims": [...], "types": [...], "strides": [...], "values": [...]}``; "" for a call without arguments; None
-        where the lists do not fit each other.
+    One entry per argument, as the observer writes them; strides since schema 1.1.1, before they are empty, and they may
+    be shorter. "" for a call without arguments, None where the lists do not fit each other.
     """
     if not len(values) == len(shapes) == len(types):
         return None

@@ -54,12 +54,9 @@ _GROUP_OF = {
 
 
 class Category(Enum):
-    """What an event is, by its `cat`. Those of no use are named too, so that the decoder finds them in its table.
+    """What an event is, by its `cat`, and what its events are looked at for (`group`).
 
-    Attributes
-    ----------
-    group : Group
-        What its events are looked at for.
+    Those of no use are named too, so that the decoder finds them in its table.
     """
 
     KERNEL = "kernel"
@@ -219,25 +216,12 @@ _FARTHEST_US = 2.0**52
 
 @dataclass(frozen=True)
 class Events:
-    """Events of some categories in the order of the file, in columns.
+    """Events of some categories in the order of the file, in columns of int64 unless they are words.
 
-    Attributes
-    ----------
-    numbers : ndarray of int64
-        1-based place of each in the file.
-    categories : list of Category
-    names : list of str
-    threads : ndarray of int64
-        Place of each event's thread in `Document.threads`.
-    start_ns, duration_ns : ndarray of int64
-        Times, from the file's base on.
-    integers : dict of str to ndarray of int64
-        Arguments by the name of their field, `MISSING` where an event does not have one.
-    sizes : dict of str to ndarray of int64, of shape (n, 3)
-        Grid and block.
-    words : dict of str to list of str
-    raw : list of msgspec.Raw
-        All arguments, as bytes of the file, of events whose arguments are not in columns.
+    `numbers` are 1-based places in the file, `threads` places in `Document.threads`; times count from the file's base
+    on. `integers` are arguments by the name of their field, `MISSING` where an event does not have one, `sizes` grid
+    and block, of shape (n, 3). `raw` has all arguments, as bytes of the file, of events whose arguments are not in
+    columns.
     """
 
     numbers: IntArray
@@ -257,25 +241,13 @@ class Events:
 
 @dataclass(frozen=True)
 class Document:
-    """A decoded file.
+    """A decoded file: activities of the GPU, calls of the runtime and driver, operators, and the user's ranges.
 
-    Attributes
-    ----------
-    gpu, launches, operators, annotations, gpu_annotations : Events
-        Activities of the GPU, calls of the runtime and driver, operators, and the user's ranges as the CPU and as the
-        GPU went through them.
-    threads : list of tuple
-        Process and thread behind each number in `Events.threads`.
-    devices : list of DeviceProperties
-    rank : int
-        `MISSING` where the job is not distributed.
-    base_ns : int
-        What to add to times to have nanoseconds since 1970.
-    count : int
-        Events of every kind in the file.
-    coarse, clipped : int
-        GPU activities whose start the file's floats do not resolve to the nanosecond, and whose time is too far away
-        for an integer, so that it is cut off there.
+    `annotations` are the ranges as the CPU went through them, `gpu_annotations` as the GPU did; `threads` has process
+    and thread behind each number in `Events.threads`. `rank` is `MISSING` where the job is not distributed, `base_ns`
+    what to add to times to have nanoseconds since 1970, `count` the number of events of every kind in the file.
+    `coarse` and `clipped` count GPU activities whose start the file's floats do not resolve to the nanosecond, and
+    whose time is too far away for an integer, so that it is cut off there.
     """
 
     gpu: Events
@@ -320,15 +292,9 @@ def uncollected() -> Iterator[None]:
 def decode(content: bytes | memoryview) -> Document:
     """Return the parts of a trace that the dispatch table is made of.
 
-    Parameters
-    ----------
-    content : bytes or memoryview
-        The file, decompressed: a JSON object with `traceEvents`, or a bare list of events.
-
-    Raises
-    ------
-    msgspec.MsgspecError, OverflowError
-        The content is no JSON, is cut off, or a field is not what the format says; see `refusing`.
+    The content, decompressed, is a JSON object with `traceEvents`, or a bare list of events. Raises
+    msgspec.MsgspecError or OverflowError where it is no JSON, is cut off, or a field is not what the format says; see
+    `refusing`.
     """
     file = _file(content)
     if abs(file.base_ns) > _FARTHEST_NS:

@@ -79,20 +79,7 @@ def is_rocm(devices: Sequence[DeviceProperties]) -> bool:
 
 
 def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> dict[int, Named]:
-    """Return the device behind each number.
-
-    Parameters
-    ----------
-    numbers : sequence of int
-        The numbers of all GPUs that did something.
-    devices : sequence of DeviceProperties
-        What the file says of the GPUs of the machine.
-
-    Returns
-    -------
-    dict of int to Named
-        The name is "" where nothing tells which GPU it is.
-    """
+    """Return the device behind each number of a GPU that did something; the name is "" where nothing tells."""
     if not is_rocm(devices):
         by_id = {device.id: device for device in devices}
         return {number: _named(by_id[number]) if number in by_id else Named("") for number in numbers}
@@ -143,19 +130,7 @@ _GRAPH = ("hipGraphLaunch", "cudaGraphLaunch", "cuGraphLaunch")
 
 
 def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: bool, label: str) -> tuple[Finding, ...]:
-    """Return what is missing or odd in a trace.
-
-    Parameters
-    ----------
-    document : Document
-    links : Links
-    table : DataFrame
-        The dispatch table in the order of the file.
-    rocm : bool
-        The GPUs are AMD's.
-    label : str
-        Name of the file in messages.
-    """
+    """Return what is missing or odd in a trace whose dispatch table is in the order of the file."""
     linked = links.launch >= 0
     replayed = _replayed(document, links)
     without = linked & (links.operator < 0)

@@ -25,19 +25,9 @@ from .decode import MISSING, Category, Document, Events, IntArray, inputs_of, op
 class Nesting:
     """The operators of a trace, nested by time on each thread; nothing here loops over them one by one.
 
-    Parameters
-    ----------
-    thread : ndarray of int64
-        Number of the thread of each operator.
-    start_ns, end_ns : ndarray of int64
-        Operators of equal start (traces of before 2024 have whole microseconds) are taken in the order given, which is
-        that of their calls in the file.
-
-    Attributes
-    ----------
-    parent : ndarray of int64
-        The operator around each: the last one started before it on its thread that still runs. One more value, of
-        index -1, says that there is none around none.
+    Operators of equal start (traces of before 2024 have whole microseconds) are taken in the order given, which is that
+    of their calls in the file. `parent` is the operator around each: the last one started before it on its thread that
+    still runs. One more value, of index -1, says that there is none around none.
     """
 
     def __init__(self, thread: IntArray, start_ns: IntArray, end_ns: IntArray) -> None:
@@ -57,14 +47,7 @@ class Nesting:
         return found
 
     def stacks(self, operators: IntArray, names: Sequence[str]) -> pd.Categorical:
-        """Return the names of each operator and of those around it, outermost first, joined by ";".
-
-        Parameters
-        ----------
-        operators : ndarray of int64
-        names : sequence of str
-            Name of every operator of the trace.
-        """
+        """Return the names of each operator and of those around it, outermost first, joined by ";"."""
         codes, levels = pd.factorize(np.array(names, dtype=object))
         path = np.zeros(len(operators), dtype=np.int64)
         texts = [""]
@@ -113,20 +96,10 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 
 @dataclass(frozen=True)
 class Links:
-    """What belongs to each activity of the GPU.
+    """What belongs to each activity of the GPU: the call that launched it, and the innermost operator around that.
 
-    Attributes
-    ----------
-    launch : ndarray of int64
-        The call that launched it.
-    operator : ndarray of int64
-        The innermost operator that the launch ran in.
-    op_id : ndarray of int64
-        The number of that operator, `MISSING` where there is none.
-    by_time : ndarray of bool
-        The file names another operator for it, or none, so that the one is taken that was running at the launch.
-    nesting : Nesting
-        All operators.
+    `op_id` is the number of that operator, `MISSING` where there is none. It is taken `by_time`, as the one that was
+    running at the launch, where the file names another operator, or none. `nesting` is that of all operators.
     """
 
     launch: IntArray
@@ -371,12 +344,6 @@ def ranges_of(document: Document, links: Links) -> pd.DataFrame:
     side of the file gives it ("gpu_user_annotation", one for each stream), and those launched by its thread between
     begin and end on the CPU ("user_annotation"): the profiler leaves out what ran in another range inside, which for
     one around a whole step may be nearly all. A range without any activity is left out.
-
-    Parameters
-    ----------
-    document : Document
-    links : Links
-        What launched each activity.
     """
     parts = pd.concat([_on_gpu(document.gpu_annotations, document.gpu.start_ns), _launched(document, links)])
     unnumbered = (parts["call"] <= 0).to_numpy()

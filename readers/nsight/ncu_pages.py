@@ -43,17 +43,7 @@ class AmbiguousNumbersError(ValueError):
 
 
 def decimal_mark(words: Iterable[str]) -> str:
-    """Return the decimal mark, "." or ",", that all the words agree on.
-
-    Parameters
-    ----------
-    words : iterable of str
-        Printed values of one file; what is no number does not count.
-
-    Returns
-    -------
-    str
-        "." where no word has any mark.
+    """Return the decimal mark, "." or ",", that all printed values of a file agree on; "." where no word has any.
 
     Raises
     ------
@@ -62,10 +52,8 @@ def decimal_mark(words: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> decimal_mark(["1,234", "56.7"])
-    '.'
-    >>> decimal_mark(["1.234", "56,7"])
-    ','
+    >>> decimal_mark(["1,234", "56.7"]), decimal_mark(["1.234", "56,7"])
+    ('.', ',')
     """
     witnesses: dict[str, str] = {}
     open_to_both = ""
@@ -127,18 +115,12 @@ _SECOND_NS = 1e9
 
 
 def base_unit(unit: str) -> tuple[str, float]:
-    """Return the base unit of a printed unit, and how many of it one of the printed is.
-
-    Units that are not known to be scaled stay as they are.
+    """Return the base unit of a printed unit, and how many of it one of the printed is; others stay as they are.
 
     Examples
     --------
-    >>> base_unit("usecond")
-    ('ns', 1000.0)
-    >>> base_unit("Gbyte/second")
-    ('byte/second', 1000000000.0)
-    >>> base_unit("cycle/nsecond")
-    ('hz', 1000000000.0)
+    >>> base_unit("usecond"), base_unit("cycle/nsecond")
+    (('ns', 1000.0), ('hz', 1000000000.0))
     """
     above, slash, below = unit.strip().partition("/")
     name, factor = _part(above.strip())
@@ -173,20 +155,13 @@ _LOOKS_LIKE_A_NUMBER = re.compile(r"^[+-]?\d")
 
 @dataclass(frozen=True)
 class Launches:
-    """What one file says of its launches.
+    """What one file says of its launches, one row for each in the order of the file.
 
-    Attributes
-    ----------
-    identity : DataFrame
-        `IDENTITY` as text, "" where the file does not say, the device's name in `DISPLAY_NAME`, and the 1-based line
-        (LINE) within the CSV; one row for each launch, in the order of the file.
-    metrics : dict of str to ndarray of float
-        Metric -> its value for each launch in base units, NaN where it has none.
-    units : dict of str to (str, float)
-        Base unit of each metric, and the largest factor by which a printed unit was scaled to it.
-    foreign, unreadable, repeated : int
-        Lines that are of no launch; values that look like numbers and are none; values of a metric that a launch has
-        already.
+    `identity` has `IDENTITY` as text, "" where the file does not say, the device's name in `DISPLAY_NAME`, and the
+    1-based line (LINE) within the CSV; `metrics` the values in base units, NaN where a launch has none; `units` the
+    base unit of each metric, and the largest factor by which a printed unit was scaled to it. Counted are lines of no
+    launch (`foreign`), values that look like numbers and are none (`unreadable`), and those of a metric that a launch
+    has already (`repeated`).
     """
 
     identity: pd.DataFrame
@@ -200,10 +175,8 @@ class Launches:
 def launches(csv: Csv, source: str) -> Launches:
     """Return the launches of either page.
 
-    Raises
-    ------
-    DataError
-        A summary over launches, a column that is missing, or numbers whose decimal mark nobody can tell.
+    Raises DataError for a summary over launches, a column that is missing, or numbers whose decimal mark nobody can
+    tell.
     """
     table = pd.DataFrame(csv.columns, dtype=object)
     if "ID" not in table and "Process ID" in table:

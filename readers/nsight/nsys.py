@@ -266,13 +266,7 @@ class NsysStatsReader(TraceReader):
         return [tuple(group) for group in groups.values()]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return one row for each kernel, copy and fill.
-
-        Raises
-        ------
-        DataError
-            None of the reports is the GPU trace.
-        """
+        """Return one row for each kernel, copy and fill; a DataError if none of the reports is the GPU trace."""
         texts = {file: _text(file, options) for file in files}
         traces = [file for file, text in texts.items() if _TRACE.search(text)]
         if not traces:

@@ -68,18 +68,8 @@ _READ_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, csv.Err
 class DispatchTable:
     """The lines of one file, column by column, as text.
 
-    Attributes
-    ----------
-    label : str
-        The file, as messages call it.
-    columns : dict of str to Arrow array of text
-        In the order of the file; of columns with the same name the first has it, the others are in `repeated`.
-    lines : ndarray of int of shape (n_rows,)
-        1-based line of each row.
-    repeated : tuple of (str, array)
-        Further columns of a name.
-    findings : tuple of Finding
-        Lines left out.
+    `columns` are in the order of the file; of columns with the same name the first has it, the others are in
+    `repeated`. `lines` has the 1-based line of each row, `findings` what was left out.
     """
 
     label: str
@@ -126,13 +116,7 @@ class DispatchTable:
 
 
 def header_of(beginning: bytes) -> list[str]:
-    """Return the names in the first line of a comma-separated table, all that are in `beginning`; none if it is binary.
-
-    Parameters
-    ----------
-    beginning : bytes
-        Start of the content; the first line may be longer.
-    """
+    """Return the names in the first line of a comma-separated table, as far as given; none if it is binary."""
     first, newline, _ = beginning.partition(b"\n")
     if b"\x00" in first[:1024]:
         return []
@@ -142,27 +126,10 @@ def header_of(beginning: bytes) -> list[str]:
 
 
 def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> DispatchTable:
-    """Return the lines of a comma-separated file.
+    """Return the lines of a comma-separated file, plain or compressed; of the columns `only`, or of all.
 
-    Parameters
-    ----------
-    file : DataFile
-        Plain or compressed.
-    options : Options
-        `max_bytes` limits its size.
-    only : collection of str, optional
-        Names of the columns wanted; all by default.
-
-    Returns
-    -------
-    DispatchTable
-        Empty lines are passed over. Lines with another number of fields than the header are left out, with a Finding
-        "broken-lines".
-
-    Raises
-    ------
-    DataError
-        The file cannot be read or is no table.
+    Empty lines are passed over. Lines with another number of fields than the header are left out, with a Finding
+    "broken-lines". Raises DataError where the file cannot be read, is too large or is no table.
     """
     data = content(file.path, max_bytes=options.max_bytes)
     try:
@@ -177,15 +144,9 @@ def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[s
     """Return the columns that are counters, and the names of those that hold no numbers.
 
     A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's own name. The accumulator
-    ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every time: it is called
-    ``<that counter>_ACCUM``, as rocprofiler-compute 3 does.
-
-    Returns
-    -------
-    columns : list of (str, ndarray of float of shape (n_rows,))
-        In the order of the file; a name recurs where several passes have counted it. NaN where nothing is recorded.
-    words : list of str
-        Names of the columns left out.
+    ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every time: it is called ``<that
+    counter>_ACCUM``, as rocprofiler-compute 3 does. Values are of shape (n_rows,), NaN where nothing is recorded; a
+    name recurs where several passes have counted it.
     """
     found: list[tuple[str, FloatArray]] = []
     words: list[str] = []

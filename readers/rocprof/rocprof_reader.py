@@ -70,13 +70,7 @@ class RocprofReader(TraceReader):
         return [group for own in folders.values() for group in _groups(own)]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return the dispatches of one timing run.
-
-        Raises
-        ------
-        DataError
-            A file is damaged, or the files hold several runs.
-        """
+        """Return the dispatches of one timing run; a DataError if a file is damaged, or the files hold several runs."""
         roles = {file: role_of(file.path, head(file.path)) for file in files}
         runs = [file for file in files if roles[file] in ("times", "database")]
         counted = [file for file in files if roles[file] == "counters"]
@@ -275,13 +269,7 @@ def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
 
 
 def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
-    """Return a note on a file that holds nothing to read, None where it does.
-
-    Raises
-    ------
-    DataError
-        It is the beginning of a trace that was never written.
-    """
+    """Return a note on a file that holds nothing to read, None where it does; a DataError for a trace never written."""
     if role == "statistics":
         return remark("sums-only", file=file.label)
     if role != "events":

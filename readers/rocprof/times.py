@@ -27,18 +27,10 @@ _MOST_NS = 2**62 - 2**10  # stamps beyond it are cut there, so that differences 
 
 @dataclass(frozen=True)
 class Times:
-    """Start and duration of every row.
+    """Start and duration of every row (0 where not `known`: both stamps are numbers), arrays of shape (n_rows,).
 
-    Attributes
-    ----------
-    start_ns, duration_ns : ndarray of int of shape (n_rows,)
-        0 where not `known`.
-    known : ndarray of bool
-        Both stamps are numbers.
-    rounded_ns : float
-        The largest fraction of a nanosecond by which a duration was rounded.
-    spoiled : ndarray of bool
-        A stamp is written with an exponent ("8.1097E+14"): a spreadsheet has cut its digits.
+    `rounded_ns` is the largest fraction of a nanosecond by which a duration was rounded. A row is `spoiled` where a
+    stamp is written with an exponent ("8.1097E+14"): a spreadsheet has cut its digits.
     """
 
     start_ns: IntArray
@@ -131,14 +123,8 @@ _WIDE = 0.1  # spread between passes from which counters of one row hardly descr
 def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export", other: str = "") -> list[Finding]:
     """Return a finding if stamps have lost their digits to a spreadsheet.
 
-    Parameters
-    ----------
-    times : Times
-    table : DispatchTable
-    remedy : {"export", "profile", "other"}
-        What to do: export the table again, profile again, or nothing, as the times of `other` are used instead.
-    other : str
-        The file whose times are used.
+    `remedy` says what to do: "export" the table again, "profile" again, or nothing, as the times of the file `other`
+    are used instead ("other").
     """
     if not times.spoiled.any():
         return []
@@ -161,16 +147,9 @@ def without_times(count: int, label: str) -> Finding:
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
-    """Return a finding if dispatches of one pass are not those of the other.
+    """Return a finding if dispatches of one pass are not those of the other, the file `label`.
 
-    Parameters
-    ----------
-    rows : ndarray of int
-        For each dispatch the row of the other file, -1 for none.
-    others : int
-        Number of rows of the other file.
-    label : str
-        The other file.
+    `rows` has for each dispatch the row of the other file, which has `others` rows, -1 for none.
     """
     here, there = int((rows < 0).sum()), others - int((rows >= 0).sum())
     if not here and not there:
@@ -191,15 +170,7 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
 
 
 def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
-    """Return a finding if sums over channels are not over all of them.
-
-    Parameters
-    ----------
-    found : mapping of str to (int, int)
-        Counter -> channels recorded, channels there are.
-    label : str
-        The file.
-    """
+    """Return a finding if sums are not over all channels; `found`: counter -> channels recorded, channels there are."""
     short = {name: numbers for name, numbers in found.items() if numbers[0] < numbers[1]}
     if not short:
         return []

@@ -50,16 +50,9 @@ _WHOLE = frozenset(("", "SPX", "NA", "N/A"))  # compute_partition of a card that
 
 @dataclass(frozen=True)
 class System:
-    """The machine.
+    """The machine: its device, the channels of its L2 if known, and what was assumed.
 
-    Attributes
-    ----------
-    device : str
-        The catalogue's name; the file's own word where it has none; "" if the file does not say.
-    channels : int or None
-        Channels of the L2.
-    notes : tuple of Remark
-        What was assumed.
+    The device is the catalogue's name; the file's own word where it has none; "" if the file does not say.
     """
 
     device: str = ""
@@ -68,13 +61,7 @@ class System:
 
 
 def read_system(file: DataFile, options: Options) -> System:
-    """Return what ``sysinfo.csv`` says.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read.
-    """
+    """Return what ``sysinfo.csv`` says; a DataError if it cannot be read."""
     try:
         text = content(file.path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
         columns = parse_csv(text).columns
@@ -90,18 +77,9 @@ def read_system(file: DataFile, options: Options) -> System:
 def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     """Return the device that a line of ``sysinfo.csv`` describes, and what was assumed.
 
-    Parameters
-    ----------
-    row : dict of str to str
-        Columns of the line; `gpu_model`, `gpu_arch`, `cu_per_gpu` and `compute_partition` count.
-
-    Returns
-    -------
-    device : str
-        By `gpu_model` where the catalogue knows it, else by architecture and compute units, else the model as it
-        stands. A split card is another device: "MI300X (CPX)".
-    notes : list of Remark
-        Where the two disagree, or one is not enough.
+    It is found by `gpu_model` where the catalogue knows it, else by architecture and compute units (`gpu_arch`,
+    `cu_per_gpu`), else it is the model as it stands. A split card (`compute_partition`) is another device: "MI300X
+    (CPX)". There are notes where the two disagree, or one is not enough.
     """
     model = _STEPPING.sub("", row.get("gpu_model", ""))
     arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
@@ -181,13 +159,7 @@ class RocprofilerComputeReader(TraceReader):
         return [*(tuple(sorted(own, key=_is_companion)) for own in folders.values()), *alone]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return the dispatches of one workload with the counters of all passes.
-
-        Raises
-        ------
-        DataError
-            A file is damaged.
-        """
+        """Return the dispatches of one workload with the counters of all passes; a DataError if a file is damaged."""
         roles = {file: _role(file) for file in files}
         systems = [read_system(file, options) for file in files if roles[file] == "system"]
         passes = [read_pass(file, options) for file in _ordered(files, roles)]

@@ -29,19 +29,11 @@ _ON_EVERY_CHANNEL = "TCC_"  # counters of the L2, whose channels sysinfo.csv cou
 
 @dataclass(frozen=True)
 class Pass:
-    """One file: its dispatches, and their counters under the counters' names.
+    """One file: its dispatches, one row each, and their counters under the counters' names.
 
-    Attributes
-    ----------
-    table : DispatchTable
-        One row per dispatch.
-    counters : list of (str, ndarray of float of shape (n_dispatches,))
-    words : list of str
-        Columns left out, which hold no numbers.
-    times : Times or None
-        None if the file has none.
-    spread : float
-        By how much the durations of one dispatch differ between the passes in the file, relative to the longest.
+    Each counter is an array of shape (n_dispatches,); `words` are columns left out, which hold no numbers. `times` is
+    None if the file has none, `spread` by how much the durations of one dispatch differ between the passes in the file,
+    relative to the longest.
     """
 
     table: DispatchTable
@@ -68,10 +60,7 @@ class Joined:
 def read_pass(file: DataFile, options: Options) -> Pass:
     """Return the dispatches and counters of one file, of either layout.
 
-    Raises
-    ------
-    DataError
-        The file cannot be read, or is too ragged a long table.
+    Raises DataError where it cannot be read, or is too ragged a long table.
     """
     table = read_table(file, options)
     if table.has("counter_name", "counter_value"):
@@ -97,14 +86,7 @@ def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
 def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     """Return the counters of `base` and `others` for the dispatches of `base`.
 
-    Parameters
-    ----------
-    base : Pass
-        Its values stand before those of the others.
-    others : sequence of Pass
-        In the order in which their values are preferred.
-    channels : int or None
-        Channels that the device's L2 has, if known.
+    Values of a pass are preferred to those of the passes after it. `channels` are those of the device's L2, if known.
     """
     findings = [*base.table.findings]
     columns, durations, words = list(base.counters), [_durations(base)], list(base.words)

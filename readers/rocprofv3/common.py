@@ -37,15 +37,7 @@ NO_DEVICE = remark("device-not-recorded", by="rocprofv3")
 
 @dataclass(frozen=True)
 class Agent:
-    """A GPU as the producer numbers it.
-
-    Attributes
-    ----------
-    node, logical, of_type : int or None
-        Its number among all agents, among those visible, and among the visible GPUs.
-    device : str
-        Its name in the catalogue.
-    """
+    """A GPU as the producer numbers it: among all agents, among those visible, and among the visible GPUs."""
 
     node: int | None
     logical: int | None
@@ -54,13 +46,7 @@ class Agent:
 
 
 class Agents:
-    """The GPUs of a node, found by how a CSV file names them.
-
-    Parameters
-    ----------
-    gpus : sequence of Agent
-        Empty if there is no list of agents.
-    """
+    """The GPUs of a node, found by how a CSV file names them; none if there is no list of agents."""
 
     def __init__(self, gpus: Sequence[Agent] = ()) -> None:
         self._gpus = tuple(gpus)
@@ -92,14 +78,7 @@ def agent_number(word: str) -> int | None:
 def agent_device(product: str, name: str, version: int | None, cus: int | None) -> tuple[str, Remark | None]:
     """Return the device of an agent under the catalogue's name, and a remark.
 
-    Parameters
-    ----------
-    product, name : str
-        "AMD Instinct MI350X" and "gfx950", "" where the file does not say.
-    version : int or None
-        The architecture as a number, 90500 for gfx950.
-    cus : int or None
-        Compute units.
+    Of "AMD Instinct MI350X" and "gfx950" ("" where the file does not say), 90500 for gfx950, and the compute units.
     """
     gfx = name if name.startswith("gfx") else gfx_of(version)
     return device_named(product, gfx, cus or None)
@@ -203,14 +182,8 @@ _SUFFIXES = (".gz", ".bz2", ".csv")
 class Place:
     """Where in the output of a run a file stands.
 
-    Attributes
-    ----------
-    home : Path
-        The folder, without that of the pass.
-    replay : str
-        The folder of the pass, "" outside of any.
-    prefix : str
-        What the names of all files of a process begin with; the whole name where it is not one of rocprofv3's.
+    `home` is the folder without that of the pass, `replay` that folder, "" outside of any;
+    `prefix` is what the names of all files of a process begin with; the whole name where it is not one of rocprofv3's.
     """
 
     home: Path

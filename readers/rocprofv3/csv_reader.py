@@ -52,21 +52,10 @@ _LAUNCHING = ("HIP", "HSA")  # domains of the API calls that launch kernels and 
 
 
 class Run:
-    """The tables of a run, by what they hold, in the order of the passes.
+    """The tables of a run, by what they hold, in the order of the passes; files without GPU activity are passed over.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-        Files without GPU activity are passed over.
-    options : Options
-
-    Attributes
-    ----------
-    passes : list of str
-        Folders of the passes, "" for files outside of any.
-    timed : CsvTable or None
-        The table whose rows are the dispatches: the kernel trace of the first pass that has one, else the first
-        counters that have times.
+    `passes` are the folders of the passes, "" for files outside of any. `timed` is the table whose rows are the
+    dispatches: the kernel trace of the first pass that has one, else the first counters that have times, or None.
     """
 
     def __init__(self, files: Sequence[DataFile], options: Options) -> None:

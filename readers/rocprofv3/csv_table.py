@@ -49,15 +49,7 @@ _BLOCK_BYTES = 1 << 24  # a line must fit
 
 @dataclass(frozen=True)
 class Times:
-    """Start and end of every row.
-
-    Attributes
-    ----------
-    start, end : ndarray of int64
-        0 where unknown.
-    known : ndarray of bool
-        Rows that have both.
-    """
+    """Start and end of every row in ns, 0 where unknown, and which rows have both."""
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -75,27 +67,10 @@ class _Whole:
 
 
 class CsvTable:
-    """The rows of a file; fields are text until they are asked for.
+    """The rows of a file; fields are text until they are asked for. A DataError if it cannot be read as delimited text.
 
-    Parameters
-    ----------
-    file : DataFile
-    options : Options
-
-    Attributes
-    ----------
-    file : DataFile
-    names : frozenset of str
-        Columns in lower case.
-    lines : ndarray of int64
-        1-based line of each row.
-    findings : list of Finding
-        What was odd about the lines, and about the fields asked for so far.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read as delimited text.
+    `names` are the columns in lower case, `lines` the 1-based line of each row, `findings` what was odd about the
+    lines, and about the fields asked for so far.
     """
 
     def __init__(self, file: DataFile, options: Options) -> None:
@@ -291,15 +266,7 @@ _NUMBERED = [*_KERNEL, "dispatch_id"]
 
 @dataclass(frozen=True)
 class Pass:
-    """Counters of one file.
-
-    Attributes
-    ----------
-    rows : DataFrame
-        Columns of `dispatch_key`, and `counter`, `value`: one row per dispatch and counter. RangeIndex.
-    source : str
-        The file, for messages.
-    """
+    """Counters of one file: one row per dispatch and counter, columns of `dispatch_key`, `counter` and `value`."""
 
     rows: pd.DataFrame
     source: str
@@ -310,35 +277,17 @@ def dispatch_key(
 ) -> pd.DataFrame:
     """Return what tells the dispatches of a file apart, comparable between passes.
 
-    Parameters
-    ----------
-    run : ndarray of int
-        Number of the process, in the order in which the file mentions them.
-    name : Categorical
-        Kernel.
-    dispatch_id : Series of Int64
-        Number of the dispatch in its process.
-    items : Series of Int64
-        Work-items of the whole grid, missing if unknown.
+    `run` is the number of the process, in the order in which the file mentions them, `dispatch_id` that of the dispatch
+    in its process, `items` the work-items of the whole grid, missing if unknown.
     """
     return pd.DataFrame({"run": run, "name": name, "dispatch_id": dispatch_id.array, "items": items.array})
 
 
 def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return the counters of each dispatch, a column each, and what was odd about them.
+    """Return the counters of each dispatch, columns ``counter.NAME`` in the order of their names, and what was odd.
 
-    Parameters
-    ----------
-    kernels : DataFrame
-        `dispatch_key` of the dispatches, RangeIndex.
-    passes : sequence of Pass
-
-    Returns
-    -------
-    values : DataFrame of float64
-        Index as `kernels`; columns ``counter.NAME`` in the order of their names. The median, where a counter was taken
-        more than once for a dispatch.
-    findings : list of Finding
+    `kernels` has the `dispatch_key` of the dispatches, RangeIndex, which is that of the values. A counter that was
+    taken more than once for a dispatch gives the median.
     """
     findings: list[Finding] = []
     kernels, *measured = _with_numbered_names([kernels, *(item.rows for item in passes)])

@@ -258,10 +258,7 @@ class Rocprofv3JsonReader(TraceReader):
 def read_document(file: DataFile, options: Options) -> Document:
     """Return the fields of a file that are used.
 
-    Raises
-    ------
-    DataError
-        The file is not JSON, is cut off, or a field is of another type; the message says which.
+    Raises DataError where it is not JSON, is cut off, or a field is of another type; the message says which.
     """
     raw = content(file.path, max_bytes=options.max_bytes).removeprefix(_MARK)
     try:
