@@ -30,7 +30,7 @@ from ..report.run_folder import PREDICTIONS, REPORT, check_run_folder, read_metr
 from ..report.training import metric as label_of
 from ..report.training import training_document
 from ..report.words import in_words
-from ..report.words.training import selection
+from ..report.words.evaluation import selection
 from .devices import Device, device
 from .predicting import predict
 from .tables import Data, Where, check_jobs, items, load_measurements, names_of, titled

@@ -86,18 +86,10 @@ _FLUSHED = 2
 
 @dataclass(frozen=True)
 class Device:
-    """What rows are measured on.
+    """What rows are measured on."""
 
-    Attributes
-    ----------
-    name : str
-        As in column ``device``.
-    threads : int
-        Threads of PyTorch on a CPU; 0 on a GPU.
-    """
-
-    name: str
-    threads: int = 0
+    name: str  # as in column ``device``
+    threads: int = 0  # of PyTorch on a CPU; 0 on a GPU
 
 
 def import_torch() -> Any:
@@ -250,14 +242,7 @@ class Backend:
 
 
 class Operands:
-    """Random tensors for one row.
-
-    Parameters
-    ----------
-    backend : Backend
-    seed : int
-        Seed of the values.
-    """
+    """Random tensors for one row, their values drawn with the seed."""
 
     def __init__(self, backend: Backend, seed: int) -> None:
         self.torch, self.backend = backend.torch, backend

@@ -32,16 +32,12 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadc
 class Group:
     """Processes that make the collective calls of the leader, this one.
 
-    Parameters
-    ----------
-    backend : Backend
-        The leader's device. Rank r has GPU r; on CPUs (for tests) all share the host.
-    ranks : int
+    Rank r has GPU r; on CPUs (for tests) all share the host.
 
     Raises
     ------
     DataError
-        There are fewer than two ranks.
+        There are fewer than two ranks, or the leader's device is not the first GPU.
     """
 
     def __init__(self, backend: Backend, ranks: int) -> None:

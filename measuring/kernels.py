@@ -48,13 +48,6 @@ _AXES = "dhw"
 def build(operands: Operands, row: Row) -> Call:
     """Return the call of a row.
 
-    Parameters
-    ----------
-    operands : Operands
-        Makes the tensors.
-    row : mapping
-        Operator, number formats, variant, layout and dimensions.
-
     Raises
     ------
     DataError

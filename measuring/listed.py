@@ -34,34 +34,19 @@ _CANONICAL = {other: name for name, others in ALIASES.items() for other in other
 
 @dataclass(frozen=True)
 class Listed:
-    """What a file lists.
+    """What a file lists."""
 
-    Attributes
-    ----------
-    rows : list of dict
-        What can be measured, each once.
-    refused : list of dict
-        `source`, `reason`, `detail` of each row that cannot.
-    notes : tuple of Remark
-        What was assumed on reading, and how many rows repeat others.
-    """
-
-    rows: list[Row]
-    refused: list[dict[str, str]]
-    notes: tuple[Remark, ...]
+    rows: list[Row]  # what can be measured, each once
+    refused: list[dict[str, str]]  # `source`, `reason`, `detail` of each row that cannot
+    notes: tuple[Remark, ...]  # what was assumed on reading, and how many rows repeat others
 
 
 def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
     """Read a list of rows to measure: a table like that of measurements, without a duration or device.
 
-    Parameters
-    ----------
-    path : Path
-        CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator.
-    families : sequence of str, optional
-        Kernels to keep (see `rows.FAMILIES`).
-    function : UserFunction, optional
-        What is called with the rows; they keep the other columns that it has parameters for.
+    CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator. `families`
+    are the kernels to keep (see `rows.FAMILIES`). Where a function is called with the rows, they keep the other columns
+    that it has parameters for.
 
     Raises
     ------

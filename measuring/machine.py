@@ -55,16 +55,7 @@ def environment(
 ) -> dict[str, Any]:
     """Return the machine, the versions and the clock, under the keys of ``measured.json``.
 
-    Parameters
-    ----------
-    backend : Backend
-    devices : sequence of Device
-    timer : Timer
-    seed : int
-    date : str, optional
-        Of the measurement, ISO 8601; today by default.
-    command : sequence of str, optional
-        The command line; that of this process by default.
+    The date is ISO 8601; today and the command line of this process by default.
     """
     torch = backend.torch
     facts: dict[str, Any] = {
@@ -149,15 +140,7 @@ def smi_id(backend: Backend, variables: Sequence[str] = _VISIBLE) -> str | None:
 
 @dataclass(frozen=True)
 class Tool:
-    """A vendor's tool.
-
-    Attributes
-    ----------
-    name : str
-        The program.
-    arguments : tuple of str
-        For one GPU, whose identifier replaces ``{gpu}``.
-    """
+    """A vendor's tool: the program, and its arguments for one GPU, whose identifier replaces ``{gpu}``."""
 
     name: str
     arguments: tuple[str, ...]
@@ -168,14 +151,9 @@ class Tool:
 
 
 class Monitor:
-    """Readings of one device, the last one kept while it is fresh.
+    """Readings of one device, the last one kept while it is fresh: at least `every_seconds` lie between two.
 
-    Parameters
-    ----------
-    read : callable or None
-        Takes a reading while it keeps the device busy; None: nothing tells.
-    every_seconds : float
-        Least time between two.
+    `read` takes a reading while it keeps the device busy; None: nothing tells.
     """
 
     def __init__(
@@ -205,13 +183,8 @@ def cpu_reading(busy: Busy) -> Reading:
 def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
     """Return what reads a GPU with the first of its vendor's tools that is installed and answers; None without one.
 
-    Parameters
-    ----------
-    vendor : {"nvidia", "amd"}
-    gpu : str
-        How the tools know the GPU: NVIDIA's UUID, the PCI address or the number of AMD's.
-    run : callable, optional
-        From a command to its output, in place of a process.
+    The tools know the GPU by NVIDIA's UUID, by the PCI address or the number of AMD's. `run`, from a command to its
+    output, takes the place of a process.
     """
     tools = [tool for tool in TOOLS[vendor] if run or shutil.which(tool.name)]
     start = run or output_of

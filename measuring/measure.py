@@ -20,48 +20,29 @@ from ..errors import DataError, ParameterError
 from ..remarks import Remark, remark
 from .backend import Backend, Device, Operands, import_torch
 from .collectives import Group
-from .journal import Journal, journal_folder
 from .kernels import build
 from .listed import UserFunction, read_shapes
 from .machine import environment, machine, monitor
 from .protocol import Rule
 from .results import check_table_path, measurement_table, pass_differences, write_table
 from .rows import Row, operators, suite_rows, word
-from .session import DONE, INTERRUPTED, Plan, Progress, Session, failed_rows, unmeasured
+from .session import DONE, INTERRUPTED, Journal, Plan, Progress, Session, failed_rows, journal_folder, unmeasured
 from .timing import Call, Timer
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured.
+    """What was measured."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        The measurement table (see `results`).
-    provenance : dict
-        Machine, versions, protocol, what failed, and the runs it took (`parts`: command, date, seconds, budget, the
-        smallest and largest limit of time that the budget gave a visit, how it ended), but for one that was killed;
-        the JSON beside the table.
-    differences : Series
-        Change of each time from the first pass to the last, percent; empty with one pass.
-    failures : list of dict
-        Rows that cannot be measured, in words (`row`), and why (`reason`).
-    ended : str
-        ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``.
-    lost : str
-        The row that left the device useless, and what it raised.
-    notes : tuple of Remark
-        What was assumed, left out and said once.
-    """
-
-    table: pd.DataFrame
+    table: pd.DataFrame  # the measurement table (see `results`)
+    # Machine, versions, protocol, what failed, and the runs it took (`parts`, see `_part`), but for one that was
+    # killed; the JSON beside the table.
     provenance: dict[str, Any]
-    differences: pd.Series
-    failures: list[dict[str, str]]
-    ended: str
-    lost: str = ""
-    notes: tuple[Remark, ...] = ()
+    differences: pd.Series  # change of each time from the first pass to the last, percent; empty with one pass
+    failures: list[dict[str, str]]  # rows that cannot be measured, in words (`row`), and why (`reason`)
+    ended: str  # ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``
+    lost: str = ""  # the row that left the device useless, and what it raised
+    notes: tuple[Remark, ...] = ()  # what was assumed, left out and said once
 
 
 @dataclass(frozen=True)
@@ -259,15 +240,9 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Seq
 
 
 class Bench:
-    """Makes calls ready on one device of PyTorch.
+    """Makes calls ready on one device of PyTorch: those of the suite's kernels, or of a user's function.
 
-    Parameters
-    ----------
-    backend : Backend
-    cold : bool
-        Whether the cache is filled with other data before each sample.
-    function : UserFunction, optional
-        In place of the suite's kernels.
+    With `cold` the cache is filled with other data before each sample.
     """
 
     def __init__(self, backend: Backend, *, cold: bool = False, function: UserFunction | None = None) -> None:

@@ -51,39 +51,22 @@ WARMUP_SHARE = 0.25
 class Rule:
     """When to stop.
 
-    A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass, with fresh operands
-    and in another order. Samples close in time are alike, and memory once allocated stays where it is: several short
-    visits know a median better than a long one.
-
-    Attributes
-    ----------
-    interval : float
-        Half-width of the interval of the median, relative to it, at which a visit ends (0.01 = 1 %).
-    level : float
-        Coverage of that interval.
-    least, most : int
-        Samples of a row: no visit ends by its interval or at its time limit with fewer than its part of `least`, none
-        goes on beyond its part of `most`.
-    least_seconds, seconds : float
-        Time of a visit: the interval is not trusted before the first, and the second ends it.
-    patience : float
-        A visit that lacks its part of `least` at its time limit goes on for so many times the limit.
-    rounds : int
-        Visits of a row in each pass; while a budget lasts, rows that are not known to `interval` get more
-        (`session.MOST_VISITS`), each with the same part of `least` and `most`.
-    threshold : float
-        MAD beyond which a sample is an outlier.
+    A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass, with fresh operands and
+    in another order. Samples close in time are alike, and memory once allocated stays where it is: several short visits
+    know a median better than a long one. No visit ends by its interval or at its time limit with fewer than its part of
+    `least` samples, none goes on beyond its part of `most`. While a budget lasts, rows that are not known to `interval`
+    get more visits (`session.MOST_VISITS`), each with the same part of both.
     """
 
-    interval: float = 0.01
-    level: float = 0.95
-    least: int = 50
-    most: int = 6000
-    least_seconds: float = 0.05
-    seconds: float = 1.0
-    patience: float = 4.0
-    rounds: int = 3
-    threshold: float = THRESHOLD
+    interval: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
+    level: float = 0.95  # coverage of that interval
+    least: int = 50  # samples of a row
+    most: int = 6000  # likewise
+    least_seconds: float = 0.05  # of a visit: the interval is not trusted before
+    seconds: float = 1.0  # of a visit: its end
+    patience: float = 4.0  # a visit that lacks its part of `least` then goes on for so many times that
+    rounds: int = 3  # visits of a row in each pass
+    threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 
     def __post_init__(self) -> None:
         if not 0 < self.interval < 1:
@@ -108,49 +91,22 @@ class Rule:
 
 @dataclass(frozen=True)
 class Visit:
-    """The samples of one visit.
+    """The samples of one visit."""
 
-    Attributes
-    ----------
-    samples_us : ndarray of shape (n,)
-        Time of one call in each sample, microseconds.
-    calls : int
-        Calls in each sample.
-    warmup_samples : int
-        Samples dropped at the beginning.
-    warm : bool
-        Whether the warm-up ended because the times were stable, not because its time was over.
-    ended : str
-        `INTERVAL`, `TIME` or `REPEATS`.
-    late : int
-        Samples that may hold part of the time it takes to launch a call.
-    """
-
-    samples_us: FloatArray
-    calls: int
-    warmup_samples: int
-    warm: bool
-    ended: str
-    late: int = 0
+    samples_us: FloatArray  # (n,), time of one call in each sample
+    calls: int  # in each sample
+    warmup_samples: int  # dropped at the beginning
+    warm: bool  # whether the warm-up ended because the times were stable, not because its time was over
+    ended: str  # `INTERVAL`, `TIME` or `REPEATS`
+    late: int = 0  # samples that may hold part of the time it takes to launch a call
 
 
 def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = time.perf_counter) -> Visit:
     """Warm up and sample a call.
 
-    The first call may compile, allocate or choose an algorithm, and never counts, nor does its time: the limits hold
-    from the second on. Where the second takes all the time that warming up may, it is the first sample.
-
-    Parameters
-    ----------
-    timer : Timer
-    call : callable
-    rule : Rule
-    clock : callable
-        Returns seconds; what the limits are held against.
-
-    Returns
-    -------
-    Visit
+    The first call may compile, allocate or choose an algorithm, and never counts, nor does its time: the limits hold,
+    in seconds of `clock`, from the second on. Where the second takes all the time that warming up may, it is the first
+    sample.
     """
     timer.samples(call, 1)
     started, patience = clock(), rule.seconds * WARMUP_SHARE
@@ -170,14 +126,8 @@ def warm_up(
 ) -> tuple[int, bool]:
     """Repeat until the times are stable: the medians of two windows in a row differ by `STABLE` at most.
 
-    At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`.
-
-    Returns
-    -------
-    dropped : int
-        Samples taken.
-    warm : bool
-        Whether the times became stable.
+    At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`. Returns the number of samples taken,
+    and whether the times became stable.
     """
     started, dropped, before = clock(), 0, np.inf
     while True:
@@ -233,7 +183,7 @@ def _next_block(taken: int, sampled: float, left: float, rule: Rule) -> int:
 
 
 def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: float, threshold: float) -> pd.DataFrame:
-    """Return duration, spread, counts and interval of each row.
+    """Return duration, spread, counts and interval of each row, by its number (the index).
 
     Parameters
     ----------
@@ -246,12 +196,11 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
     threshold : float
         MAD from the visit's median beyond which a sample is an outlier.
 
-    Returns
-    -------
-    DataFrame, one row per number that occurs (the index)
-        `duration_us`; `spread_us`, the median absolute deviation of all samples of the row; `repeats` and `outliers`,
-        samples kept and removed; `interval_low_us`, `interval_high_us`, missing where a row has too few samples for
-        the level, or a visit's median is not positive.
+    Notes
+    -----
+    `spread_us` is the median absolute deviation of all samples of the row; `repeats` and `outliers` are samples kept
+    and removed; `interval_low_us` and `interval_high_us` are missing where a row has too few samples for the level, or
+    a visit's median is not positive.
     """
     numbers = np.asarray(rows, dtype=np.int64)
     sizes = [np.size(samples) for samples in samples_us]

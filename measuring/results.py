@@ -40,11 +40,10 @@ from .. import output
 from ..errors import DataError
 from ..output import check_table, whole_file
 from ..remarks import Remark, remark
-from .journal import Entry
 from .machine import STATE
 from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, half_widths, row_statistics
 from .rows import parameters
-from .session import Plan
+from .session import Entry, Plan
 
 MEASURED = (
     "duration_us", "spread_us", "repeats", "outliers", "interval_low_us", "interval_high_us", "rounds",
@@ -60,12 +59,6 @@ LATE, CLOCK = 0.1, 0.02
 
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     """Return one row for each workload, device and pass that has a visit, in the order of the grid.
-
-    Parameters
-    ----------
-    plan : Plan
-    visits : sequence of dict
-        As `session.Session` keeps them.
 
     Raises
     ------

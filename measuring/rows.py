@@ -98,17 +98,9 @@ def _shown(value: Any) -> str:
 
 
 def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, ranks: int = 1) -> list[Row]:
-    """Return the rows of a default grid.
+    """Return the rows of a default grid, of some kernels (see `FAMILIES`) or all.
 
-    Parameters
-    ----------
-    suite : {"small", "full", "embedded"}
-    gpu : bool
-        Whether the sizes are those for a GPU.
-    families : sequence of str, optional
-        Kernels (see `FAMILIES`); all by default.
-    ranks : int
-        GPUs for collectives; with one there are none.
+    `gpu` says whether the sizes are those for a GPU, `ranks` how many GPUs collectives have; with one there are none.
 
     Raises
     ------

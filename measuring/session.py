@@ -1,19 +1,26 @@
-"""One measurement from beginning to end: every row, in a random order, in rounds and passes, until done or stopped."""
+"""One measurement from beginning to end: every row, in a random order, in rounds and passes, until done or stopped.
+
+A `Plan` says what is measured, a `Session` makes its visits, and a `Journal` has each of them on disk when it ends, so
+that a measurement that was stopped can go on.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import one_line
+from ..errors import DataError, one_line
+from ..output import whole_file
 from .backend import Device
-from .journal import Entry, Journal
 from .machine import Monitor
 from .protocol import Rule, half_widths, row_statistics, visit
 from .rows import Row, described
@@ -28,6 +35,11 @@ MOST_VISITS = 12
 """Visits of a row and pass from which a budget buys no more: the interval of their median has a quarter of its width
 with three."""
 
+PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
+SUFFIX = ".journal"
+"""Files of a journal, and what ends the name of its folder."""
+
+Entry = dict[str, Any]
 Progress = Callable[[int, int, str, float], None]
 Step = tuple[int, int, int]
 
@@ -54,33 +66,17 @@ class Workbench(Protocol):
 class Plan:
     """What is measured, and how; a journal continues only its own plan.
 
-    Attributes
-    ----------
-    rows : list of dict
-        Operators with their dimensions.
-    devices : list of Device
-        Each row is measured on all of them before the next, so that a slow drift of the machine hits them alike.
-    rule : Rule
-    passes : int
-        Times that the whole grid is measured, each a row of the table (column ``campaign``).
-    seed : int
-        Of the operands, and of the order: drift in the course of hours shall not look like an effect of size.
-    cold : bool
-        Whether the cache is filled with other data before each call.
-    function : str
-        The user's function, "" for the suite's kernels.
-    machine : mapping of str to str
-        Processor, GPU and version of PyTorch: times of two of them are not one measurement.
+    Each row is measured on all devices before the next, so that a slow drift of the machine hits them alike.
     """
 
-    rows: list[Row]
+    rows: list[Row]  # operators with their dimensions
     devices: list[Device]
     rule: Rule
-    passes: int = 1
-    seed: int = 0
-    cold: bool = False
-    function: str = ""
-    machine: Mapping[str, str] = field(default_factory=dict)
+    passes: int = 1  # times that the whole grid is measured, each a row of the table (column ``campaign``)
+    seed: int = 0  # of operands and order: drift in the course of hours shall not look like an effect of size
+    cold: bool = False  # whether the cache is filled with other data before each call
+    function: str = ""  # the user's, "" for the suite's kernels
+    machine: Mapping[str, str] = field(default_factory=dict)  # processor, GPU, PyTorch: those of one measurement
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -110,39 +106,124 @@ class Plan:
         return self.passes * self.rule.rounds * len(self.rows)
 
 
+def journal_folder(out: Path) -> Path:
+    """Return the folder beside the table that is to be written."""
+    return out.with_name(out.name + SUFFIX)
+
+
+class Journal:
+    """Visits of one plan, in a folder, which is made if need be; a journal of another plan is refused.
+
+    Attributes
+    ----------
+    steps : list of list of dict
+        What an earlier run has measured, as it was written.
+    parts : list of dict
+        What earlier runs said of themselves when they ended; one that was killed said nothing.
+
+    Raises
+    ------
+    DataError
+        There is a journal and `resume` is not set, there is none and it is, it is of another plan, or it cannot be
+        read.
+    """
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool = False) -> None:
+        self.folder = folder
+        self.steps: list[list[Entry]] = []
+        self.parts: list[Entry] = []
+        if folder.exists() and not resume:
+            raise DataError("holds an unfinished measurement: resume it, or delete it", source=str(folder))
+        if resume:
+            self._check(plan)
+            self.steps, self.parts = self._lines(VISITS, _is_step), self._lines(PARTS, _is_part)
+        else:
+            with whole_file(folder / PLAN) as path:
+                path.write_text(json.dumps(plan), encoding="utf-8")
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Write what one step gave to disk, as one line."""
+        with (self.folder / VISITS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entries) + "\n")
+
+    def end_part(self, part: Entry) -> None:
+        """Write what this run says of itself."""
+        with (self.folder / PARTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(part) + "\n")
+        self.parts.append(part)
+
+    def remove(self) -> None:
+        """Delete the folder, when everything is measured and written."""
+        shutil.rmtree(self.folder)
+
+    def _check(self, plan: Mapping[str, Any]) -> None:
+        where = str(self.folder)
+        try:
+            stored = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError("there is nothing to resume: measure from the beginning", source=where) from None
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"its {PLAN} cannot be read ({error}): delete the folder, measure anew", source=where
+            ) from None
+        plain = json.loads(json.dumps(plan))
+        if changed := [name for name in plain if stored.get(name) != plain[name]]:
+            raise DataError(
+                f"was begun with other {' and '.join(changed)}: resume with the same settings, machine and PyTorch, or "
+                "delete it",
+                source=where,
+            )
+
+    def _lines(self, name: str, fits: Callable[[Any], bool]) -> list[Any]:
+        """Return what a file holds, line by line, each as it must be.
+
+        The last line may be cut short by whatever stopped the process: what is lost of it is measured again; where its
+        end alone is missing, that is added, so that the next step begins a line.
+        """
+        path = self.folder / name
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines, steps = text.splitlines(), []
+        for number, line in enumerate(lines, start=1):
+            try:
+                step = json.loads(line)
+            except ValueError:
+                if number == len(lines):
+                    break
+                step = None
+            if not fits(step):
+                raise DataError("is not a journal: delete the folder", source=f"{path}:{number}")
+            steps.append(step)
+        if text and not (text.endswith("\n") and len(steps) == len(lines)):
+            with whole_file(path) as written:
+                written.write_text("".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8")
+        return steps
+
+
+def _is_step(line: Any) -> bool:
+    return isinstance(line, list) and all(isinstance(entry, dict) and set(entry) >= {"row"} for entry in line)
+
+
+def _is_part(line: Any) -> bool:
+    return isinstance(line, dict) and isinstance(line.get("seconds"), float | int)
+
+
 @dataclass
 class Session:
     """The course of a measurement.
 
-    Attributes
-    ----------
-    plan : Plan
-    bench : Workbench
-    journal : Journal or None
-        Where visits are kept; None: in memory only.
-    monitor : Monitor
-    visits : list of dict
-        One for each row, device, round and pass: ``samples_us`` (an array) and what `protocol.Visit` says.
-    failures : dict of int to str
-        Rows that cannot be measured, and why. The journal does not keep those that ran out of memory: when the
-        measurement is resumed, they are tried again.
-    ended : str
-        `DONE`, `INTERRUPTED`, `BUDGET`, or `LOST`: a row left the device useless for the rest of the process.
-    lost : str
-        That row and what it raised; the journal does not keep it.
-    limits_s : tuple of float or None
-        The smallest and the largest limit of time that the budget gave a visit; None without a budget.
+    A visit is an `Entry`: ``samples_us`` (an array) and what `protocol.Visit` says. The journal does not keep failures
+    that ran out of memory: when the measurement is resumed, those rows are tried again.
     """
 
     plan: Plan
     bench: Workbench
-    journal: Journal | None = None
+    journal: Journal | None = None  # where visits are kept; None: in memory only
     monitor: Monitor = field(default_factory=lambda: Monitor(None))
-    visits: list[Entry] = field(default_factory=list)
-    failures: dict[int, str] = field(default_factory=dict)
-    ended: str = DONE
-    lost: str = ""
-    limits_s: tuple[float, float] | None = None
+    visits: list[Entry] = field(default_factory=list)  # of each row, device, round and pass
+    failures: dict[int, str] = field(default_factory=dict)  # rows that cannot be measured, and why
+    ended: str = DONE  # or `INTERRUPTED`, `BUDGET`, `LOST`: a row left the device useless for the rest of the process
+    lost: str = ""  # that row and what it raised; the journal does not keep it
+    limits_s: tuple[float, float] | None = None  # smallest and largest limit of time that the budget gave a visit
 
     def __post_init__(self) -> None:
         if self.journal is not None:
@@ -158,18 +239,10 @@ class Session:
     ) -> None:
         """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
 
-        While a budget lasts, rows whose interval is wider than asked for are visited again after the planned rounds, up
-        to `MOST_VISITS` times in each pass.
-
-        Parameters
-        ----------
-        budget_seconds : float, optional
-            Time for the whole of it, shared out evenly among the visits that are left; a visit that takes less leaves
-            the rest to the others.
-        progress : callable, optional
-            ``(done, total, label, eta_seconds)``.
-        clock : callable
-            Returns seconds.
+        The budget is the time for the whole of it, shared out evenly among the visits that are left; a visit that takes
+        less leaves the rest to the others. While it lasts, rows whose interval is wider than asked for are visited
+        again after the planned rounds, up to `MOST_VISITS` times in each pass. `progress` is told ``(done, total,
+        label, eta_seconds)``.
         """
         course = _Course(clock, budget_seconds, progress)
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}

@@ -33,24 +33,12 @@ _READINGS = 200
 
 
 class Timer(Protocol):
-    """Something that times calls.
+    """Something that times calls."""
 
-    Attributes
-    ----------
-    cost_us : float
-        What the clock adds to a sample, and the finest step it shows, whichever is larger; microseconds.
-    cold : bool
-        Whether the cache is filled with other data before each sample.
-    most_calls : int
-        Calls of one sample at most.
-    late : int
-        Samples so far that may hold part of the time it takes to launch a call (`EventTimer`).
-    """
-
-    cost_us: float
-    cold: bool
-    most_calls: int
-    late: int
+    cost_us: float  # what the clock adds to a sample, or the finest step it shows, whichever is larger
+    cold: bool  # whether the cache is filled with other data before each sample
+    most_calls: int  # of one sample
+    late: int  # samples so far that may hold part of the time it takes to launch a call (`EventTimer`)
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
@@ -58,14 +46,9 @@ class Timer(Protocol):
 
 
 class HostTimer:
-    """The host's clock around the calls; for devices that work while the host waits.
+    """The host's clock (nanoseconds) around the calls; for devices that work while the host waits.
 
-    Parameters
-    ----------
-    flush : callable, optional
-        Fills the cache with other data before each sample, outside the time taken.
-    clock : callable
-        Returns nanoseconds.
+    `flush` fills the cache with other data before each sample, outside the time taken.
     """
 
     def __init__(self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:

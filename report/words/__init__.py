@@ -6,22 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import cleaning, measuring, power, prediction, projection, reading, scaling, traces, training, validation
+from . import cleaning, evaluation, measuring, prediction, projection, reading, scaling, traces
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
 
 _AREAS: tuple[Words, ...] = (
     cleaning.WORDS,
+    evaluation.WORDS,
     measuring.WORDS,
-    power.WORDS,
     prediction.WORDS,
     projection.WORDS,
     reading.WORDS,
     scaling.WORDS,
     traces.WORDS,
-    training.WORDS,
-    validation.WORDS,
 )
 """``WORDS`` of every module beside this one; an area that is not listed here has no words."""
 WORDS: dict[str, str | Callable[..., str]] = {code: text for area in _AREAS for code, text in area.items()}

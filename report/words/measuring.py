@@ -1,8 +1,77 @@
-"""What is said of measured times: of rows that are hardly known, and of what was left out."""
+"""What is said of what was measured: of times, and of power (a profile, its log, how it was and is to be measured)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+
+def _window_assumed(window_us: float) -> str:
+    return (
+        f"the logger's window is not stated: the time between readings, {window_us:g} µs, is taken for it; "
+        "state it with --window, 0 only of a logger known to be instantaneous"
+    )
+
+
+def _window_not_filled(execution: int, before_run: float, filled_from: int) -> str:
+    return (
+        f"when execution {execution} starts, {100 * before_run:.0f} % of the window lie before the run: power is read "
+        f"too low; append executions up to {filled_from} or later"
+    )
+
+
+def _of_mixture(others: float) -> str:
+    return (
+        f"other kernels fill {100 * others:.0f} % of the windows: the power is that of the mixture, and the energy of "
+        "this kernel cannot be told"
+    )
+
+
+def _idle_unknown(pauses: float) -> str:
+    return (
+        f"{100 * pauses:.2g} % of the windows are pauses and no readings between runs tell the idle power: power and "
+        "energy are read too low"
+    )
+
+
+def _pauses_corrected(pauses: float, window_stated: bool) -> str:
+    guessed = "; its interval reaches down to what was read, since the window is a guess"
+    return (
+        f"{100 * pauses:.0f} % of the windows are pauses: power is read too low; the energy is corrected, as if power "
+        f"fell to idle in them{'' if window_stated else guessed}"
+    )
+
+
+def _margin_assumed(margin: float, shortest_us: float) -> str:
+    return f"no margin of the execution-time bin is published below {shortest_us:g} µs: {100 * margin:g} % taken"
+
+
+def _drift_unsure(drift_error_ppm: float, unsure_us: float) -> str:
+    return (
+        f"the clock pairs tell the drift of the clocks to ±{drift_error_ppm:.2g} ppm only: the times of readings are "
+        f"unsure by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
+    )
+
+
+def _below_table(shortest_us: float, repeats: int) -> str:
+    return (
+        f"no row is published below {shortest_us:g} µs: launch the kernel {repeats} times back to back, timed as one "
+        "execution, or interleave it as the application does; either way the power is that of the sequence, not of one "
+        "launch"
+    )
+
+
+def _more_runs(runs: int, expected: float, wanted: int, needed: int) -> str:
+    return (
+        f"{runs} runs give about {expected:.0f} readings in one execution, {wanted} are wanted: make {needed} runs, or "
+        "append executions to each run"
+    )
+
+
+def _fills_late(execution: int, missing_us: float, filled_from: int) -> str:
+    return (
+        f"execution {execution} starts {missing_us:g} µs before the logger's window has filled: append executions up "
+        f"to {filled_from} or later"
+    )
 
 
 def _hardly_known(rows: int, of: int, limit: float) -> str:
@@ -29,6 +98,33 @@ def _once(file: str, rows: int) -> str:
 
 
 WORDS: dict[str, str | Callable[..., str]] = {
+    "power-window-assumed": _window_assumed,
+    "power-window-not-filled": _window_not_filled,
+    "power-of-mixture": _of_mixture,
+    "power-idle-unknown": _idle_unknown,
+    "power-pauses-corrected": _pauses_corrected,
+    "power-margin-assumed": _margin_assumed,
+    "power-no-usual-time": (
+        "the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no usual time, and power and "
+        "energy are those of a minority; look for clocks, inputs or neighbours that change"
+    ),
+    "power-few-readings": "{readings} readings of interest, {wanted} are recommended",
+    "power-few-runs": "{runs} runs, {wanted} are recommended",
+    "power-times-extrapolated": "{outside} of {readings} readings lie outside the clock pairs: their times are "
+    "extrapolated",
+    "power-drift-unsure": _drift_unsure,
+    "power-drift-unknown": "one clock pair: the drift of the clocks is not known and not corrected",
+    "power-log-readings-without-power": "readings of the log without power, left out: {readings}",
+    "power-log-cut-off": "the log breaks off in its last line, which is left out",
+    "power-plan-below-table": _below_table,
+    "power-plan-more-runs": _more_runs,
+    "power-plan-window-not-filled": _fills_late,
+    "power-run-time-outside-bin": "execution time outside the bin",
+    "power-run-of-few-executions": "fewer executions than the one of interest",
+    "longer-than-window": "longer than the window",
+    "isolated": "isolated",
+    "isolated-with-pauses": "isolated, with pauses",
+    "interleaved": "interleaved",
     "times-hardly-known": _hardly_known,
     "launches-late": _late,
     "clock-in-samples": _clock,

@@ -19,9 +19,9 @@ from flopcast.commands.options import run_command
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import FlopcastError
 from flopcast.measuring import protocol
-from flopcast.measuring.journal import journal_folder
 from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.protocol import Rule
+from flopcast.measuring.session import journal_folder
 from flopcast.readers import read
 
 ROOT = Path(__file__).parents[2]

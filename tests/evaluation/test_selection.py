@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.errors import FlopcastError
 from flopcast.evaluation.selection import select
-from flopcast.report.words.training import selection
+from flopcast.report.words.evaluation import selection
 
 
 def noisy(models: int, spread: float, n: int = 200, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:

@@ -1,9 +1,11 @@
-"""Words of what is said of a competition of models."""
+"""Words of what evaluation says: of a competition of models, and of a law of scaling in one kernel class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from ...evaluation.verdicts import MIN_GROUPS, MIN_ROWS, Interval
 
 
 def _few_groups(groups: int) -> str:
@@ -11,9 +13,27 @@ def _few_groups(groups: int) -> str:
     return f"{only}: no folds by group, so nothing is known of new groups (--group chooses others)"
 
 
+def _too_few(rows: int, groups: int) -> str:
+    needed = (("rows", rows, MIN_ROWS), ("groups", groups, MIN_GROUPS))
+    missing = [f"{count} of the {least} {name}" for name, count, least in needed if count < least]
+    return f"too few data ({' and '.join(missing)} needed)"
+
+
+def _scatters(scatter: float, deviation: Interval) -> str:
+    return f"fails: scatters by {100 * scatter:.1f} % around {deviation}"
+
+
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "few-groups": _few_groups,
     "baseline-wins": "under the scheme {scheme} the baseline {baseline!r} beats every model",
+    "law-too-few-data": _too_few,
+    "law-not-published": "not known: the law needs a figure that is not published",
+    "law-depends-on-size": "fails: depends on size (slope {slope})",
+    "law-scatters": _scatters,
+    "law-slope-undecided": "undecided (slope {slope})",
+    "law-holds": "holds ({deviation})",
+    "law-holds-corrected": "holds with a correction of {deviation}",
+    "law-median-undecided": "undecided (median {deviation})",
 }
 
 
