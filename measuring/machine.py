@@ -157,10 +157,7 @@ class Monitor:
     """
 
     def __init__(
-        self,
-        read: Read | None,
-        every_seconds: float = EVERY_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
+        self, read: Read | None, every_seconds: float = EVERY_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._read, self._every, self._clock = read, every_seconds, clock
         self._next = -float("inf")

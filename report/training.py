@@ -57,11 +57,7 @@ _MARKS: Final = {"selected": ("*", "strong"), "tied": ("≈", "near"), "baseline
 
 
 def training_document(
-    metrics: Metrics,
-    predictions: pd.DataFrame | None = None,
-    rejected: pd.DataFrame | None = None,
-    *,
-    rank: int = 10,
+    metrics: Metrics, predictions: pd.DataFrame | None = None, rejected: pd.DataFrame | None = None, *, rank: int = 10
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
