@@ -25,19 +25,8 @@ from scipy import stats
 def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterator[np.ndarray]:
     """Yield ``replicates`` bootstrap samples of rows, each made of as many groups as there are, drawn with replacement.
 
-    Parameters
-    ----------
-    groups : ndarray of shape (n,)
-        The group of each row (strings or integers). Rows without groups of their own: ``np.arange(n)``.
-    replicates : int
-        How many samples to draw.
-    seed : int
-        Of the generator; the same seed and groups give the same samples.
-
-    Yields
-    ------
-    ndarray of int
-        Row numbers, with repeats. Their count differs from sample to sample where groups differ in size.
+    ``groups`` of shape (n,) holds the group of each row; rows without groups of their own: ``np.arange(n)``. A sample
+    is an array of row numbers with repeats, their count differing where groups differ in size.
 
     Raises
     ------
@@ -60,20 +49,9 @@ def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterato
 def bootstrap(
     statistic: Callable[[np.ndarray], np.ndarray], groups: np.ndarray, *, replicates: int = 2000, seed: int = 0
 ) -> np.ndarray:
-    """Evaluate ``statistic(rows)`` on each cluster-bootstrap sample.
+    """Evaluate ``statistic(rows)``, a number or an array of fixed shape, on each sample of `resample_clusters`.
 
-    Parameters
-    ----------
-    statistic : callable
-        From row numbers to a number or an array of fixed shape.
-    groups : ndarray of shape (n,)
-        The group of each row.
-    replicates, seed : int
-        As in `resample_clusters`.
-
-    Returns
-    -------
-    ndarray of shape (replicates, ...)
+    Returns an array of shape (replicates, ...).
     """
     return np.array([statistic(rows) for rows in resample_clusters(groups, replicates, seed)])
 
@@ -91,18 +69,8 @@ def effective_groups(groups: np.ndarray) -> float:
 def percentile_interval(draws: np.ndarray, n_groups: float, *, level: float = 0.90) -> tuple[np.ndarray, np.ndarray]:
     """Return the expanded percentile interval of bootstrap ``draws``, along their first axis.
 
-    Parameters
-    ----------
-    draws : ndarray of shape (replicates, ...)
-        The statistic on each bootstrap sample.
-    n_groups : float
-        Number of groups G the samples were drawn from, more than 1; where they differ in size `effective_groups`.
-    level : float, default=0.90
-        Two-sided confidence level.
-
-    Returns
-    -------
-    lower, upper : ndarray of shape (...)
+    The ``draws`` of shape (replicates, ...) are from ``n_groups`` groups (where they differ in size: their
+    `effective_groups`); the ends of the two-sided interval have the shape (...).
 
     Raises
     ------

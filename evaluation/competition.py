@@ -131,16 +131,9 @@ def compete(
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        What to learn from.
-    kind, models, without : str, sequence of str, sequence of str
-        See `models.suite.suite`.
-    seed, jobs, budget, progress
-        See `crossval.evaluate`.
-    scheme : {"grouped", "kfold"}
-        The scheme the saved model is chosen under; ``kfold`` is taken where there are fewer than three groups.
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget`` and
+    ``progress`` those of `crossval.evaluate`. The saved model is chosen under ``scheme``; ``kfold`` is taken where
+    there are fewer than three groups.
 
     Raises
     ------
@@ -187,15 +180,8 @@ def _selected(
     predictions = evaluation[scheme].predictions
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
-        return select(
-            evaluation.observed,
-            among,
-            evaluation.groups,
-            scheme=scheme,
-            baselines=baselines,
-            preference=preference,
-            seed=seed,
-        )
+        options: dict[str, Any] = {"baselines": baselines, "preference": preference, "seed": seed}
+        return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
 
     winner = chosen(predictions)
     models = predictions.drop(columns=list(baselines), errors="ignore")

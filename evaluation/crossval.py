@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Paths, fit, selected_features
-from .metrics import by_group, check_targets, e_out, summarise
+from .metrics import check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
@@ -55,8 +55,6 @@ class SchemeResult:
 
     Attributes
     ----------
-    scheme : str
-        ``"kfold"`` or ``"grouped"``.
     folds : ndarray of int, shape (n,)
         Fold in which each row was held out.
     predictions : DataFrame of shape (n, n_models)
@@ -81,16 +79,8 @@ class SchemeResult:
 class Evaluation:
     """Out-of-fold predictions and errors of every model under every scheme.
 
-    Attributes
-    ----------
-    observed : ndarray of shape (n,)
-        Measured values.
-    groups : ndarray of str, shape (n,)
-        Group of each row.
-    names : tuple of str
-        The candidates, in the order given.
-    schemes : dict of str to SchemeResult
-        One result per scheme.
+    ``observed`` (n,) are the measured values, ``groups`` (n,) the group of each row, ``names`` the candidates in the
+    order given, and ``schemes`` the result of each scheme.
     """
 
     observed: FloatArray
@@ -100,10 +90,6 @@ class Evaluation:
 
     def __getitem__(self, scheme: str) -> SchemeResult:
         return self.schemes[scheme]
-
-    def by_group(self, scheme: str, name: str) -> pd.DataFrame:
-        """Errors of one model per group, the worst group first."""
-        return by_group(self.observed, self[scheme].predictions[name], self.groups)
 
 
 def evaluate(
@@ -126,26 +112,22 @@ def evaluate(
     Parameters
     ----------
     dataset : LearningData
-        Features, measured values and groups; ``unpaired`` rows are added to the training rows of the candidates that
-        use them, except those whose group is held out (scheme ``"grouped"``).
+        ``unpaired`` rows are added to the training rows of the candidates that use them, except those whose group is
+        held out (scheme ``"grouped"``).
     candidates : sequence of Candidate
         Models and baselines, in the order in which the budget is spent on them.
-    schemes : sequence of {"kfold", "grouped"}
+    schemes, folds, seed
         See `make_folds`.
-    folds, seed : int
-        Number of folds and seed of their shuffle.
     jobs : int
         Processes; -1 for one per core. They share the data through memory-mapped files.
     budget : float, optional
-        Seconds after which no further fit is started; a candidate that is not through a scheme by then is left out of
-        it, with that as its error.
+        Seconds (of ``clock``) after which no further fit is started; a candidate that is not through a scheme by then
+        is left out of it, with that as its error.
     progress : callable, optional
         Called in this process after every fit.
     tell_groups : collection of str
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does.
-    clock : callable
-        Seconds, for the budget and the time left.
 
     Raises
     ------
@@ -402,25 +384,10 @@ def _sources(dataset: LearningData) -> list[str] | None:
 def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, seed: int = 0) -> NDArray[np.int64]:
     """Return the fold in which each row is held out.
 
-    Parameters
-    ----------
-    scheme : {"kfold", "grouped"}
-        ``"kfold"`` shuffles the rows into folds whose sizes differ by at most one. ``"grouped"`` keeps every group in
-        one fold: groups go, largest first, to the fold with the fewest rows; with at most as many groups as folds each
-        group is a fold of its own (leave one group out).
-    groups : array-like of shape (n,) or None
-        Group of each row; needed by ``"grouped"`` only.
-    n : int
-        Number of rows.
-    folds : int
-        Number of folds wanted, at least 2.
-    seed : int
-        Seed of the shuffle (of the rows, or of groups of equal size).
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Fold numbers 0, 1, ...; every fold holds at least one row.
+    Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one. ``"grouped"`` keeps every
+    group of ``groups`` (n,) in one fold: groups go, largest first (those of equal size shuffled), to the fold with the
+    fewest rows; with at most as many groups as folds each group is a fold of its own (leave one group out). The fold
+    numbers 0, 1, ..., shape (n,), each have at least one row.
 
     Raises
     ------

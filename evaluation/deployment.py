@@ -1,26 +1,36 @@
-"""The model that leaves the house: fitted to all rows, with intervals, trained range, ranking and fitted baselines."""
+"""The model that leaves the house: fitted to all rows, with intervals, trained range, ranking and fitted baselines.
+
+A data set and its competition enter `deploy`. `rank` says which features matter to a fitted model: by p-values, by the
+decrease of the RSS, by permutation importance.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
-from ..models.base import Candidate, fit
+from ..models.base import Candidate, fit, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from .competition import REFERENCE, Competition, law_table
 from .domain import TrainedRange
 from .intervals import ConformalIntervals, cross_coverage
-from .ranking import PERMUTATION, rank
+from .metrics import ape, finite
 
 LEVEL = 0.9
 """Level of the intervals whose coverage is reported."""
+P_VALUE: Final = "p-value"
+RSS: Final = "RSS decrease (%)"
+PERMUTATION: Final = "permutation (points of MAPE)"
+SIGNIFICANT: Final = 0.05
+"""Features with a larger p-value are not told from noise."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +80,8 @@ class Deployed:
 def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        All rows.
-    competition : Competition
-        Its ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated.
-    seed : int
-        Seed of the ranking.
+    The competition's ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated;
+    ``seed`` is that of the ranking.
     """
     scheme = competition.scheme
     best = competition.best_model(scheme)
@@ -178,3 +182,84 @@ def _baselines(dataset: Dataset) -> dict[str, Any]:
         "constant ratio": {"ratio": float(ratio.ratio_)},
         "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
     }
+
+
+def rank(
+    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+) -> list[dict[str, Any]]:
+    """Rank the features of a fitted model by every measure that the model allows.
+
+    The model is looked into through pipelines and wrappers; ``X`` (n, p), ``y`` (n,), ``repeats``, ``seed`` and
+    ``max_rows`` are for `permutation_importance`. The rows ``feature``, ``measure``, ``value`` and ``significant``
+    (p <= 0.05; None for other measures) come measure by measure, the most important feature first, fit for JSON.
+    """
+    return [
+        *_table(P_VALUE, p_values(fitted) or {}),
+        *_table(RSS, rss_decrease(fitted)),
+        *_table(PERMUTATION, permutation_importance(fitted, X, y, repeats=repeats, seed=seed, max_rows=max_rows)),
+    ]
+
+
+def permutation_importance(
+    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+) -> dict[str, float]:
+    """Mean increase of the MAPE, in percentage points, when a feature's values are shuffled among the rows.
+
+    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section 10): a small value
+    does not mean that a feature is useless on its own.
+
+    Each feature is shuffled ``repeats`` times; its values do not depend on the other features' shuffles. Of more than
+    ``max_rows`` rows a sample of so many is used.
+    """
+    target = np.asarray(y, dtype=np.float64)
+    if len(target) > max_rows:
+        kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
+        X, target = X.iloc[kept], target[kept]
+    baseline = ape(target, fitted.predict(X)).mean()
+    increase = {}
+    for number, column in enumerate(X.columns):
+        rng = np.random.default_rng([seed, number])
+        shuffled, errors = X.copy(), []
+        for _ in range(repeats):
+            shuffled[column] = rng.permutation(X[column].to_numpy())
+            errors.append(ape(target, fitted.predict(shuffled)).mean())
+        increase[str(column)] = float(np.mean(errors) - baseline)
+    return increase
+
+
+def rss_decrease(fitted: Any) -> dict[str, float]:
+    """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
+
+    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
+    which sum to 1; empty for a model that has none. Columns on which no tree splits have 0. Where the columns that the
+    forest was given have no names, they are x0, x1, ...
+    """
+    handed_on: list[list[str]] = []  # what the layers outside may have handed on, the nearest last
+    for layer in nested(fitted):
+        given, selected = (_words(getattr(layer, name, None)) for name in ("feature_names_in_", "selected_features_"))
+        values = getattr(layer, "feature_importances_", None)
+        if values is not None:
+            fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
+            names = fitting[-1] if fitting else [f"x{column}" for column in range(len(values))]
+            return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
+        handed_on += [given, selected]
+    return {}
+
+
+def _words(names: Any) -> list[str]:
+    return [] if names is None else [str(name) for name in names]
+
+
+def _table(measure: str, values: dict[str, float]) -> list[dict[str, Any]]:
+    """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
+    ascending = measure == P_VALUE
+    ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
+    return [
+        {
+            "feature": name,
+            "measure": measure,
+            "value": finite(value),
+            "significant": bool(value <= SIGNIFICANT) if ascending else None,
+        }
+        for name, value in ordered
+    ]

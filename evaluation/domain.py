@@ -90,11 +90,7 @@ class TrainedRange:
     def check(self, X: pd.DataFrame) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.
 
-        Parameters
-        ----------
-        X : DataFrame of shape (n, >= p)
-            Features by name, in any order. A missing value counts as outside (by one unit) where none was missing in
-            training.
+        Columns are found by name; a missing value counts as outside (by one unit) where none was missing in training.
 
         Raises
         ------

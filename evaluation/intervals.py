@@ -108,14 +108,8 @@ class ConformalIntervals:
     ) -> Self:
         """Calibrate on out-of-fold predictions.
 
-        Parameters
-        ----------
-        observed, predicted : array-like of shape (n,)
-            Measured and out-of-fold predicted values. A prediction at or below zero counts as a miss at every level.
-        groups : array-like of shape (n,)
-            Group of each row.
-        scale : array-like of shape (n,), optional
-            How difficult each row is thought to be, > 0; the interval is as many times wider.
+        A prediction at or below zero counts as a miss at every level. ``scale``, where given, says how difficult each
+        row is thought to be, > 0; its interval is as many times wider. All have the shape (n,).
 
         Raises
         ------
@@ -146,12 +140,10 @@ class ConformalIntervals:
 
         Parameters
         ----------
-        predicted : array-like of shape (n,)
-            Predictions.
+        predicted, scale : array-like of shape (n,)
+            Predictions, and the difficulty of each row if one was given to ``fit``.
         level : float
             Share of rows that should lie inside, 0.005 to 0.995 (the next half percent up is used).
-        scale : array-like of shape (n,), optional
-            Difficulty of each row, if one was given to ``fit``.
         widen : array-like of shape (n,) or float
             Factor >= 1 of the half-width on the log scale, e.g. of rows outside the trained range.
 
@@ -202,16 +194,8 @@ def cross_coverage(
 ) -> Coverage:
     """Measure the coverage fold by fold: calibrate on the other folds' out-of-fold predictions, test on the fold's.
 
-    Parameters
-    ----------
-    observed, predicted, groups, folds : array-like of shape (n,)
-        Measured values, out-of-fold predictions, groups and folds of the same scheme.
-    level : float
-        Level claimed.
-    scheme : {"kfold", "grouped"}
-        Scheme of the folds.
-    scale : array-like of shape (n,), optional
-        Difficulty of each row.
+    ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as for
+    `ConformalIntervals.fit`.
 
     Raises
     ------

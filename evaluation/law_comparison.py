@@ -51,17 +51,8 @@ class SlopeTest:
 def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | None:
     """Fit log y = a + s · log x and test s = 1.
 
-    Parameters
-    ----------
-    x, y : ndarray of shape (n,)
-        Positive times (µs).
-    groups : ndarray of shape (n,)
-        Rows of one group err together.
-
-    Returns
-    -------
-    SlopeTest or None
-        None where x does not vary: there is no slope.
+    x and y are positive times (µs) of shape (n,); rows of one group err together. None where x does not vary: there is
+    no slope.
 
     Notes
     -----
@@ -175,26 +166,20 @@ def compare_laws(
 ) -> tuple[Explanation, ...]:
     """Score every law on rows whose groups its fit has not seen, best first.
 
+    The errors are out of sample; that the first is the smallest of several is not corrected for, which is why
+    `Explanation.as_good_as_best` marks its equals.
+
     Parameters
     ----------
     target, host : ndarray of shape (n,)
-        What was measured on the target and the host, positive.
+        What was measured on the target and the host, positive, in the unit of ``metric``.
     laws : DataFrame of shape (n, laws)
         The target's values by the analytic laws, which fit nothing; positive.
     groups : ndarray of shape (n,)
         What must not be split between training and validation.
-    metric : str, default="duration_us"
-        What was measured; its unit is that of the values.
-    folds : int, default=10
-        Grouped folds of the two fitted laws; one group each where groups are fewer.
-    replicates, seed : int
-        Of the cluster bootstrap, and the seed of the folds.
-
-    Returns
-    -------
-    tuple of Explanation
-        In order of error. The errors are out of sample; that the first is the smallest of several is not corrected
-        for, which is why `Explanation.as_good_as_best` marks its equals.
+    folds, replicates, seed : int
+        Grouped folds of the two fitted laws (one group each where groups are fewer), samples of the cluster bootstrap,
+        and the seed of both.
     """
     X = pd.DataFrame({HOST: host})
     fold = make_folds("grouped", groups, len(groups), folds=folds, seed=seed)

@@ -42,17 +42,7 @@ class Efficiency:
 def median_efficiency(
     rows: pd.DataFrame, *, host: GPU, host_us: np.ndarray, target: GPU, target_us: np.ndarray
 ) -> Efficiency:
-    """Return the median efficiency of some workloads on both sides.
-
-    Parameters
-    ----------
-    rows : DataFrame of n rows
-        Column ``op`` and the operators' dimensions and precisions.
-    host, target : GPU
-        The devices.
-    host_us, target_us : ndarray of shape (n,)
-        Measured times (µs).
-    """
+    """Return the median efficiency of workloads (``op``, dimensions, precisions) from the times on both sides (µs)."""
     work, sides = work_of(rows), ((host, host_us), (target, target_us))
     return Efficiency(
         *(_median_share(work, at_peak, gpu, us) for at_peak in (compute_us, memory_us) for gpu, us in sides)
@@ -178,12 +168,8 @@ def assess_scaling(
     dataset : Dataset
         Paired rows; ``rows`` has the columns op, dtype_a, bound, duration_us and host_duration_us and the metric as
         host_*, ``laws`` a column of target values per law, NaN where a figure it needs is not published.
-    margin : float, default=0.10
-        What counts as the same: deviations target / law within [1/1.10, 1.10].
-    folds : int, default=10
-        Grouped folds for the laws that are fitted (constant ratio, affine).
-    replicates, seed : int
-        Of the cluster bootstrap, and the seed of the folds.
+    margin, folds, replicates, seed
+        See `ValidationResult`.
 
     Returns
     -------

@@ -17,12 +17,7 @@ THRESHOLDS: Final = (1, 5, 10, 15, 20, 30, 40, 50)
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> NDArray[np.float64]:
     """Return the measured values as floats, refusing what no relative error can be taken of.
 
-    Parameters
-    ----------
-    observed : array-like of shape (n,)
-        Measured values, e.g. times in µs.
-    sources : sequence of str, optional
-        Where each row came from (``"file:row"``), for the message.
+    ``sources`` says for the message where each row came from (``"file:row"``).
 
     Raises
     ------
@@ -86,27 +81,10 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the row of one model as ``metrics.json`` and the tables hold it.
 
-    Parameters
-    ----------
-    name : str
-        The model's name.
-    observed, predicted : array-like of shape (n,)
-        Measured and out-of-fold predicted values; ``predicted`` is None for a model that failed.
-    e_in : float, optional
-        Relative error on the training rows, percent.
-    features_selected, features_available : int, optional
-        Features the model uses, and how many it could choose from.
-    fit_seconds : float, optional
-        Time of all fits together, s.
-    error : str, optional
-        Why the model failed.
-    **extra
-        Further entries, e.g. ``space`` and ``note``.
-
-    Returns
-    -------
-    dict
-        JSON-ready: what has no value (or no finite one) is None. ``nonpositive`` counts predictions at or below zero.
+    ``predicted`` are out-of-fold predictions, None for a model that failed, and ``error`` then says why; ``e_in`` is
+    the relative error on the training rows (percent), ``fit_seconds`` the time of all fits together, ``extra`` further
+    entries. Fit for JSON: what has no value (or no finite one) is None. ``nonpositive`` counts predictions at or below
+    zero.
     """
     figures: dict[str, Any] = {"e_out": None, "e_in": None, "median_ape": None, "max_ape": None}
     ir: dict[str, float | None] = {str(limit): None for limit in THRESHOLDS}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,22 +59,15 @@ def select(
     observed : array-like of shape (n,)
         Measured values.
     predictions : DataFrame of shape (n, n_models)
-        Out-of-fold predictions of the models that ran, baselines included.
+        Out-of-fold predictions of the models that ran, ``baselines`` included; these compete like any other model, but
+        are preferred to none.
     groups : array-like of shape (n,)
         Group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise rows.
-    scheme : {"kfold", "grouped"}
-        Scheme of the predictions.
-    baselines : collection of str
-        Names of the analytic baselines among the columns; they compete like any other model, but are preferred to none.
     preference : sequence of str, optional
         Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
         whatever the standard error.
-    replicates : int
-        Bootstrap samples.
-    level : float
-        Level of the interval.
-    seed : int
-        Seed of the bootstrap.
+    replicates, level, seed
+        Bootstrap samples and their seed, and the level of the interval.
 
     Returns
     -------
@@ -106,7 +99,7 @@ def select(
         draws = _bootstrap(errors, code, chooser, replicates, seed)
         table = errors.mean(axis=0)
         best = int(chooser.choose(np.ones((1, units)), table[None])[0])
-    honest = float(draws.held_out.mean_error)
+    honest = draws.error
     lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
     shift = honest - table[best]
     interval = [max(float(lower + shift), 0.0), float(upper + shift)]
@@ -116,7 +109,7 @@ def select(
         "name": names[best],
         "baseline": names[best] in baselines,
         "e_out": honest,
-        "ir": draws.held_out.inliers,
+        "ir": draws.inliers,
         "e_out_table": float(table[best]),
         "interval": interval,
         "within": within,
@@ -174,38 +167,22 @@ class _Chooser:
         return np.sqrt(np.maximum(spread, 0.0)) / (counts @ self.sizes)[:, None]
 
 
-class _HeldOut:
-    """Running sums over the rows that each bootstrap sample left out, of the model chosen on the sample."""
+class _Draws(NamedTuple):
+    """What the bootstrap saw; error and inliers (percent) are of the model chosen on a sample, on the rows it left out.
 
-    def __init__(self) -> None:
-        self.rows, self.errors, self.hits = 0.0, 0.0, np.zeros(len(THRESHOLDS))
+    The error is averaged over all left-out rows of all samples: a mean of means would favour small groups.
+    """
 
-    def add(self, rows: float, errors: float, hits: FloatArray) -> None:
-        self.rows += rows
-        self.errors += errors
-        self.hits += hits
-
-    @property
-    def mean_error(self) -> float:
-        """APE averaged over all left-out rows of all samples (a mean of means would favour small groups)."""
-        return self.errors / self.rows
-
-    @property
-    def inliers(self) -> dict[str, float]:
-        return {str(limit): float(100.0 * hit / self.rows) for limit, hit in zip(THRESHOLDS, self.hits, strict=True)}
-
-
-class _Draws:
-    """What the bootstrap saw: E_out of each model on each sample, the model chosen, and the left-out rows' verdict."""
-
-    def __init__(self, in_bag: FloatArray, chosen: NDArray[np.intp], held_out: _HeldOut) -> None:
-        self.in_bag, self.chosen, self.held_out = in_bag, chosen, held_out
+    in_bag: FloatArray  # E_out, samples × models
+    chosen: NDArray[np.intp]
+    error: float
+    inliers: dict[str, float]
 
 
 def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
     sizes, sums = chooser.sizes, chooser.sums
-    in_bag, chosen, held_out = [], [], _HeldOut()
+    in_bag, chosen, rows, total, inside = [], [], 0.0, 0.0, np.zeros(len(THRESHOLDS))
     hits: dict[int, FloatArray] = {}
     for counts in _cluster_counts(len(sizes), replicates, seed):
         means = (counts @ sums) / (counts @ sizes)[:, None]
@@ -213,13 +190,16 @@ def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, re
         best = chooser.choose(counts, means)
         for model in np.unique(best):
             if model not in hits:
-                inside = errors[:, [model]] <= np.asarray(THRESHOLDS)
-                hits[int(model)] = _cluster_sums(inside.astype(np.float64), code)
+                within = errors[:, [model]] <= np.asarray(THRESHOLDS)
+                hits[int(model)] = _cluster_sums(within.astype(np.float64), code)
             weight = left_out[best == model].sum(axis=0)
-            held_out.add(weight @ sizes, weight @ sums[:, model], weight @ hits[int(model)])
+            rows += weight @ sizes
+            total += weight @ sums[:, model]
+            inside += weight @ hits[int(model)]
         in_bag.append(means)
         chosen.append(best)
-    return _Draws(np.concatenate(in_bag), np.concatenate(chosen), held_out)
+    inliers = {str(limit): float(100.0 * hit / rows) for limit, hit in zip(THRESHOLDS, inside, strict=True)}
+    return _Draws(np.concatenate(in_bag), np.concatenate(chosen), float(total / rows), inliers)
 
 
 def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:

@@ -94,18 +94,9 @@ class TrainedModel:
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
         """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reasons`` and the baselines.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            Clean rows; with a host, its measurements.
-        level : float
-            Share of rows that should lie inside their interval.
-
-        Returns
-        -------
-        DataFrame with the index of ``rows``
-            ``reasons`` holds a tuple of `Remark` per row: how it is unlike training. Where a row's features cannot be
-            computed there is no prediction, and ``reasons`` says why.
+        The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
+        where there is a host, its measurements. ``reasons`` holds a tuple of `Remark` per row: how it is unlike
+        training. Where a row's features cannot be computed there is no prediction, and ``reasons`` says why.
         """
         X, unlike, unable = self._features(rows)
         able = np.array([not why for why in unable], dtype=bool)

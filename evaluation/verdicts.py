@@ -115,13 +115,8 @@ UNKNOWN = Verdict(Outcome.UNKNOWN, remark("law-not-published"))
 def judge(evidence: Evidence, margin: float) -> Verdict:
     """Apply the decision rule.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of one law in one class.
-    margin : float
-        What 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log, so that exchanging host and
-        target gives the same verdict.
+    ``margin`` is what 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log, so that exchanging
+    host and target gives the same verdict.
 
     Returns
     -------

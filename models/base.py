@@ -339,19 +339,20 @@ def feature_names(estimator: BaseEstimator) -> list[str]:
     return [str(name) for name in names]
 
 
-def _nested(fitted: Any) -> Iterator[Any]:
-    """Yield a fitted model and what it wraps: the last step of pipelines, ``regressor_`` of wrappers."""
+def nested(fitted: Any) -> Iterator[Any]:
+    """Yield a fitted model and what it wraps, from the outside in: the last step of pipelines, what wrappers hold."""
     seen: set[int] = set()
     while fitted is not None and id(fitted) not in seen:
         seen.add(id(fitted))
         yield fitted
         steps = getattr(fitted, "steps", None)
-        fitted = steps[-1][1] if steps else getattr(fitted, "regressor_", None)
+        inner = [getattr(fitted, name, None) for name in ("regressor_", "estimator_", "best_estimator_")]
+        fitted = steps[-1][1] if steps else next((found for found in inner if found is not None), None)
 
 
 def selected_features(fitted: Any) -> list[str] | None:
     """Return the features a fitted model uses, looked up through pipelines and wrappers; None when it cannot say."""
-    for model in _nested(fitted):
+    for model in nested(fitted):
         if (names := getattr(model, "selected_features_", None)) is not None:
             return [str(name) for name in names]
     return None
@@ -369,7 +370,7 @@ def p_values(fitted: Any) -> dict[str, float] | None:
     Looked up through pipelines and wrappers. NaN where a coefficient cannot be tested (collinear columns, no residual
     degrees of freedom).
     """
-    for model in _nested(fitted):
+    for model in nested(fitted):
         if (values := getattr(model, "p_values_", None)) is not None:
             chosen = set(model.selected_features_)
             return {name: float(p) for name, p in zip(feature_names(model), values, strict=True) if name in chosen}

@@ -20,6 +20,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
 from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
+from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
 
 
@@ -79,7 +80,7 @@ def test_predictions_are_those_of_the_other_folds() -> None:
         assert 0 < row["e_in"] < row["e_out"] < 5
         assert (row["error"], row["note"], row["features_available"]) == (None, None, 3)
         assert result[scheme].errors == {}
-    table = result.by_group("grouped", "OLS")
+    table = by_group(result.observed, result["grouped"].predictions["OLS"], result.groups)
     assert table["rows"].sum() == 60
     assert set(table["group"]) == set(data.groups)
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flopcast.evaluation.ranking import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rss_decrease
+from flopcast.evaluation.deployment import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rss_decrease
 from flopcast.models import Forest, LogTarget
 
 
