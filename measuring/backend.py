@@ -107,14 +107,9 @@ def import_torch() -> Any:
 
 
 class Backend:
-    """One device of PyTorch.
+    """One device of PyTorch: ``cpu``, or ``cuda:0`` and the like (ROCm's name for its GPUs, too).
 
-    Parameters
-    ----------
-    torch : module
-    word : str
-        ``cpu``, or ``cuda:0`` and the like (ROCm's name for its GPUs, too); the first GPU by default, or the CPU where
-        there is none.
+    By default the first GPU, or the CPU where there is none.
 
     Raises
     ------

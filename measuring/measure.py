@@ -258,12 +258,7 @@ class Bench:
     def use(self, device: Device, row: Row) -> None:
         """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
 
-        A user's function sets its own.
-
-        Raises
-        ------
-        DataError
-            The device does not compute in that number format.
+        A user's function sets its own. A number format that the device does not compute in is a DataError.
         """
         self.backend.use(device)
         if self.function is None:

@@ -119,13 +119,7 @@ def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, 
 
 
 def operators(families: Sequence[str] | None) -> set[str]:
-    """Return the operators of some families, or of all.
-
-    Raises
-    ------
-    DataError
-        A name is neither a family's nor an operator's.
-    """
+    """Return the operators of some families, or of all; what is neither a family nor an operator is refused."""
     chosen: set[str] = set()
     every = {op for ops in FAMILIES.values() for op in ops}
     for name in FAMILIES if families is None else families:

@@ -150,12 +150,14 @@ def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
     header = content.splitlines()[0].lower()
     if re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power", header):
         lines, cut = whole_lines(content, monitor_cells)
-        return "amd-smi monitor", _monitor_rows(lines, source), cut
+        rows = _rows_under(header.split(), lines[1:], monitor_cells, "{} values under {} columns", source)
+        return "amd-smi monitor", rows, cut
     name = _csv_format(header)
     if not name:
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
     lines, cut = whole_lines(content)
-    return name, _csv_rows(lines, source), cut
+    names = [name.strip() for name in header.split(",")]
+    return name, _rows_under(names, lines[1:], csv_cells, "{} cells under a header of {}", source), cut
 
 
 def _csv_format(header: str) -> str:
@@ -171,33 +173,18 @@ def _csv_format(header: str) -> str:
     return "amd-smi CSV" if any("socket_power" in name for name in names) else ""
 
 
-def _csv_rows(lines: Iterable[str], source: str) -> list[Row]:
-    """Return the cells of CSV whose lists hold commas; a header that recurs is passed over."""
-    first, *rest = lines
-    names = [name.strip().lower() for name in first.split(",")]
+def _rows_under(
+    names: list[str], lines: Iterable[str], cells: Callable[[str], list[str]], wrong: str, source: str
+) -> list[Row]:
+    """Return the cells of the lines under a header, which is passed over where it recurs."""
     rows = []
-    for number, line in enumerate(rest, 2):
-        cells = csv_cells(line)
-        if not line.strip() or [cell.lower() for cell in cells] == names:
+    for number, line in enumerate(lines, 2):
+        values = cells(line)
+        if not line.strip() or [value.lower() for value in values] == names:
             continue
-        if len(cells) != len(names):
-            raise DataError(f"{len(cells)} cells under a header of {len(names)}", source=f"{source}:{number}")
-        rows.append(dict(zip(names, cells, strict=True)))
-    return rows
-
-
-def _monitor_rows(lines: Iterable[str], source: str) -> list[Row]:
-    """Return the readings of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
-    first, *rest = lines
-    names = first.lower().split()
-    rows = []
-    for number, line in enumerate(rest, 2):
-        cells = monitor_cells(line)
-        if not cells or line.lower().split() == names:
-            continue
-        if len(cells) != len(names):
-            raise DataError(f"{len(cells)} values under {len(names)} columns", source=f"{source}:{number}")
-        rows.append(dict(zip(names, cells, strict=True)))
+        if len(values) != len(names):
+            raise DataError(wrong.format(len(values), len(names)), source=f"{source}:{number}")
+        rows.append(dict(zip(names, values, strict=True)))
     return rows
 
 
@@ -267,7 +254,7 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
         if stated not in keys:
             raise DataError(f"unit stated for {stated!r}, a column that the log does not have", source=source)
     values = {
-        column: _numbers(column, [row.get(keys[key]) for row in rows], keys[key], units, source)
+        column: [_number(column, row.get(keys[key]), *_unit(keys[key], units), source) for row in rows]
         for column, key in chosen.items()
         if key
     }
@@ -326,11 +313,6 @@ def _first(cell: Any) -> Any:
         parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
         return next((part for part in parts if _VALUE.match(part)), None)
     return next((one for one in cell if _present(one)), None) if isinstance(cell, list) else cell
-
-
-def _numbers(column: str, cells: list[Any], header: str, units: Mapping[str, str], source: str) -> list[float]:
-    """Return cells as numbers in the unit of the column, NaN for those that hold none."""
-    return [_number(column, cell, *_unit(header, units), source) for cell in cells]
 
 
 def _unit(header: str, units: Mapping[str, str]) -> tuple[str, str]:

@@ -24,6 +24,7 @@ Row = Mapping[str, Any]
 
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 GRID = "rgba(128,128,128,0.22)"
 THRESHOLDS = np.arange(0.0, 50.5, 0.5)
 """Thresholds of the inlier ratio curves, %."""
@@ -38,19 +39,9 @@ LEAST_APE = 0.01
 def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
     """Draw observed and predicted values of all workloads in order of size, and the error of each below.
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        Out-of-fold predictions of all schemes and models, as in ``predictions.parquet``.
-    cv : mapping
-        The scheme's entry of ``metrics["cv"]``.
-    unit : str
-        Label of the upper axis, e.g. ``"time, µs"``.
-
-    Returns
-    -------
-    plotly Figure or None
-        None where nothing was selected or the selected model has no predictions.
+    `predictions` are the out-of-fold ones of all schemes and models, as in ``predictions.parquet``, `cv` is the
+    scheme's entry of ``metrics["cv"]``, `unit` the label of the upper axis, e.g. ``"time, µs"``. None where nothing was
+    selected or the selected model has no predictions.
     """
     name = str((cv.get("selected") or {}).get("name"))
     rows = predictions[(predictions["scheme"] == cv["scheme"]) & (predictions["model"] == name)]
@@ -97,11 +88,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
         figure.add_trace(_curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0))
     for index, row in enumerate(cv.get("baselines") or []):
-        style = {
-            "color": BASELINE,
-            "width": 2,
-            "dash": ("dash", "dot", "dashdot", "longdash", "longdashdot")[index % 5],
-        }
+        style = {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]}
         figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
     for row in reversed(best):
         style = {"color": colours[row["name"]], "width": 2}
@@ -117,12 +104,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
 def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
     """Draw predictions with their intervals from the smallest to the largest, those unlike training apart.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Predictions as `flopcast.predict` returns them; rows without one are left out.
-    metric : str
-        What is predicted.
+    They are as `flopcast.predict` returns them; rows without a prediction are left out.
     """
     columns = list(prediction_columns(metric).values())
     rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
@@ -142,15 +124,7 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
-    """Draw what the features contribute, largest on top; p-values as the size of their exponent.
-
-    Parameters
-    ----------
-    rows : sequence of (feature, value)
-        In the order to show.
-    measure : str
-        What the values are.
-    """
+    """Draw what the features contribute, in the order given, from the top; p-values as the size of their exponent."""
     exponent = "p-value" in measure.lower()
     values = np.array([value for _, value in rows])
     if exponent:
@@ -221,17 +195,10 @@ def _curve(
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
         x, y = np.array([threshold for threshold, _ in ir]), np.array([share for _, share in ir], dtype=float)
     hover = f"%{{y:.1f}} % within %{{x}} %<extra>{name}</extra>"
-    text = escape(str(label))
     return go.Scatter(
-        name=text,
-        legendgroup=escape(group),
-        showlegend=shown,
-        x=x,
-        y=_short(y),
-        mode="lines",
-        line=line,
-        hovertemplate=hover,
-    )
+        name=escape(str(label)), legendgroup=escape(group), showlegend=shown, x=x, y=_short(y), mode="lines",
+        line=line, hovertemplate=hover,
+    )  # fmt: skip
 
 
 def _bars(labels: list[str], values: np.ndarray, texts: list[str]) -> go.Figure:
@@ -240,38 +207,32 @@ def _bars(labels: list[str], values: np.ndarray, texts: list[str]) -> go.Figure:
     full = [escape(label) for label in labels]
     cut = [escape(label if len(label) <= 34 else f"{label[:20]}…{label[-13:]}") for label in labels]
     hover = "%{customdata}: %{text}<extra></extra>"
-    bars: dict[str, Any] = {
-        "marker": {"color": SELECTED},
-        "orientation": "h",
-        "textposition": "auto",
-        "insidetextanchor": "end",
-    }
-    bars |= {
-        "textangle": 0,
-        "constraintext": "none",
-        "insidetextfont": {"color": "white", "size": 12},
+    bars = {
+        "marker": {"color": SELECTED}, "orientation": "h", "textposition": "auto", "insidetextanchor": "end",
+        "textangle": 0, "constraintext": "none", "insidetextfont": {"color": "white", "size": 12},
         "outsidetextfont": {"size": 12},
-    }
+    }  # fmt: skip
     figure = go.Figure(go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars))
     ticks = {"tickmode": "array", "tickvals": places, "ticktext": cut, "autorange": "reversed", "showgrid": False}
     figure.update_yaxes(automargin=True, **ticks)
     return styled(figure, 90 + 24 * len(labels), legend={}).update_layout(showlegend=False, bargap=0.25)
 
 
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_CLEAR = "rgba(0,0,0,0)"
+_LOOK: dict[str, Any] = {
+    "template": "none", "paper_bgcolor": _CLEAR, "plot_bgcolor": _CLEAR,
+    "modebar": {"bgcolor": _CLEAR, "color": NEUTRAL, "activecolor": SELECTED},
+}  # fmt: skip
+"""Of every figure: transparent, so that text and ground are those of the page."""
+
+
 def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
     """Give a figure the page's look: transparent, hairline grid, text in the colour that the page sets."""
-    font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 14}
     figure.update_layout(
-        template="none",
-        height=height,
-        font=font,
-        legend={"font": {"size": 13}, "bgcolor": "rgba(0,0,0,0)", **legend},
-        margin={"l": 70, "r": 16, "t": 36, "b": 52},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left"},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
-    )
+        **_LOOK, height=height, font={"family": _FONT, "size": 14}, hoverlabel={"align": "left"},
+        legend={"font": {"size": 13}, "bgcolor": _CLEAR, **legend}, margin={"l": 70, "r": 16, "t": 36, "b": 52},
+    )  # fmt: skip
     look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID, "tickfont": {"size": 13}}
     figure.update_xaxes(title_font_size=14, title_standoff=10, **look)
     return figure.update_yaxes(title_font_size=14, title_standoff=10, **look)
@@ -279,15 +240,8 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
 
 def panels(figure: go.Figure, height: int) -> go.Figure:
     """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
-    figure.update_layout(
-        template="none",
-        height=height,
-        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
-        legend={"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
-        margin={"l": 60, "r": 16, "t": 90, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": SELECTED},
-    )
+    legend = {"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": _CLEAR}
+    margin = {"l": 60, "r": 16, "t": 90, "b": 50}
+    figure.update_layout(**_LOOK, height=height, font={"family": _FONT, "size": 13}, legend=legend, margin=margin)
     figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
     return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)

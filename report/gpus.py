@@ -29,16 +29,9 @@ _LIST_CAPTION: Final = (
 
 
 def gpus_document(gpus: Sequence[GPU], *, compared: bool = False, with_sources: bool = False) -> Document:
-    """Return GPUs: their list, or figure by figure beside the first, or where their figures come from.
+    """Return GPUs, one or more: their list, or figure by figure beside the first, or where their figures come from.
 
-    Parameters
-    ----------
-    gpus : sequence of GPU
-        At least one.
-    compared : bool
-        Whether to show every figure of each.
-    with_sources : bool
-        Whether to show, instead of figures, their sources and what others have measured.
+    With `with_sources` it is the sources and what others have measured, whatever `compared` says.
     """
     parts: list[Table] = [provenance_table(gpus), ceilings_table(gpus)]
     if not with_sources:
@@ -61,12 +54,7 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
 def compare_table(first: GPU, *others: GPU) -> Table:
     """Return every figure of the given GPUs side by side, each with its ratio to the first GPU's.
 
-    Parameters
-    ----------
-    first : GPU
-        The GPU that the ratios refer to; alone, its figures are listed.
-    *others : GPU
-        What to compare with it; a ratio is left out where either figure is not published.
+    A ratio is left out where either figure is not published; the first alone has its figures listed.
     """
     gpus = (first, *others)
     found: list[tuple[str | Cell, ...]] = []

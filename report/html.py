@@ -31,18 +31,7 @@ class _Plot(Part):
 
 
 def page(document: Document) -> str:
-    """Return a document as a page; the same document gives the same text.
-
-    Parameters
-    ----------
-    document : Document
-        What was found; its figures are drawn now.
-
-    Returns
-    -------
-    str
-        A complete HTML document.
-    """
+    """Return a document as a complete page, its figures drawn now; the same document gives the same text."""
     plots: list[str] = []
     opening = [
         (of_headlines, list(_placed(list(parts), plots)))

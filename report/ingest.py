@@ -30,18 +30,9 @@ def ingest_document(
     held: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> Document:
-    """Return what was read.
+    """Return what was read: what the traces hold, and of tables only what was lost (as for `losses`).
 
-    Parameters
-    ----------
-    traces : sequence of Overview
-        What the traces hold; of tables only what was lost is said.
-    rejected, notes, unreadable
-        As for `report.document.losses`.
-    held : str
-        How many rows the table has, in words, where no file says so.
-    data : mapping, optional
-        The same for machines.
+    `held` says in words how many rows the table has, where no file says so.
     """
     tables = (trace_table, class_table, unclassified_table, finding_table)
     return Document(

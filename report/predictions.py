@@ -33,18 +33,8 @@ Report = Mapping[str, Any]
 def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return the columns that say which workload a row is, those without any value left out.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows as `readers.read_rows` returns them.
-    metric : str
-        The trained metric; what was measured of it goes along.
-
-    Returns
-    -------
-    DataFrame
-        Operator, family and variant, number formats, dimensions (whole numbers), kernel, device, group, campaign,
-        source, measured time and metric.
+    The rows are as `readers.read_rows` returns them. Operator, family and variant, number formats, dimensions (whole
+    numbers), kernel, device, group, campaign and source; the measured time and metric go along.
     """
     names = ("op", "family", "variant", *DTYPE_COLUMNS, *_DIMENSIONS, "kernel", "device", "group", "campaign", "source")
     wanted = dict.fromkeys((*names, "duration_us", metric))
@@ -56,16 +46,9 @@ def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
     """Return what the terminal and the JSON say of predictions as a whole.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The predictions.
-    reasons : Series of tuple of Remark
-        How each row is unlike training, or why it has no prediction; those of the column ``reason``.
-    facts : mapping
-        What is known of the model and the data; goes along as it is.
-    notes : sequence of str
-        Remarks for the user.
+    `reasons` say how each row is unlike training, or why it has no prediction (remarks; those of the column
+    ``reason``); `facts`, what is known of the model and the data, go along as they are; `notes` are remarks for the
+    user.
     """
     predicted, lower, upper = (frame[name] for name in prediction_columns(facts["metric"]).values())
     done = predicted.notna()
@@ -119,14 +102,9 @@ def to_json(frame: pd.DataFrame, report: Report) -> str:
 
 
 def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = False) -> Document:
-    """Return the summary and the first rows, for terminals.
+    """Return the summary and the first rows, for terminals; what `report_of` says of them is `report`.
 
-    Parameters
-    ----------
-    frame, report : DataFrame, mapping
-        The predictions, and what `report_of` says of them.
-    whole : bool
-        Whether all rows are written elsewhere; otherwise a terminal says how.
+    Unless the `whole` is written elsewhere, a terminal says how to write all rows.
     """
     middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
     width = report["median_relative_width"]

@@ -38,29 +38,18 @@ def write_run(
 ) -> None:
     """Write a run folder, in one step for whoever looks at it.
 
-    Parameters
-    ----------
-    folder : Path
-        A new or empty folder, or a previous run, which is replaced; its parents are made. What the user has put beside
-        the four files of a previous run stays.
-    metrics : mapping
-        Goes to ``metrics.json`` with ``"schema": 1``, sorted keys, floats rounded to nine significant digits, and null
-        for NaN and infinities.
-    predictions : DataFrame
-        Goes to ``predictions.parquet`` as it is, without its index.
-    save_model : callable
-        Called with the path of the model folder to write.
-    html : str
-        The report.
+    The folder is new or empty, or a previous run, which is replaced; what the user has put beside the four files of
+    that run stays. ``metrics.json`` gets ``"schema": 1``, sorted keys, floats rounded to nine significant digits, and
+    null for NaN and infinities; `save_model` is called with the path of the model folder to write.
 
     Raises
     ------
     ArtifactError
-        ``folder`` is a file, or holds something that is not a run.
+        `folder` is a file, or holds something that is not a run.
     DataError
         It cannot be written.
     Exception
-        Whatever ``save_model`` raises; ``folder`` is then as it was.
+        Whatever `save_model` raises; `folder` is then as it was.
     """
     check_run_folder(folder)
     with whole_folder(folder) as stage:
@@ -124,16 +113,8 @@ ANALYTIC = "FLOPS scaling"
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
 
-    Parameters
-    ----------
-    cv : mapping
-        An entry of ``metrics["cv"]``.
-
-    Returns
-    -------
-    list of (row, kind)
-        The kind is ``"baseline"``, ``"selected"``, ``"tied"`` where a model is as good within the uncertainty, or
-        ``""``.
+    The scheme is an entry of ``metrics["cv"]``. What a row is: ``"baseline"``, ``"selected"``, ``"tied"`` where a model
+    is as good within the uncertainty, or ``""``.
     """
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}

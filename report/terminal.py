@@ -34,18 +34,9 @@ def output() -> Console:
 
 
 def show(document: Document, *written: Path, as_json: bool = False, rows: int | None = None) -> None:
-    """Print a document on the standard output, and where it has been written; or only its JSON.
+    """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
-    Parameters
-    ----------
-    document : Document
-        What was found.
-    *written : Path
-        Files to name at the end.
-    as_json : bool
-        Print ``document.data`` and nothing else.
-    rows : int, optional
-        How many rows the files hold, to say so.
+    `rows` says how many rows the files hold.
     """
     if as_json:
         print(files.dumps(document.data, missing=True), end="")

@@ -61,18 +61,10 @@ def training_document(
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
-    Parameters
-    ----------
-    metrics : mapping
-        As ``metrics.json`` holds them.
-    predictions : DataFrame, optional
-        As ``predictions.parquet`` holds them: a row per workload, scheme and model. Without them a page has no figures
-        of workloads and errors.
-    rejected : DataFrame, optional
-        The rows that reading kept out, ``source`` (file:line), ``reason`` and ``detail``, of which a page quotes the
-        first. Without them it shows the counts of ``metrics["data"]``.
-    rank : int
-        Features of the ranking on a terminal, by each measure; 0 for none.
+    `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the latter a page has no
+    figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
+    a page quotes the first; without them it shows the counts of ``metrics["data"]``. `rank` is how many features of the
+    ranking a terminal shows by each measure; 0 for none.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     lost = losses(data.get("rejected") or {}, data.get("notes") or [])

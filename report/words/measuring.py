@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def _window_assumed(window_us: float) -> str:
-    return (
-        f"the logger's window is not stated: the time between readings, {window_us:g} µs, is taken for it; "
-        "state it with --window, 0 only of a logger known to be instantaneous"
-    )
-
-
 def _window_not_filled(execution: int, before_run: float, filled_from: int) -> str:
     return (
         f"when execution {execution} starts, {100 * before_run:.0f} % of the window lie before the run: power is read "
@@ -45,35 +38,6 @@ def _margin_assumed(margin: float, shortest_us: float) -> str:
     return f"no margin of the execution-time bin is published below {shortest_us:g} µs: {100 * margin:g} % taken"
 
 
-def _drift_unsure(drift_error_ppm: float, unsure_us: float) -> str:
-    return (
-        f"the clock pairs tell the drift of the clocks to ±{drift_error_ppm:.2g} ppm only: the times of readings are "
-        f"unsure by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
-    )
-
-
-def _below_table(shortest_us: float, repeats: int) -> str:
-    return (
-        f"no row is published below {shortest_us:g} µs: launch the kernel {repeats} times back to back, timed as one "
-        "execution, or interleave it as the application does; either way the power is that of the sequence, not of one "
-        "launch"
-    )
-
-
-def _more_runs(runs: int, expected: float, wanted: int, needed: int) -> str:
-    return (
-        f"{runs} runs give about {expected:.0f} readings in one execution, {wanted} are wanted: make {needed} runs, or "
-        "append executions to each run"
-    )
-
-
-def _fills_late(execution: int, missing_us: float, filled_from: int) -> str:
-    return (
-        f"execution {execution} starts {missing_us:g} µs before the logger's window has filled: append executions up "
-        f"to {filled_from} or later"
-    )
-
-
 def _hardly_known(rows: int, of: int, limit: float) -> str:
     return (
         f"{rows} of {of} rows are known to no better than ±{100 * limit:.0f} %: measure them again with nothing "
@@ -98,7 +62,10 @@ def _once(file: str, rows: int) -> str:
 
 
 WORDS: dict[str, str | Callable[..., str]] = {
-    "power-window-assumed": _window_assumed,
+    "power-window-assumed": (
+        "the logger's window is not stated: the time between readings, {window_us:g} µs, is taken for it; "
+        "state it with --window, 0 only of a logger known to be instantaneous"
+    ),
     "power-window-not-filled": _window_not_filled,
     "power-of-mixture": _of_mixture,
     "power-idle-unknown": _idle_unknown,
@@ -112,13 +79,26 @@ WORDS: dict[str, str | Callable[..., str]] = {
     "power-few-runs": "{runs} runs, {wanted} are recommended",
     "power-times-extrapolated": "{outside} of {readings} readings lie outside the clock pairs: their times are "
     "extrapolated",
-    "power-drift-unsure": _drift_unsure,
+    "power-drift-unsure": (
+        "the clock pairs tell the drift of the clocks to ±{drift_error_ppm:.2g} ppm only: the times of readings are "
+        "unsure by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
+    ),
     "power-drift-unknown": "one clock pair: the drift of the clocks is not known and not corrected",
     "power-log-readings-without-power": "readings of the log without power, left out: {readings}",
     "power-log-cut-off": "the log breaks off in its last line, which is left out",
-    "power-plan-below-table": _below_table,
-    "power-plan-more-runs": _more_runs,
-    "power-plan-window-not-filled": _fills_late,
+    "power-plan-below-table": (
+        "no row is published below {shortest_us:g} µs: launch the kernel {repeats} times back to back, timed as one "
+        "execution, or interleave it as the application does; either way the power is that of the sequence, not of one "
+        "launch"
+    ),
+    "power-plan-more-runs": (
+        "{runs} runs give about {expected:.0f} readings in one execution, {wanted} are wanted: make {needed} runs, or "
+        "append executions to each run"
+    ),
+    "power-plan-window-not-filled": (
+        "execution {execution} starts {missing_us:g} µs before the logger's window has filled: append executions up "
+        "to {filled_from} or later"
+    ),
     "power-run-time-outside-bin": "execution time outside the bin",
     "power-run-of-few-executions": "fewer executions than the one of interest",
     "longer-than-window": "longer than the window",
