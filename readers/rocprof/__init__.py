@@ -1,4 +1,4 @@
-"""rocprof versions 1 and 2: start with `rocprof_reader`; `results_csv` has the tables, `times` their stamps."""
+"""rocprof versions 1 and 2: start with `rocprof_reader`; `results_csv` has the tables and their stamps."""
 
 from __future__ import annotations
 

@@ -27,11 +27,17 @@ from ...table.counters import FloatArray, merge_passes
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
 from ..files import content, head
-from .results_csv import DispatchTable, at, counter_columns, counters, header_of, positions, read_table
-from .times import (
+from .results_csv import (
+    DispatchTable,
     Times,
+    at,
+    counter_columns,
+    counters,
     dispatch_columns,
+    header_of,
     left_out,
+    positions,
+    read_table,
     replay_spread,
     spoiled_timestamps,
     times_of,

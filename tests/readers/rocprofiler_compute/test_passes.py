@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.readers import rocprofiler_compute
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofiler_compute import passes
-from flopcast.readers.rocprofiler_compute.passes import Pass, join, read_pass, rows_of
+from flopcast.readers.rocprofiler_compute import Pass, join, read_pass, rows_of
 from flopcast.remarks import remark
 
 WIDE = "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Kernel_Name,Start_Timestamp,End_Timestamp"
@@ -74,7 +74,7 @@ def test_a_counter_that_a_long_table_repeats_is_compared(tmp_path: Path) -> None
 
 
 def test_a_long_table_that_would_be_almost_empty_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_CELLS", 100)
+    monkeypatch.setattr(rocprofiler_compute, "_CELLS", 100)
     rows = [row(i, "f", f"C{i}", 1) for i in range(40)]
     with pytest.raises(DataError, match=r"p\.csv: has 40 lines for 40 dispatches x 40 counters"):
         made(tmp_path, "p.csv", LONG, *rows)

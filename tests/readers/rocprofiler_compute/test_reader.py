@@ -15,7 +15,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprof.results_csv import header_of, is_counter
-from flopcast.readers.rocprofiler_compute.compute_reader import RocprofilerComputeReader
+from flopcast.readers.rocprofiler_compute import RocprofilerComputeReader
 from flopcast.remarks import remark
 from flopcast.table.counters import channel_of
 from flopcast.traces.dispatches import Trace, counters_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofiler_compute.compute_reader import device_in, read_system
+from flopcast.readers.rocprofiler_compute import device_in, read_system
 from flopcast.remarks import remark
 
 
