@@ -15,7 +15,7 @@ from ..traces.cleaning.several_traces import CleanedTraces
 from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
 from .formats import between, counted, formatted, milliseconds, share, shortened
 from .words import say
-from .words.cleaning import REASONS
+from .words.traces import REASONS
 
 SCHEMA: Final = 1
 SHOWN: Final = 20

@@ -213,17 +213,8 @@ def _law_json(law: LawFinding) -> dict[str, Any]:
 
 
 def _evidence_json(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "rows": evidence.rows,
-        "groups": evidence.groups,
-        "deviation": vars(evidence.deviation),
-        "slope": None if evidence.slope is None else vars(evidence.slope),
-        "slope_p": evidence.slope_p,
-        "attenuated_slope": evidence.attenuated_slope,
-        "size_p": evidence.size_p,
-        "drift": evidence.drift,
-        "scatter": evidence.scatter,
-    }
+    intervals = {"deviation": vars(evidence.deviation), "slope": evidence.slope and vars(evidence.slope)}
+    return vars(evidence) | intervals
 
 
 def _figures(evidence: Evidence | None) -> tuple[str, str, str]:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import cleaning, evaluation, measuring, prediction, projection, reading, scaling, traces
+from . import evaluation, measuring, prediction, projection, reading, scaling, traces
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
 
 _AREAS: tuple[Words, ...] = (
-    cleaning.WORDS,
     evaluation.WORDS,
     measuring.WORDS,
     prediction.WORDS,
