@@ -35,8 +35,8 @@ class Measured:
     """What was measured."""
 
     table: pd.DataFrame  # the measurement table (see `results`)
-    # Machine, versions, protocol, what failed, and the runs it took (`parts`, see `_part`), but for one that was
-    # killed; the JSON beside the table.
+    # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took (`parts`, as `_part`
+    # tells them), but for one that was killed
     provenance: dict[str, Any]
     differences: pd.Series  # change of each time from the first pass to the last, percent; empty with one pass
     failures: list[dict[str, str]]  # rows that cannot be measured, in words (`row`), and why (`reason`)

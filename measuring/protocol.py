@@ -60,11 +60,11 @@ class Rule:
 
     interval: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
     level: float = 0.95  # coverage of that interval
-    least: int = 50  # samples of a row
-    most: int = 6000  # likewise
-    least_seconds: float = 0.05  # of a visit: the interval is not trusted before
-    seconds: float = 1.0  # of a visit: its end
-    patience: float = 4.0  # a visit that lacks its part of `least` then goes on for so many times that
+    least: int = 50  # samples of a row, over all rounds of a pass
+    most: int = 6000  # samples beyond which no row goes on
+    least_seconds: float = 0.05  # time of a visit before which the interval is not trusted
+    seconds: float = 1.0  # time of a visit that ends it
+    patience: float = 4.0  # a visit that then lacks its part of `least` goes on for so many times `seconds`
     rounds: int = 3  # visits of a row in each pass
     threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 

@@ -49,11 +49,11 @@ class Clocks:
     pairs: int  # given; 0 of a log on the CPU's clock
     outliers: tuple[int, ...]  # places (from 0) of the pairs left out, which contradict the others
     residual_ns: float  # root mean square of the pairs kept, weighted as the fit; NaN where no pair is to spare
-    largest_residual_ns: float  # the largest, likewise
+    largest_residual_ns: float  # the largest of the pairs kept; NaN likewise
     bound_ns: float  # half the shortest delay
     last_gpu_ns: int
     drift_known: bool  # False for a constant offset, whose slope of 1 nobody has measured
-    slope_error: float  # standard error
+    slope_error: float  # standard error of the slope
     level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is known best
     middle_gpu_ns: int  # the weighted mean of the GPU's readings
 
