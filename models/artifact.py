@@ -76,10 +76,10 @@ class Artifact:
 def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], probes: pd.DataFrame) -> None:
     """Write a fitted model to ``folder`` and read it back, so that what cannot be loaded is never saved.
 
+    The folder is made when missing, and holds two files afterwards.
+
     Parameters
     ----------
-    folder : Path
-        Made when missing; holds two files afterwards.
     estimator : scikit-learn regressor
         Fitted on the columns of ``probes``.
     manifest : mapping
@@ -167,17 +167,7 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
 def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the manifest's ``features``: name, unit and trained range of each column of ``X``, in order.
 
-    Parameters
-    ----------
-    X : DataFrame of shape (n_rows, n_features)
-        The training matrix.
-    units : mapping of str to str
-        Unit of each column, ``""`` where it has none.
-
-    Returns
-    -------
-    list of dict
-        ``{"name", "unit", "low", "high"}``; low and high are None where a column is NaN throughout.
+    ``units`` has ``""`` for a column without one; low and high are None where a column is NaN throughout.
     """
     low, high = X.min(), X.max()
     return [

@@ -11,9 +11,9 @@ from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
@@ -86,13 +86,23 @@ class DroppedColumns(UserWarning):
         return type(self), (self.model, self.constant, self.copies)
 
 
+class PositiveRegressor(RegressorMixin, BaseEstimator):
+    """A regressor of positive targets; one that looks at relative errors or at few columns may score poorly in R²."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say so."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
 class Paths:
     """Paths of searches, kept for the next criterion on the same training rows.
 
     Forward/AIC and Forward/BIC walk along one path. Whoever fits them one after the other makes this, hands it to each
     `fit`, and lets go of it: nothing is kept beyond. A path that is found may have grown; that must not show in
-    results.
-    Not for several threads at once.
+    results. Not for several threads at once.
     """
 
     def __init__(self) -> None:
@@ -146,17 +156,9 @@ def _last_step(estimator: Any) -> tuple[str, Any]:
 def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_state: int | None = 0) -> Folds:
     """Return the (training, validation) rows of the folds a model searches its own parameters with.
 
-    Parameters
-    ----------
-    cv : int, splitter, or iterable of (training, validation) index arrays
-        A number of folds: whole groups are held out together where ``groups`` has at least two of them (`GroupKFold`,
-        at most one fold per group); otherwise rows are shuffled by ``random_state`` (`KFold`, at most one fold a row).
-    n_rows : int
-        The number of rows to split.
-    groups : ndarray of shape (n_rows,), optional
-        What must not be split between training and validation.
-    random_state : int, optional
-        The seed of the shuffled folds.
+    ``cv`` is a splitter, an iterable of index arrays, or a number of folds: whole groups are then held out together
+    where ``groups`` (n_rows,) has at least two of them (`GroupKFold`, at most one fold per group); otherwise rows are
+    shuffled by ``random_state`` (`KFold`, at most one fold a row).
     """
     rows = np.zeros((n_rows, 1))
     if hasattr(cv, "split"):
@@ -172,15 +174,8 @@ def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_s
 def weighted_folds(cv: Any, sample_weight: Any, n_used: int, groups: Any, random_state: int | None) -> Folds:
     """Return `inner_folds` of all rows, without the rows of weight 0, the others numbered anew.
 
-    A fold left without a training or a validation row is left out.
-
-    Parameters
-    ----------
-    cv, groups, random_state
-        See `inner_folds`.
-    sample_weight : array-like of shape (n_samples,), float or None
-    n_used : int
-        How many rows have a positive weight.
+    A fold left without a training or a validation row is left out. ``sample_weight`` is one number or has the shape
+    (n_samples,); ``n_used`` rows have a positive weight.
 
     Raises
     ------

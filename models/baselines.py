@@ -17,7 +17,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import few
-from .base import check_positive_target, check_target, feature_names, one_blas_thread
+from .base import PositiveRegressor, check_positive_target, check_target, feature_names, one_blas_thread
 from .target_space import Columns
 
 
@@ -91,15 +91,8 @@ class AnalyticLaw(_OneColumn):
         return tags
 
 
-class _RelativeL1(_OneColumn):
+class _RelativeL1(PositiveRegressor, _OneColumn):
     """A model of one column fitted to relative L1 error: it needs positive targets."""
-
-    def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive, and that one column out of many may score poorly."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
-        return tags
 
 
 class ConstantRatio(_RelativeL1):
@@ -219,16 +212,7 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     Iteratively reweighted non-negative least squares (Schlossmacher 1973): each step weights the squared relative
     residual r_i² by 1 / max(|r_i|, 1e-3), so the sum tends to that of |r_i|; residuals below 0.1 % count as squares.
 
-    Parameters
-    ----------
-    terms : ndarray of shape (n_samples, n_terms)
-        Non-negative terms of the sum.
-    y : ndarray of shape (n_samples,)
-        Positive target.
-
-    Returns
-    -------
-    ndarray of shape (n_terms,)
+    ``terms`` (n_samples, n_terms) are non-negative, ``y`` (n_samples,) is positive.
 
     References
     ----------
@@ -251,7 +235,7 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     return coefficients
 
 
-class AdditiveTime(RegressorMixin, BaseEstimator):
+class AdditiveTime(PositiveRegressor):
     """``t = c_0 + sum_j c_j x_j`` with every c >= 0, minimising the relative L1 error (see `fit_terms`).
 
     c_0 is what a launch takes at least; with times and counts of work as columns the model extrapolates as time does:
@@ -331,10 +315,3 @@ class AdditiveTime(RegressorMixin, BaseEstimator):
         if not np.isfinite(terms).all():
             raise ValueError("a term of AdditiveTime holds NaN: leave out the rows or the column")
         return np.column_stack([np.ones(len(values)), np.maximum(terms, 0.0)])
-
-    def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive, and that a sum of non-negative terms may score poorly."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
-        return tags

@@ -13,12 +13,21 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import all_selected, check_positive_target, check_table, check_target, feature_names, fit, inner_folds
+from .base import (
+    PositiveRegressor,
+    all_selected,
+    check_positive_target,
+    check_table,
+    check_target,
+    feature_names,
+    fit,
+    inner_folds,
+)
 from .baselines import AdditiveTime
 from .target_space import LARGEST_LOG, Columns
 
@@ -41,18 +50,8 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray, iterations: int = 50) -
 
     Iteratively reweighted least squares, as `baselines.fit_terms`; the sum is held by a heavy row.
 
-    Parameters
-    ----------
-    logs : ndarray of shape (n_samples, n_models)
-        Logarithms of out-of-fold predictions.
-    log_y : ndarray of shape (n_samples,)
-        Logarithm of the target.
-    iterations : int, default=50
-        Rounds of reweighting, always all of them.
-
-    Returns
-    -------
-    ndarray of shape (n_models,)
+    ``logs`` (n_samples, n_models) are the logarithms of out-of-fold predictions, ``log_y`` (n_samples,) that of the
+    target; all rounds of reweighting are always run.
     """
     errors = logs - log_y[:, None]  # the weights sum to one, so errors mix as predictions do
     scale = max(float(np.abs(errors).mean()), 1e-12)
@@ -68,7 +67,7 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray, iterations: int = 50) -
     return found
 
 
-class LogResidual(RegressorMixin, BaseEstimator):
+class LogResidual(PositiveRegressor):
     """``log t = log base(x) + learner(x)``: the learner is fitted to the logarithm of observed over base.
 
     Beyond the trained range a tree's residual stays what it was at the edge while the base goes on growing, so the
@@ -145,15 +144,8 @@ class LogResidual(RegressorMixin, BaseEstimator):
         ratios = [np.log(np.asarray(X.iloc[:, names.index(name)])) - log_base for name in self.ratios]
         return np.column_stack([np.asarray(self.columns_.transform(X), dtype=np.float64), log_base, *ratios])
 
-    def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
-        return tags
 
-
-class GeometricStack(RegressorMixin, BaseEstimator):
+class GeometricStack(PositiveRegressor):
     """``log t = sum_j w_j log t_j``: models mixed with weights w >= 0, sum 1, learnt on inner out-of-fold predictions.
 
     The inner folds leave out whole groups where groups are given, so a learner that only interpolates between rows of
@@ -232,15 +224,8 @@ class GeometricStack(RegressorMixin, BaseEstimator):
         logs = [w * log_predictions(model, X) for w, model in zip(weights, self.parts_, strict=True)]
         return np.exp(np.sum(logs, axis=0))
 
-    def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
-        return tags
 
-
-class CrossFitted(RegressorMixin, BaseEstimator):
+class CrossFitted(PositiveRegressor):
     """The geometric mean of one model fitted without each of several folds: an ensemble with honest training values.
 
     Every training row is left out by exactly one member, so `fit_out_of_fold` returns a prediction of each row by a
@@ -292,19 +277,12 @@ class CrossFitted(RegressorMixin, BaseEstimator):
         X = check_table(self, X, reset=False)
         return np.exp(np.mean([log_predictions(member, X) for member in self.members_], axis=0))
 
-    def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
-        return tags
-
 
 SHAPE_TIME = "shape_us"
 """The column added: the time the shape model predicts, in the unit of y."""
 
 
-class Transfer(RegressorMixin, BaseEstimator):
+class Transfer(PositiveRegressor):
     """A model of time that first learns shape -> time from all target rows, paired with a host time or not.
 
     With ``shape_columns`` given, rows with NaN in another column are unpaired: they train the shape model only. The
@@ -380,9 +358,7 @@ class Transfer(RegressorMixin, BaseEstimator):
         return pd.DataFrame(np.column_stack([values, shape_time]), columns=[*feature_names(self), SHAPE_TIME])
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that targets must be positive and that, with ``shape_columns``, NaN marks unpaired rows."""
+        """Say that, with ``shape_columns``, NaN marks unpaired rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.shape_columns is not None
-        tags.target_tags.positive_only = True
-        tags.regressor_tags.poor_score = True
         return tags

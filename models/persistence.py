@@ -34,12 +34,9 @@ _HOLDS_TREES = (BaseEnsemble, BaseDecisionTree, HistGradientBoostingRegressor, H
 
 
 def misfits(model: Any) -> Iterator[str]:
-    """Yield, in words, each array inside ``model`` that compiled code would follow out of bounds.
+    """Yield, in words, each array inside a fitted estimator that compiled code would follow out of bounds.
 
-    Parameters
-    ----------
-    model : object
-        A fitted estimator; its attributes, lists, tuples, dicts and object arrays are searched.
+    Its attributes, lists, tuples, dicts and object arrays are searched.
     """
     pending: list[tuple[Any, int | None]] = [(model, None)]  # an object, and how many features reach the trees in it
     seen: set[tuple[int, int | None]] = set()
@@ -130,24 +127,11 @@ MOVED = {
 """Modules that saved models name and that have moved since -> where their classes are now."""
 
 NODES = frozenset(
-    {
-        "DictNode",
-        "DTypeNode",
-        "FunctionNode",
-        "JsonNode",
-        "ListNode",
-        "LossNode",
-        "MaskedArrayNode",
-        "NdArrayNode",
-        "ObjectNode",
-        "RandomGeneratorNode",
-        "RandomStateNode",
-        "SetNode",
-        "SliceNode",
-        "TreeNode",
-        "TupleNode",
-        "TypeNode",
-    }
+    f"{kind}Node"
+    for kind in (
+        *("Dict", "DType", "Function", "Json", "List", "Loss", "MaskedArray", "NdArray", "Object", "RandomGenerator"),
+        *("RandomState", "Set", "Slice", "Tree", "Tuple", "Type"),
+    )
 )
 """Kinds of skops nodes a model is made of; bound methods, partials, operators and constructor calls are not."""
 
@@ -215,12 +199,7 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
 def from_bytes(data: bytes, where: str) -> Any:
     """Return the estimator of a skops file after checking everything it is made of.
 
-    Parameters
-    ----------
-    data : bytes
-        What :func:`to_bytes` returned.
-    where : str
-        The file, for the messages.
+    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages.
 
     Raises
     ------
@@ -260,8 +239,9 @@ def _refuse_unknown(data: bytes, refusal: str) -> list[str]:
     import skops.io
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for loader, name in _nodes(json.loads(archive.read("schema.json"))):
-            if loader not in NODES:
+        for node in _nodes(json.loads(archive.read("schema.json"))):
+            if isinstance(loader := node.get("__loader__"), str) and loader not in NODES:
+                name = f"{node.get('__module__')}.{node.get('__class__')}"
                 raise ArtifactError(f"{refusal}: it holds {name} as {loader}, which could run code")
     types = skops.io.get_untrusted_types(data=data)
     for name in types:
@@ -270,14 +250,13 @@ def _refuse_unknown(data: bytes, refusal: str) -> list[str]:
     return types
 
 
-def _nodes(schema: Any) -> Iterator[tuple[str, str]]:
-    """Yield (loader, type) of every node of a skops schema."""
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a skops schema, to be read or changed in place."""
     pending = [schema]
     while pending:
         item = pending.pop()
         if isinstance(item, dict):
-            if isinstance(loader := item.get("__loader__"), str):
-                yield loader, f"{item.get('__module__')}.{item.get('__class__')}"
+            yield item
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
@@ -287,28 +266,16 @@ def _with_modules_of_today(data: bytes) -> bytes:
     """Return a skops file whose classes are named by the modules they are in now (see `MOVED`)."""
     with zipfile.ZipFile(io.BytesIO(data)) as source:
         schema = json.loads(source.read("schema.json"))
-        if not _rename_modules(schema):
+        moved = [node for node in _nodes(schema) if str(node.get("__module__")) in MOVED]
+        if not moved:
             return data
+        for node in moved:
+            node["__module__"] = MOVED[node["__module__"]]
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as target:
             for name in source.namelist():
                 target.writestr(name, json.dumps(schema) if name == "schema.json" else source.read(name))
     return out.getvalue()
-
-
-def _rename_modules(schema: Any) -> bool:
-    """Name the modules of today in a skops schema, in place; return whether any had moved."""
-    pending, renamed = [schema], False
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            module = item.get("__module__")
-            if isinstance(module, str) and module in MOVED:
-                item["__module__"], renamed = MOVED[module], True
-            pending.extend(item.values())
-        elif isinstance(item, list):
-            pending.extend(item)
-    return renamed
 
 
 def _canonical(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator
@@ -76,12 +77,8 @@ class Columnar:
 def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
     """Return the baselines: the analytic laws (one column each), then ratio and line fitted to the reference time.
 
-    Parameters
-    ----------
-    laws : sequence of str
-        Columns that hold the times the laws give.
-    reference : str
-        Column of the time to be scaled: the host's, or the target's roofline where there is no host.
+    ``laws`` names the columns that hold the times the laws give, ``reference`` that of the time to be scaled: the
+    host's, or the target's roofline where there is no host.
     """
     fitted = [
         Candidate("constant ratio", ConstantRatio(reference), RELATIVE),
@@ -95,19 +92,9 @@ def suite(
 ) -> list[Candidate]:
     """Return the models of a suite, roughly the cheapest first.
 
-    Parameters
-    ----------
-    kind : {"default", "literature"}
-        ``literature`` fits O'Neal's models in measured space to all columns, as published; ``default`` fits the same
-        names to relative error or log time and adds what goes beyond.
-    data : Columnar
-        The feature matrix.
-    seed : int
-        Seed of every model.
-    names : sequence of str, optional
-        Keep these only.
-    without : sequence of str
-        Leave these out.
+    The suite ``literature`` fits O'Neal's models in measured space to all columns, as published; ``default`` fits the
+    same names to relative error or log time and adds what goes beyond. Of ``data``'s models ``names`` (all by default)
+    are kept but for those ``without``; ``seed`` is that of every model.
 
     Raises
     ------
@@ -131,22 +118,16 @@ def suite(
 def _linear(seed: int) -> dict[str, Any]:
     """Return the linear models of the literature by name."""
     models: dict[str, Any] = {"OLS": OLS(), "NNLS": NNLS()}
-    directions: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
     bases: tuple[Literal["ols", "nnls"], ...] = ("ols", "nnls")
+    directions: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
     criteria: tuple[Literal["aic", "bic"], ...] = ("aic", "bic")
-    for base in bases:
-        for direction in directions:
-            for criterion in criteria:
-                name = f"{base.upper()}/{direction.title()}/{criterion.upper()}"
-                models[name] = Stepwise(base=base, direction=direction, criterion=criterion)
+    for base, direction, criterion in product(bases, directions, criteria):
+        name = f"{base.upper()}/{direction.title()}/{criterion.upper()}"
+        models[name] = Stepwise(base=base, direction=direction, criterion=criterion)
     models["Lasso"], models["Lasso/NNLS"] = Lasso(random_state=seed), Lasso(positive=True, random_state=seed)
     models["ElasticNet"] = ElasticNet(random_state=seed)
     models["ElasticNet/NNLS"] = ElasticNet(positive=True, random_state=seed)
-    models["OLS/RFECV"], models["NNLS/RFECV"] = (
-        RFECV(base="ols", random_state=seed),
-        RFECV(base="nnls", random_state=seed),
-    )
-    return models
+    return models | {f"{base.upper()}/RFECV": RFECV(base=base, random_state=seed) for base in bases}
 
 
 def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None) -> Candidate:

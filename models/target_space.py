@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import few
-from .base import check_positive_target, check_target, check_weights, fit
+from .base import PositiveRegressor, check_positive_target, check_target, check_weights, fit
 from .linear.least_squares import OLS
 
 LARGEST_LOG = float(np.log(np.finfo(np.float64).max)) - 1.0
 """Predicted logarithms are held within ± this, so that their exponential is a finite, positive number."""
 
 
-class _Wrapper(RegressorMixin, BaseEstimator):
+class _Wrapper(PositiveRegressor):
     """A regressor fitted to something else than y itself: positive targets only."""
 
     regressor: Any
@@ -45,12 +45,10 @@ class _Wrapper(RegressorMixin, BaseEstimator):
         return np.asarray(self.regressor_.predict(X), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
-        """Take the tags of the regressor; targets must be positive."""
+        """Say whether the regressor takes NaN."""
         tags = super().__sklearn_tags__()
         inner = get_tags(OLS() if self.regressor is None else self.regressor)
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.regressor_tags.poor_score = True
-        tags.target_tags.positive_only = True
         return tags
 
 

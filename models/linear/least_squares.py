@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread
-from .triangular import ALIASED, Triangular, centred, minimum_norm, non_negative, upper_triangle, with_intercept
+from .triangular import Triangular, centred, minimum_norm, non_negative, with_intercept
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -44,21 +44,6 @@ def copied_columns(X: np.ndarray) -> np.ndarray:
             copies.append(j)
         seen.add(values)
     return np.array(copies, dtype=int)
-
-
-__all__ = [
-    "ALIASED",
-    "NNLS",
-    "OLS",
-    "LinearRegressor",
-    "Triangular",
-    "centred",
-    "minimum_norm",
-    "non_negative",
-    "t_test",
-    "upper_triangle",
-    "with_intercept",
-]
 
 
 def t_test(t: np.ndarray, spread: np.ndarray, rss: float, df: int) -> np.ndarray:

@@ -208,19 +208,9 @@ class NonNegativeForward:
 
     Only columns with a positive gradient are tried: the problem is convex, no other can lower the RSS.
 
-    Parameters
-    ----------
-    problem : Triangular
-        From `with_intercept`.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (0,)
-        What the path begins with: the intercept alone.
-    order : list of int
-        The features (columns of X) added so far.
-    rss : list of float
-        The residual sum of squares before the first and after each step.
+    The ``problem`` is from `with_intercept`; ``columns``, what the path begins with, is empty (the intercept alone),
+    ``order`` lists the features (columns of X) added so far, and ``rss`` the residual sum of squares before the first
+    and after each step.
     """
 
     def __init__(self, problem: Triangular) -> None:
@@ -257,13 +247,7 @@ class NonNegativeForward:
 class _Trials:
     """The fits with one more column, as changes of the present fit.
 
-    Parameters
-    ----------
-    problem : Triangular
-    chosen : ChosenFactor
-        Of the present fit.
-    limit : float
-        The gradient up to which a column at zero stays there.
+    The present fit is ``chosen``; a column at zero stays there up to the gradient ``limit``.
     """
 
     def __init__(self, problem: Triangular, chosen: ChosenFactor, limit: float) -> None:

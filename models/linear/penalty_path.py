@@ -22,18 +22,15 @@ class ActiveSet:
 
     Parameters
     ----------
-    G : ndarray of shape (p, p)
-        Gram matrix.
-    c : ndarray of shape (p,)
-        It may be set anew before `solve`.
+    G, c : ndarray of shape (p, p), (p,)
+        Gram matrix, and the products with the target; c may be set anew before `solve`.
     positive : bool
         Keep u >= 0.
 
     Attributes
     ----------
-    u : ndarray of shape (p,)
-    pull : ndarray of shape (p,)
-        ``c - G u - ridge u``: within ± l1 for inactive columns, l1 times the sign for active ones.
+    u, pull : ndarray of shape (p,)
+        ``pull = c - G u - ridge u`` is within ± l1 for inactive columns, l1 times the sign for active ones.
 
     References
     ----------

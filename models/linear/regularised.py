@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -23,10 +22,7 @@ _ROOTS, _CLOSE = 60, 1e-11
 class PenaltyPath:
     """Solutions along falling penalties.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_features, n_alphas)
-    intercept, n_iter, converged : ndarray of shape (n_alphas,)
+    ``coef`` has the shape (n_features, n_alphas), the others (n_alphas,).
     """
 
     coef: np.ndarray
@@ -131,45 +127,36 @@ class Standardised:
         return PenaltyPath(u * self.unit[:, None], np.zeros(len(alphas)), np.array(n_iter), np.array(converged))
 
 
-@dataclass
-class _Rows:
-    """Training rows and their Gram matrices, each computed once however many mixes are searched."""
-
-    X: np.ndarray
-    y: np.ndarray
-    w: np.ndarray
-
-    @cached_property
-    def standardised(self) -> Standardised:
-        return Standardised.of(self.X, self.y, self.w)
-
-
 class _Penalised(LinearRegressor):
     """The search shared by `Lasso` and `ElasticNet`."""
 
-    positive: bool
-    cv: Any
-    n_alphas: int
-    eps: float
-    tol: float
-    max_iter: int
-    random_state: int | None
+    def __init__(
+        self,
+        *,
+        positive: bool = False,
+        cv: Any = 5,
+        n_alphas: int = 60,
+        eps: float = 1e-4,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        random_state: int | None = 0,
+    ) -> None:
+        self.positive, self.cv, self.n_alphas, self.eps = positive, cv, n_alphas, eps
+        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
     def _mixes(self) -> list[float]:
         """Return the mixes of l1 and l2 to search."""
         raise NotImplementedError
 
-    def _path(self, rows: _Rows, alphas: np.ndarray, mix: float) -> PenaltyPath:
+    def _path(self, rows: Standardised, alphas: np.ndarray, mix: float) -> PenaltyPath:
         """Return the solutions for falling ``alphas``, their intercept kept non-negative with ``positive``.
 
         The problem is convex: where the optimum with a free intercept has it below 0, the bounded one has it at 0.
         """
-        path = rows.standardised.path(alphas, mix, self.positive, self.tol, self.max_iter)
+        path = rows.path(alphas, mix, self.positive, self.tol, self.max_iter)
         if not self.positive or not (bounded := path.intercept < 0).any():
             return path
-        at_zero = rows.standardised.path_through_origin(
-            alphas[bounded], path.intercept[bounded], mix, self.tol, self.max_iter
-        )
+        at_zero = rows.path_through_origin(alphas[bounded], path.intercept[bounded], mix, self.tol, self.max_iter)
         for name in ("coef", "intercept", "n_iter", "converged"):
             getattr(path, name)[..., bounded] = getattr(at_zero, name)
         return path
@@ -182,11 +169,11 @@ class _Penalised(LinearRegressor):
         """
         X, y, w = self._training_rows(X, y, sample_weight)
         w = w / w.mean()
-        whole, mixes = _Rows(X, y, w), self._mixes()
-        grids = [self._alphas(whole.standardised, mix) for mix in mixes]
+        whole, mixes = Standardised.of(X, y, w), self._mixes()
+        grids = [self._alphas(whole, mix) for mix in mixes]
         errors, weight = [np.zeros(len(alphas)) for alphas in grids], 0.0
         for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
-            rows, weight = _Rows(X[train], y[train], w[train]), weight + w[valid].sum()
+            rows, weight = Standardised.of(X[train], y[train], w[train]), weight + w[valid].sum()
             for mix, alphas, error in zip(mixes, grids, errors, strict=True):
                 path = self._path(rows, alphas, mix)
                 error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
@@ -217,10 +204,9 @@ class Lasso(_Penalised):
     Minimises ``sum_i w_i (y_i - b0 - x_i' b)² / (2 s² sum_i w_i) + alpha sum_j |u_j|`` with ``u_j = b_j s_j / s``;
     s_j and s are the weighted standard deviations of column j and of y in the training rows, so that neither the units
     of the columns nor that of y matter. With ``positive`` (Lasso/NNLS) every coefficient and the intercept are >= 0.
-    alpha is the one of ``n_alphas`` values, geometric from
-    the smallest that selects nothing down to ``eps`` of it, with the least weighted squared error over the inner folds.
-    Predictions are not clipped. Of equal columns the first is selected; where combinations of columns are equal the fit
-    is one of several with the same predictions.
+    alpha is the one of ``n_alphas`` values, geometric from the smallest that selects nothing down to ``eps`` of it,
+    with the least weighted squared error over the inner folds. Predictions are not clipped. Of equal columns the first
+    is selected; where combinations of columns are equal the fit is one of several with the same predictions.
 
     Parameters
     ----------
@@ -259,20 +245,6 @@ class Lasso(_Penalised):
     ----------
     R. Tibshirani, Regression shrinkage and selection via the lasso, JRSS B 58 (1996) 267.
     """
-
-    def __init__(
-        self,
-        *,
-        positive: bool = False,
-        cv: Any = 5,
-        n_alphas: int = 60,
-        eps: float = 1e-4,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        random_state: int | None = 0,
-    ) -> None:
-        self.positive, self.cv, self.n_alphas, self.eps = positive, cv, n_alphas, eps
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
     def _mixes(self) -> list[float]:
         return [1.0]
@@ -314,8 +286,9 @@ class ElasticNet(_Penalised):
         max_iter: int = 10_000,
         random_state: int | None = 0,
     ) -> None:
-        self.positive, self.l1_ratio, self.cv, self.n_alphas, self.eps = positive, l1_ratio, cv, n_alphas, eps
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
+        shared: dict[str, Any] = {"cv": cv, "n_alphas": n_alphas, "eps": eps, "tol": tol, "max_iter": max_iter}
+        super().__init__(positive=positive, random_state=random_state, **shared)
+        self.l1_ratio = l1_ratio
 
     def _mixes(self) -> list[float]:
         return [float(mix) for mix in np.atleast_1d(self.l1_ratio)]

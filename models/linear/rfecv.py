@@ -18,7 +18,8 @@ from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dtrtri
 
 from ..base import one_blas_thread, weighted_folds
-from .least_squares import ALIASED, LinearRegressor, Triangular, centred, non_negative, upper_triangle, with_intercept
+from .least_squares import LinearRegressor
+from .triangular import ALIASED, Triangular, centred, non_negative, upper_triangle, with_intercept
 
 _DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
 """A column is a combination of the others when its row of the null space is longer than the first, none when it is
@@ -246,12 +247,8 @@ _TIE, _NOISE = 1e-9, 1e-14
 class Path:
     """The fits of an elimination.
 
-    Attributes
-    ----------
-    t : ndarray of shape (n_fits, q)
-        Scaled coefficients of the problem's columns, 0 for those eliminated; the first fit has all columns.
-    columns : ndarray of int
-        The features left in the last fit, rising.
+    The scaled coefficients ``t`` (n_fits, q) of the problem's columns are 0 for those eliminated; the first fit has all
+    columns. ``columns`` are the features left in the last fit, rising.
     """
 
     t: np.ndarray
@@ -290,12 +287,7 @@ def eliminate_bounded(problem: Triangular, unit: np.ndarray, least: int) -> Path
     Column 0, the intercept, always stays. A column at 0 leaves without a new fit, for the solution is the same; the
     others leave one by one, each time with the active-set method started from the solution before.
 
-    Parameters
-    ----------
-    problem : Triangular
-    unit : ndarray of shape (q - 1,)
-        What t of each column is multiplied with to compare sizes.
-    least : int
+    ``unit`` (q - 1,) is what t of each column is multiplied with to compare sizes.
     """
     columns = np.arange(1, problem.A.shape[1])
     fits = [non_negative(problem)]

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from ..base import Paths, check_weights, feature_names, one_blas_thread
-from .least_squares import LinearRegressor, centred, non_negative, with_intercept
+from .least_squares import LinearRegressor
 from .nnls_forward import NonNegativeForward
 from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
+from .triangular import centred, non_negative, with_intercept
 
 CriterionName = Literal["aic", "aicc", "bic"]
 CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)
@@ -285,15 +286,7 @@ def selection_path(
 ) -> pd.DataFrame:
     """Return the whole path of a stepwise search, a row for each model with its value of every criterion.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Finite.
-    y : ndarray of shape (n_samples,)
-    sample_weight : ndarray of shape (n_samples,), optional
-        Positive.
-    base, direction
-        See `Stepwise`.
+    X (n_samples, n_features) is finite, ``sample_weight`` positive; ``base`` and ``direction`` as for `Stepwise`.
 
     Returns
     -------

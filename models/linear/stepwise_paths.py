@@ -41,9 +41,8 @@ class GreedyPath:
 
     Parameters
     ----------
-    vectors : ndarray of shape (p, d), C-contiguous
-        Overwritten.
-    target : ndarray of shape (d,)
+    vectors, target : ndarray of shape (p, d), (d,)
+        The vectors are C-contiguous and overwritten.
     columns : ndarray of shape (p,)
         What the vectors are called, in ascending order.
     largest : bool
@@ -176,22 +175,9 @@ class NonNegativeBackward:
     from below (with the intercept among the columns of V): such columns are fitted in the order of their bounds while
     these can win.
 
-    Parameters
-    ----------
-    problem : Triangular
-        From `with_intercept`.
-    most : int
-        The path begins with all columns that are not zero; where more than ``most`` have a coefficient, with the first
-        ``most`` that forward selection takes.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (p,)
-        The features the path begins with.
-    order : list of int
-        The features (columns of X) removed so far.
-    rss : list of float
-        The residual sum of squares before the first and after each step.
+    The ``problem`` is from `with_intercept`. The path begins with all ``columns`` (features) that are not zero; where
+    more than ``most`` have a coefficient, with the first ``most`` that forward selection takes. ``order`` and ``rss``
+    are as for `GreedyPath`.
     """
 
     def __init__(self, problem: Triangular, most: int) -> None:
@@ -233,17 +219,16 @@ class NonNegativeBackward:
     def _remove(self, position: int) -> None:
         """Remove a feature, given by position."""
         self.order.append(int(self._left[position]))
-        self._left, start = np.delete(self._left, position), np.delete(self._t, position)
-        self._t = start
+        self._left, self._t = np.delete(self._left, position), np.delete(self._t, position)
         self._R = upper_triangle(np.delete(self._R, position, axis=1))
         m, used = len(self._left), self._used
-        goal = _solved(self._R[:used, :used], self._R[:used, -1])
+        goal = dtrtrs(self._R[:used, :used], self._R[:used, -1])[0] if used else np.zeros(0)
         if (goal > 0).all() and (used > m or self._gradient_of_intercept() <= self._limit):
             self._t = np.append(goal, np.zeros(m + 1 - used))
             self.rss.append(max(float(self._R[used:, -1] @ self._R[used:, -1]), self._floor))
         else:
             problem = self._problem()
-            t = non_negative(problem, start=start)
+            t = non_negative(problem, start=self._t)
             self.rss.append(problem.rss(t))
             self._drop_idle(self._R, t)
 
@@ -280,24 +265,13 @@ class NonNegativeBackward:
         return problem.rss(non_negative(problem, allowed, start)) - self.rss[-1]
 
 
-def _solved(R: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return R^-1 right."""
-    return dtrtrs(R, right)[0] if len(R) else right
-
-
 def first_of_least(
     bounds: np.ndarray, settled: Callable[[np.ndarray], np.ndarray], fitted: Callable[[int], float]
 ) -> int:
     """Return the index of the least value, the first of equals.
 
-    Parameters
-    ----------
-    bounds : ndarray of shape (g,)
-        No value is below its bound.
-    settled : callable
-        Returns the values at some indices, NaN where they need a fit.
-    fitted : callable
-        Returns the value at one index by a fit; not called where the bound shows that it is not the least.
+    No value is below its bound, ``bounds`` (g,). ``settled`` returns the values at some indices, NaN where they need a
+    fit; ``fitted`` returns the value at one index by a fit, and is not called where the bound says it is not the least.
     """
     values, least = np.full(len(bounds), np.inf), np.inf
     order = np.argsort(bounds, kind="stable")

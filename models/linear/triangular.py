@@ -106,12 +106,7 @@ def minimum_norm(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Solve for some columns of a `centred` problem: by QR where they are clearly independent, else by SVD.
 
-    Parameters
-    ----------
-    problem : Triangular
-    columns : ndarray of int
-    independent : bool, default=False
-        They are known to be independent, however close to each other: QR unless it breaks down.
+    With ``independent`` they are known to be so, however close to each other: QR unless it breaks down.
 
     Returns
     -------
@@ -144,13 +139,7 @@ _EXCHANGES = 30
 
 
 class Face:
-    """The columns in use and the factors of A_P = QR (k x m, m x m), grown a column at a time.
-
-    Attributes
-    ----------
-    columns : list of int
-        The columns P, in the order of the factors.
-    """
+    """The columns P in use, in the order they came, and the factors of A_P = QR (k x m, m x m), grown one by one."""
 
     def __init__(self, problem: Triangular, columns: Sequence[int] = ()) -> None:
         k, q = problem.A.shape
@@ -229,22 +218,16 @@ class Face:
         return self._gradient
 
 
-def non_negative(
-    problem: Triangular, allowed: np.ndarray | None = None, start: np.ndarray | None = None, settled: bool = False
-) -> np.ndarray:
+def non_negative(problem: Triangular, allowed: np.ndarray | None = None, start: np.ndarray | None = None) -> np.ndarray:
     """Minimise ``|A t - b|²`` over t >= 0 by the active-set method of Lawson and Hanson, from a warm start.
 
     Parameters
     ----------
-    problem : Triangular
-        Usually `with_intercept`.
     allowed : ndarray of bool of shape (q,), optional
         The columns that may be used; all by default. The others stay 0.
     start : ndarray of shape (q,), optional
         A non-negative point to start from; by default columns are exchanged by the signs of coefficients and gradients
         (Portugal et al.) until few are wrong.
-    settled : bool, default=False
-        Whether ``start`` is already optimal for its own positive columns.
 
     Returns
     -------
@@ -260,27 +243,13 @@ def non_negative(
     free = np.ones(problem.A.shape[1], dtype=bool) if allowed is None else allowed
     t = _guess(problem, free) if start is None else start.copy()
     face = Face(problem, np.flatnonzero(t > 0).tolist())
-    if not settled or start is None or len(face.columns) < np.count_nonzero(t):
-        t = settle(face, t)
-    return optimise(problem, free, face, t)[0]
-
-
-def optimal_limit(problem: Triangular) -> float:
-    """Return the gradient up to which a column at zero stays there."""
-    return OPTIMAL * float(np.sqrt(problem.b @ problem.b))
-
-
-def optimise(problem: Triangular, free: np.ndarray, face: Face, t: np.ndarray) -> tuple[np.ndarray, Face]:
-    """Go on from t, optimal for the columns of the face, until it is optimal for the free ones; return t and its face.
-
-    The face given is used up.
-    """
+    t = settle(face, t)
     limit, rejected = optimal_limit(problem), np.zeros(len(t), dtype=bool)
     for _ in range(10 * len(t) + 10):
         gradient = np.where(free & (t == 0) & ~rejected, face.gradient(), 0.0)
         best = int(np.argmax(gradient))
         if gradient[best] <= limit:
-            return t, face
+            return t
         before = list(face.columns)
         if face.add(best):
             trial = settle(face, t)
@@ -290,7 +259,12 @@ def optimise(problem: Triangular, free: np.ndarray, face: Face, t: np.ndarray) -
             face = Face(problem, before)
         rejected[best] = True
     warnings.warn("the active set of the non-negative fit did not settle", ConvergenceWarning, stacklevel=2)
-    return t, face
+    return t
+
+
+def optimal_limit(problem: Triangular) -> float:
+    """Return the gradient up to which a column at zero stays there."""
+    return OPTIMAL * float(np.sqrt(problem.b @ problem.b))
 
 
 def settle(face: Face, t: np.ndarray) -> np.ndarray:

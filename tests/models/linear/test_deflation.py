@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.models.linear import rfecv as deflation
-from flopcast.models.linear.least_squares import centred
 from flopcast.models.linear.rfecv import eliminate_free
+from flopcast.models.linear.triangular import centred
 from flopcast.tests.models.linear.oracles.problems import wild_counters
 
 CUT_OFF = 1e-7

@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from flopcast.models.linear.least_squares import centred, with_intercept
 from flopcast.models.linear.rfecv import eliminate_bounded, eliminate_free, weakest
+from flopcast.models.linear.triangular import centred, with_intercept
 from flopcast.tests.models.linear.oracles.problems import wild_counters
 
 CUT_OFF = 1e-7
