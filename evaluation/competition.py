@@ -101,17 +101,13 @@ class Competition:
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows, E_out of a model and of the first baseline that ran, per group of `scheme`, the worst first."""
         predictions = self.evaluation[self.scheme].predictions
-        table = by_group(dataset.y, predictions[name], dataset.groups)
-        rows = [
-            {"group": str(group), "n": int(n), "e_out": float(error)}
-            for group, n, error in zip(table["group"], table["rows"], table["e_out"], strict=True)
-        ]
+        table = by_group(dataset.y, predictions[name], dataset.groups)[["group", "rows", "e_out"]]
+        table = table.rename(columns={"rows": "n"})
         first = next((c.name for c in self.baselines if c.name in predictions), None)
         if first is not None:
-            base = by_group(dataset.y, predictions[first], dataset.groups)
-            errors = dict(zip(base["group"].astype(str), base["e_out"].astype(float), strict=True))
-            rows = [{**row, "baseline_e_out": errors[str(row["group"])]} for row in rows]
-        return rows
+            base = by_group(dataset.y, predictions[first], dataset.groups).set_index("group")["e_out"]
+            table["baseline_e_out"] = table["group"].map(base)
+        return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
 def compete(

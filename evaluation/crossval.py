@@ -397,21 +397,17 @@ def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, s
     if folds < 2:
         raise ValueError(f"parameter folds of make_folds must be at least 2, got {folds}")
     if scheme == "kfold":
-        return _shuffled(n, folds, seed)
+        if n < folds:
+            raise DataError(
+                f"{folds}-fold cross-validation needs at least {folds} rows, there are {n}: "
+                "measure more, or select fewer conditions"
+            )
+        return np.random.default_rng(seed).permutation(n) % folds
     if scheme == "grouped":
         if groups is None:
             raise ValueError("parameter groups of make_folds must be given for the scheme 'grouped', got None")
         return _grouped(np.asarray(groups), n, folds, seed)
     raise ValueError(f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-
-
-def _shuffled(n: int, folds: int, seed: int) -> NDArray[np.int64]:
-    if n < folds:
-        raise DataError(
-            f"{folds}-fold cross-validation needs at least {folds} rows, there are {n}: "
-            "measure more, or select fewer conditions"
-        )
-    return np.random.default_rng(seed).permutation(n) % folds
 
 
 def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> NDArray[np.int64]:

@@ -161,7 +161,7 @@ class ValidationResult:
 def assess_scaling(
     dataset: Dataset, *, margin: float = 0.10, folds: int = 10, replicates: int = 2000, seed: int = 0
 ) -> tuple[ClassFinding, ...]:
-    """Judge every analytic law, over all rows and per kernel class.
+    """Judge every analytic law, over all rows (first) and per kernel class, by falling number of rows.
 
     Parameters
     ----------
@@ -170,11 +170,6 @@ def assess_scaling(
         host_*, ``laws`` a column of target values per law, NaN where a figure it needs is not published.
     margin, folds, replicates, seed
         See `ValidationResult`.
-
-    Returns
-    -------
-    tuple of ClassFinding
-        The first is over all rows, the others by falling number of rows.
 
     Raises
     ------
@@ -336,10 +331,10 @@ def _finding(
 
 def _judged(name: str, law: pd.Series, host: np.ndarray, found: Evidence | Verdict, margin: float) -> LawFinding:
     """Return the finding on one law; its ratio is NaN where the law has no prediction at all."""
-    ratio = (law / host).median()
+    ratio = float((law / host).median())
     if isinstance(found, Verdict):
-        return LawFinding(name, float(ratio), None, found)
-    return LawFinding(name, float(ratio), found, judge(found, margin))
+        return LawFinding(name, ratio, None, found)
+    return LawFinding(name, ratio, found, judge(found, margin))
 
 
 def _explained(

@@ -31,10 +31,8 @@ class TrainedModel:
         The estimator, and the manifest.
     recipe : FeatureRecipe
         How rows become features; holds the specifications of the devices.
-    domain : TrainedRange
-        Range of the training features.
-    intervals : ConformalIntervals
-        Calibrated on the training rows.
+    domain, intervals : TrainedRange, ConformalIntervals
+        Of the training rows.
     baselines : dict
         ``constant ratio`` and ``affine``, fitted to the training rows.
     """

@@ -256,7 +256,7 @@ def one_blas_thread(method: Callable[Parameters, Result]) -> Callable[Parameters
 
 
 def check_rows(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any = None, **checks: Any
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Validate training rows for ``estimator``; return X, y and the weights (all 1 by default) as float64 arrays.
 
@@ -265,8 +265,7 @@ def check_rows(
     ValueError
         For what scikit-learn refuses (NaN, wrong shapes), and weights that are negative or all zero.
     """
-    options = {"dtype": np.float64, "y_numeric": True, "ensure_min_samples": 2} | checks
-    X, y = validate_data(estimator, X, y, **options)
+    X, y = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
     y = np.asarray(y, dtype=np.float64)
     return X, y, check_weights(sample_weight, len(y))
 
@@ -307,7 +306,7 @@ def check_positive_target(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray
     return y
 
 
-def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool = True) -> Any:
+def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Return X for models that hand it on: a DataFrame as it is (its names checked), anything else as a float64 array.
 
     Raises
@@ -316,10 +315,7 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
         For fewer than two training rows, and for what scikit-learn refuses of an array.
     """
     if not hasattr(X, "iloc"):
-        nan = True if finite else "allow-nan"
-        return validate_data(
-            estimator, X, dtype=np.float64, reset=reset, ensure_all_finite=nan, ensure_min_samples=2 if reset else 1
-        )
+        return validate_data(estimator, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1)
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     if reset and len(X) < 2:
         raise ValueError(f"{type(estimator).__name__} needs at least 2 rows, got n_samples = {len(X)}")

@@ -113,7 +113,7 @@ def test_warm_start_gives_the_same_fit() -> None:
     problem = with_intercept(rng.uniform(size=(40, 10)), rng.uniform(size=40), np.ones(40))
     cold = non_negative(problem)
     np.testing.assert_allclose(non_negative(problem, start=rng.uniform(size=11)), cold, atol=1e-10)
-    np.testing.assert_allclose(non_negative(problem, start=cold, settled=True), cold, atol=1e-12)
+    np.testing.assert_allclose(non_negative(problem, start=cold), cold, atol=1e-12)
 
 
 def test_columns_not_allowed_stay_out() -> None:
