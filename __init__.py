@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .api.devices import gpu, gpus
     from .api.ingesting import Ingested, ingest
     from .api.predicting import Prediction, predict
-    from .api.profilers import fidelity
-    from .api.projecting import ProjectedTrace, project
+    from .api.projecting import ProjectedTrace, fidelity, project
     from .api.scaling import Scaling, scale
     from .api.tables import Measurements, read, schema
     from .api.training import Run, load, train
@@ -37,7 +36,7 @@ _DOOR = {
     "Run": "api.training",
     "Scaling": "api.scaling",
     "Validation": "api.validating",
-    "fidelity": "api.profilers",
+    "fidelity": "api.projecting",
     "gpu": "api.devices",
     "gpus": "api.devices",
     "ingest": "api.ingesting",

@@ -2,7 +2,7 @@
 
 Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and models profiled on
 MI300X and H100 by PyTorch. A trained model, and a correction, never see what they are judged by: groups of the
-cross-validation, or the pair of traces, are left out. ``--errors`` prints the entries of projection/kernel_laws.py.
+cross-validation, or the pair of traces, are left out. ``--errors`` prints the rows of projection/law_errors.toml.
 """
 
 from __future__ import annotations
@@ -183,17 +183,17 @@ def _cell(value: object) -> str:
 
 
 def entries(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield the lines of `projection.kernel_laws.ERRORS`."""
+    """Yield the rows of projection/law_errors.toml."""
     known = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
     for row in known.sort_values(["law", "class", "host"]).to_dict("records"):
         host, target = find(str(row["host"])).arch, find(str(row["target"])).arch
         what = f'"{row["law"]}", "{row["class"]}", "{host}", "{target}"'
-        yield f"    LawError({what}, {row['bias']:.2f}, {row['spread']:.2f}, {row['n']}),"
+        yield f"    [{what}, {row['bias']:.2f}, {row['spread']:.2f}, {row['n']}],"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 0, also where there is nothing to measure against."""
-    flags = {"--errors": "print the entries of projection/kernel_laws.py"}
+    flags = {"--errors": "print the rows of projection/law_errors.toml"}
     return run_on_data("projection_laws", __doc__, _show, arguments, flags)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from ..hardware import find
-from ..projection.error_sources import uncertainty_of
 from ..projection.replay import AGGREGATIONS
+from ..projection.uncertainty import uncertainty_of
 from ..projection.whole_trace import PUBLISHED, Laws, Projection, project_trace
 from ..readers import Options, TraceFailure, read_traces
 from ..report.terminal import output

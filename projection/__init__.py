@@ -6,6 +6,5 @@ several profilers, a `fidelity.Fidelity`.
 
 Start with `whole_trace.project_trace`. It multiplies the time of every kernel (`kernel_laws`, `scalings`) and
 collective (`collective_laws`) by a factor, infers what waits for what (`graph`), and plays that again (`replay`).
-`error_sources` and `uncertainty` say how sure that is, `sweep` what another target would change, and `result` gathers
-it all.
+`uncertainty` says how sure that is, `sweep` what another target would change, and `result` gathers it all.
 """

@@ -104,13 +104,7 @@ def collective_of(name: str) -> str:
 
 
 def collectives_of(activities: pd.DataFrame) -> pd.Series:
-    """Return the collective of every activity, "" where neither its arguments nor the kernel's name say it.
-
-    Parameters
-    ----------
-    activities : DataFrame
-        Rows of the dispatch table: `collective`, `name`.
-    """
+    """Return the collective of each activity, "" where neither its arguments nor the kernel's name say it."""
     stated = activities["collective"].astype(object)
     words = stated.where(stated != "", activities["name"].astype(object))
     known = {word: collective_of(word) for word in words.unique()}
@@ -129,24 +123,8 @@ _PARTS: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER)
 def cost_terms(algorithm: str, collective: str, ranks: ArrayLike) -> Terms:
     """Return the steps, and the bytes sent per byte of the message, as the module's table says.
 
-    Parameters
-    ----------
-    algorithm : {"ring", "tree", "direct"}
-        How the ranks exchange.
-    collective : str
-        One of `COLLECTIVES`.
-    ranks : array-like of shape (n_messages,)
-        Ranks that take part, at least 1.
-
-    Returns
-    -------
-    steps, volume : ndarray of shape (n_messages,)
-        The two factors of the cost.
-
-    Raises
-    ------
-    ValueError
-        If the algorithm or the collective is not one of the table.
+    Both are of shape (n_messages,); ``ranks`` take part, at least 1 in each message. A ValueError names an algorithm or
+    collective that is not in the table.
 
     Examples
     --------
@@ -206,21 +184,11 @@ _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
 
 @dataclass(frozen=True)
 class LawErrors:
-    """Root mean square of ln(projected / measured) over the pairs of GPUs measured, in both directions.
+    """Root mean square of ln(projected / measured) over the pairs of GPUs measured, in both directions."""
 
-    Attributes
-    ----------
-    alpha_beta : float
-        Of the ratio of two measured models.
-    one_sided : float
-        Of the alpha-beta model where one of the two GPUs is taken as unmeasured.
-    bandwidth : float
-        Of the ratio of published bandwidths.
-    """
-
-    alpha_beta: float
-    one_sided: float
-    bandwidth: float
+    alpha_beta: float  # of the ratio of two measured models
+    one_sided: float  # of the alpha-beta model where one of the two GPUs is taken as unmeasured
+    bandwidth: float  # of the ratio of published bandwidths
 
 
 @cache
@@ -259,22 +227,12 @@ BYTES_PER_US = 1e3
 
 @dataclass(frozen=True)
 class Protocol:
-    """One line of the model.
+    """One line of the model."""
 
-    Attributes
-    ----------
-    from_bytes : float
-        Messages longer than this are sent with it.
-    base_us, step_us : float
-        Latency of the whole collective, and of each of its steps, at least 0.
-    efficiency : float
-        Part of the published bandwidth reached, above 0; infinite where the time does not depend on the bytes.
-    """
-
-    from_bytes: float
-    base_us: float
-    step_us: float
-    efficiency: float
+    from_bytes: float  # messages longer than this are sent with it
+    base_us: float  # latency of the whole collective, at least 0
+    step_us: float  # and of each of its steps
+    efficiency: float  # part of the published bandwidth reached; infinite where bytes take no time
 
     def __post_init__(self) -> None:
         takes_time = self.base_us + self.step_us > 0 or np.isfinite(self.efficiency)
@@ -294,32 +252,19 @@ class Protocol:
 class Link:
     """A fitted model: what messages between GPUs take over their links.
 
-    Attributes
-    ----------
-    gpus : tuple of str
-        Canonical names; the first was measured, the others have the same links.
-    collective, algorithm : str
-        What was measured, and how its steps and bytes are counted.
-    protocols : tuple of Protocol
-        In order of `Protocol.from_bytes`, the first from 0.
-    ranks : tuple of int
-        Sizes of group that were measured.
-    error_octaves, error_decades, error_ranks : float
-        Mean relative error of messages left out of the fit: every fourth octave of sizes, a decade of sizes, or a
-        number of ranks at a time; NaN where there was one number only.
-    source : str
-        Where the measurements are from.
+    The errors are the mean relative ones of messages left out of the fit: every fourth octave of sizes, a decade of
+    sizes, or a number of ranks at a time; NaN where there was one number only.
     """
 
-    gpus: tuple[str, ...]
-    collective: str
-    algorithm: str
-    protocols: tuple[Protocol, ...]
-    ranks: tuple[int, ...] = ()
+    gpus: tuple[str, ...]  # canonical names; the first was measured, the others have the same links
+    collective: str  # what was measured
+    algorithm: str  # how its steps and bytes are counted
+    protocols: tuple[Protocol, ...]  # in order of `Protocol.from_bytes`, the first from 0
+    ranks: tuple[int, ...] = ()  # sizes of group that were measured
     error_octaves: float = float("nan")
     error_decades: float = float("nan")
     error_ranks: float = float("nan")
-    source: str = ""
+    source: str = ""  # where the measurements are from
 
     def latency_us(self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike) -> FloatArray:
         """Return the part of the time that no bandwidth shortens, shape (n_messages,)."""
@@ -329,20 +274,10 @@ class Link:
     def time_us(
         self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike, bandwidth_gbs: ArrayLike
     ) -> FloatArray:
-        """Return the time of messages.
+        """Return the time of messages, shape (n_messages,): above 0 where the latency is.
 
-        Parameters
-        ----------
-        collective : str
-            One of `COLLECTIVES`; another than the measured one is reckoned from its own cost terms.
-        message_bytes, ranks, bandwidth_gbs : array-like of shape (n_messages,)
-            Message of one rank, ranks that take part, and the published bandwidth they have
-            (`collective_laws.link_bandwidth_gbs`).
-
-        Returns
-        -------
-        ndarray of shape (n_messages,)
-            Microseconds, above 0 where the latency is.
+        A collective other than the measured one is reckoned from its own cost terms. ``message_bytes`` are those of one
+        rank, ``bandwidth_gbs`` what the ranks have as published (`collective_laws.link_bandwidth_gbs`).
         """
         steps, volume = cost_terms(self.algorithm, collective, ranks)
         size, rate = np.asarray(message_bytes, dtype=np.float64), np.asarray(bandwidth_gbs, dtype=np.float64)

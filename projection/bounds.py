@@ -34,20 +34,11 @@ QUERIES = 128
 
 @dataclass(frozen=True)
 class Bounds:
-    """Times of the rows on one GPU, microseconds; NaN where the work or a figure is not known.
+    """Times of the rows on one GPU, microseconds, shape (n_rows,); NaN where the work or a figure is not known."""
 
-    Attributes
-    ----------
-    compute_us, memory_us : ndarray of float of shape (n_rows,)
-        The arithmetic alone, the memory traffic alone.
-    missing : ndarray of Remark of shape (n_rows,)
-        Which figure is not published (``figure-not-published``), or which arithmetic no unit does (``no-such-unit``);
-        None where none is missing.
-    """
-
-    compute_us: FloatArray
-    memory_us: FloatArray
-    missing: ObjectArray
+    compute_us: FloatArray  # the arithmetic alone
+    memory_us: FloatArray  # the memory traffic alone
+    missing: ObjectArray  # Remark or None: ``figure-not-published``, ``no-such-unit`` (does this arithmetic)
 
     @property
     def roofline_us(self) -> FloatArray:
@@ -63,16 +54,7 @@ class Bounds:
 def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: float = 1.0) -> Bounds:
     """Return the times at the published peaks, or at a part of them.
 
-    Parameters
-    ----------
-    work : Work
-        The rows.
-    gpu : GPU
-        The device.
-    matrix : ndarray of shape (n_rows,) or float, default=1.0
-        Part of the peak that each row can reach.
-    memory : float, default=1.0
-        Part of the memory bandwidth.
+    ``matrix`` is the part of the peak that each row can reach, ``memory`` that of the memory bandwidth.
     """
     peaks, missing = by_kind(runnable(work, gpu), lambda part: roofline.peaks(part, gpu))
     moved, bandwidth = by_kind(work, lambda part: roofline.memory_us(part, gpu))
@@ -179,23 +161,11 @@ def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
 
 
 def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
-    """Return the part of a figure that was reached on each device.
+    """Return the part of a figure (``hbm_copy``, ...) reached on each device; None where neither was measured.
 
     Two figures measured in the same way (column `method` of hardware/measured.csv) count as they are. If only one
     device was measured, or each in another way, one share stands for both, the larger one of the host or else of the
     target: a ratio of two methods would measure the methods.
-
-    Parameters
-    ----------
-    host, target : GPU
-        The devices.
-    metric : str
-        ``hbm_copy``, ``gemm_bf16``, ...
-
-    Returns
-    -------
-    (float, float) or None
-        None where neither was measured.
     """
     own, others = _by_method(host, metric), _by_method(target, metric)
     common = [method for method in own if method in others]

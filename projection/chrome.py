@@ -283,15 +283,7 @@ class Metadata(msgspec.Struct, tag_field="ph", tag="M"):
 
 @dataclass(frozen=True)
 class Tracks:
-    """Where events are drawn.
-
-    Attributes
-    ----------
-    pids, tids : ndarray of int64 of shape (n_events,)
-        Numbers of process and thread; no number is used twice in a file.
-    names : list of Metadata
-        What the viewer calls them.
-    """
+    """Where events are drawn: process and thread, shape (n_events,), no number twice in a file, and their names."""
 
     pids: IntArray
     tids: IntArray
@@ -301,16 +293,7 @@ class Tracks:
 def gpu_tracks(activities: pd.DataFrame, starts: IntArray, ends: IntArray, target: str, host: str, used: int) -> Tracks:
     """Return a process for each rank and GPU, and a thread for each stream, with more for what overlaps.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Columns `rank`, `gpu` and `stream` of the dispatch table.
-    starts, ends : ndarray of int64 of shape (n_activities,)
-        Projected times, ns.
-    target, host : str
-        Names of the GPUs.
-    used : int
-        Numbers up to this one are taken.
+    ``starts`` and ``ends`` are the projected times of the activities, ns; numbers up to ``used`` are taken.
     """
     keys = activities[["rank", "gpu", "stream"]].reset_index(drop=True)
     keys["lane"] = lanes(codes_of(keys[name] for name in keys), starts, ends)
@@ -342,15 +325,7 @@ def cpu_tracks(calls: pd.DataFrame, host: str) -> Tracks:
 def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     """Return a row within its queue for each event, such that no two events of one row overlap.
 
-    Parameters
-    ----------
-    queues, starts, ends : ndarray of int64 of shape (n_events,)
-        Number of the queue; times, ns.
-
-    Returns
-    -------
-    ndarray of int64 of shape (n_events,)
-        0 for all events of a queue without overlaps.
+    All arrays have the shape (n_events,), times are ns. The row is 0 for all events of a queue without overlaps.
     """
     found = np.zeros(len(queues), dtype=np.int64)
     order = np.lexsort((ends, starts, queues))

@@ -58,19 +58,11 @@ NODE_RANKS = 8
 
 @dataclass(frozen=True)
 class Network:
-    """What joins the nodes, as the user states it.
+    """What joins the nodes, as the user states it: the bandwidth out of one node, all its adapters, one way, GB/s."""
 
-    Attributes
-    ----------
-    host_gbs, target_gbs : float or None
-        Bandwidth out of one node, all its adapters, one way, GB/s: where the trace was made, and of the target.
-    ranks_per_node : int
-        GPUs of a node, one rank each; larger groups cross the network.
-    """
-
-    host_gbs: float | None = None
-    target_gbs: float | None = None
-    ranks_per_node: int = NODE_RANKS
+    host_gbs: float | None = None  # where the trace was made
+    target_gbs: float | None = None  # of the target
+    ranks_per_node: int = NODE_RANKS  # GPUs of a node, one rank each; larger groups cross the network
 
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
@@ -83,14 +75,8 @@ class Network:
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     """Return what one GPU can send within its node, one way, GB/s.
 
-    Parameters
-    ----------
-    gpu : GPU
-        Published figures.
-    collective : str
-        One of `alpha_beta.COLLECTIVES`, or "" where it is not known.
-    ranks : float
-        Ranks that take part; NaN where it is not known: then all links count.
+    ``collective`` is one of `alpha_beta.COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all links
+    count.
 
     Raises
     ------
@@ -174,7 +160,7 @@ def communication_factors(
     links : sequence of Link, optional
         Fitted models; by default those of links.toml.
     network : Network, optional
-        What the user states of the network between nodes, and the ranks of a node; by default 8 ranks and nothing.
+        By default 8 ranks in a node, and nothing is known of what joins nodes.
     keep_waiting : bool
         Whether the time above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
 
@@ -185,11 +171,6 @@ def communication_factors(
         `Remark`: why it is not the one asked for, else (); `bound`, "latency" or "link" on the target, "" where
         unknown; `sigma`, the root mean square of ln(projected / measured) of the law on messages left out, NaN where
         unknown, 0 where host and target are the same.
-
-    Raises
-    ------
-    DataError
-        If there is no such law.
     """
     check_law(law)
     given = measured_links() if links is None else links

@@ -31,24 +31,12 @@ _COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "proces
 
 @dataclass(frozen=True)
 class Profiled:
-    """One workload as one profiler, or one setting of it, recorded it.
-
-    Attributes
-    ----------
-    label : str
-        What to call it.
-    activities : DataFrame
-        Dispatch table.
-    steps : DataFrame
-        The profiler's steps (`Trace.steps`).
-    step_count : int or None
-        How many steps the whole trace holds, where the user says so; None: those that the trace records.
-    """
+    """One workload as one profiler, or one setting of it, recorded it."""
 
     label: str
-    activities: pd.DataFrame
-    steps: pd.DataFrame = field(default_factory=empty_steps)
-    step_count: int | None = None
+    activities: pd.DataFrame  # dispatch table
+    steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
+    step_count: int | None = None  # of the whole trace, where the user says so; None: those that it records
 
     @classmethod
     def of(cls, label: str, trace: Annotated, step_count: int | None = None) -> Profiled:
@@ -58,12 +46,8 @@ class Profiled:
     def counted(self) -> pd.DataFrame:
         """Return the activities that count: those of the steps recorded, all where the user says how many there are.
 
-        Only what times and the matching of kernels need is kept of them: traces have many columns.
-
-        Raises
-        ------
-        DataError
-            There are no kernels, or none with a duration, or `step_count` is not positive.
+        Only what times and the matching of kernels need is kept of them: traces have many columns. A DataError says
+        that there are no kernels, none with a duration, or that `step_count` is not positive.
         """
         if self.step_count is not None and self.step_count < 1:
             raise ParameterError("steps", f"must be at least 1, got {self.step_count}")
@@ -128,13 +112,7 @@ def kernel_us(kernels: pd.DataFrame) -> float:
 
 
 def trace_times(trace: Profiled) -> TraceTimes:
-    """Return the times of a trace.
-
-    Raises
-    ------
-    DataError
-        As `Profiled.counted`.
-    """
+    """Return the times of a trace; a DataError as for `Profiled.counted`."""
     rows = trace.counted()
     parts = [part for _, part in rows.groupby(list(DEVICE), dropna=False, observed=True)]
     gpus = [part for part in parts if len(kernels_of(part))]
@@ -278,10 +256,6 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         End-to-end time of a step without any profiler, in microseconds. The trace to believe is the one whose
         end-to-end time per step is nearest. Without it, the one whose matched kernels are shortest in all, which is a
         weaker statement.
-
-    Returns
-    -------
-    Fidelity
 
     Raises
     ------

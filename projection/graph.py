@@ -60,25 +60,14 @@ _MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
 
 @dataclass(frozen=True)
 class Measured:
-    """Measured times of activities in the order of their start.
+    """Measured times of activities in the order of their start; arrays of shape (n,)."""
 
-    Attributes
-    ----------
-    start, duration : ndarray of float64 of shape (n,)
-        ns.
-    queue, device : ndarray of int64 of shape (n,)
-        Numbers of its queue and its device.
-    collective : ndarray of bool of shape (n,)
-    call : ndarray of int64 of shape (n,)
-        The call that launched it, -1 for none.
-    """
-
-    start: FloatArray
+    start: FloatArray  # ns
     duration: FloatArray
-    queue: IntArray
-    device: IntArray
+    queue: IntArray  # number of its queue
+    device: IntArray  # number of its device
     collective: BoolArray
-    call: IntArray
+    call: IntArray  # the call that launched it, -1 for none
 
     def before(self) -> IntArray:
         """Return the activity before each on its queue, -1 for the first; shape (n,)."""
@@ -206,59 +195,25 @@ def _filled_before(times: Measured, calls: Calls, collective: BoolArray) -> IntA
 
 @dataclass(frozen=True)
 class Graph:
-    """Activities in the order of their start, and what each waits for.
+    """Activities in the order of their start, and what each waits for; arrays of shape (n,), times in ns."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64 of shape (n,)
-        Position of each activity in the table given.
-    origin_ns : int
-        Zero of all times, on the table's clock.
-    start_ns, duration_ns : ndarray of float64 of shape (n,)
-        Measured.
-    queue : ndarray of int64 of shape (n,)
-        Number of its queue.
-    before : ndarray of int64 of shape (n,)
-        The activity before it on its queue, -1 for none.
-    passed : ndarray of float64 of shape (n,)
-        Share of that one's duration that must have passed: 1 but where they overlapped.
-    gap_ns : ndarray of float64 of shape (n,)
-        Then from there to the start.
-    call : ndarray of int64 of shape (n,)
-        The call that launched it, -1 for none.
-    pace_ns : ndarray of float64 of shape (n,)
-        CPU time from the start of that call until it is under way: the call's duration, 0 where it waits itself.
-    latency_ns : ndarray of float64 of shape (n,)
-        Then from there to the start; may be negative.
-    other : ndarray of int64 of shape (n,)
-        The activity of another queue it waits for, -1 for none.
-    delay_ns : ndarray of float64 of shape (n,)
-        From the end of that one to the start.
-    cause : ndarray of str of shape (n,)
-        What held it back: one of those of `binding`.
-    calls : Calls
-    runs : Runs
-    usual_gap_ns, usual_latency_ns : float
-        Medians of the trace.
-    """
-
-    rows: IntArray
-    origin_ns: int
-    start_ns: FloatArray
+    rows: IntArray  # position of each activity in the table given
+    origin_ns: int  # zero of all times, on the table's clock
+    start_ns: FloatArray  # measured, and so the durations
     duration_ns: FloatArray
-    queue: IntArray
-    before: IntArray
-    passed: FloatArray
-    gap_ns: FloatArray
-    call: IntArray
-    pace_ns: FloatArray
-    latency_ns: FloatArray
-    other: IntArray
-    delay_ns: FloatArray
-    cause: NDArray[np.str_]
+    queue: IntArray  # number of its queue
+    before: IntArray  # the activity before it on its queue, -1 for none
+    passed: FloatArray  # share of that one's duration that must have passed: 1 but where they overlapped
+    gap_ns: FloatArray  # then from there to the start
+    call: IntArray  # the call that launched it, -1 for none
+    pace_ns: FloatArray  # from the start of that call until it is under way: its duration, 0 where it waits
+    latency_ns: FloatArray  # then from there to the start; may be negative
+    other: IntArray  # the activity of another queue it waits for, -1 for none
+    delay_ns: FloatArray  # from the end of that one to the start
+    cause: NDArray[np.str_]  # what held it back: `FIRST`, `QUEUE`, ...
     calls: Calls
     runs: Runs
-    usual_gap_ns: float
+    usual_gap_ns: float  # medians of the trace
     usual_latency_ns: float
 
     def __len__(self) -> int:
@@ -291,12 +246,8 @@ class Graph:
 def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     """Return the dependencies of the activities of one trace.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Rows of a dispatch table (`traces.dispatches`), at least one. Negative durations count as none.
-    calls : DataFrame
-        The CPU's calls (`traces.dispatches`); may be empty: every gap is then kept.
+    ``activities`` are rows of a dispatch table, at least one; negative durations count as none. Without ``calls`` of
+    the CPU every gap is kept.
     """
     order = np.argsort(activities["start_ns"].to_numpy(), kind="stable")
     table = activities.iloc[order]
@@ -366,15 +317,8 @@ CAUSES = (DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, DEPENDENCY, UNEXPLAINED)
 def gap_table(graph: Graph) -> pd.DataFrame:
     """Return every gap between two activities of a queue, with its cause.
 
-    Parameters
-    ----------
-    graph : Graph
-
-    Returns
-    -------
-    DataFrame
-        `row` (place in the graph of the activity after the gap), `queue`, `begin_ns`, `gap_ns` (> 0), `cause` (one of
-        `CAUSES`).
+    The columns are `row` (place in the graph of the activity after the gap), `queue`, `begin_ns`, `gap_ns` (> 0), and
+    `cause` (one of `CAUSES`).
     """
     over = pd.Series(graph.end_ns).groupby(graph.queue).cummax().to_numpy()[graph.before]
     gap = np.where(graph.before >= 0, graph.start_ns - over, 0.0)

@@ -32,30 +32,16 @@ _CALL_NS = 5_000
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls that launched an activity or waited for one, in the order of their start.
-
-    Attributes
-    ----------
-    names : list of str
-    start_ns, duration_ns : ndarray of float64
-        Measured, from the graph's origin on.
-    process, thread : ndarray of int64
-    correlation : ndarray of int64
-        -1 where there is none.
-    run : ndarray of int64
-        Run of each call.
-    offset_ns : ndarray of float64
-        CPU time from the beginning of the run to the call.
-    """
+    """Calls that launched an activity or waited for one, in the order of their start; arrays of shape (n_calls,)."""
 
     names: list[str]
-    start_ns: FloatArray
+    start_ns: FloatArray  # measured, from the graph's origin on
     duration_ns: FloatArray
     process: IntArray
     thread: IntArray
-    correlation: IntArray
-    run: IntArray
-    offset_ns: FloatArray
+    correlation: IntArray  # -1 where there is none
+    run: IntArray  # of each call
+    offset_ns: FloatArray  # CPU time from the beginning of the run to the call
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -63,30 +49,17 @@ class Calls:
 
 @dataclass(frozen=True)
 class Runs:
-    """Stretches of CPU work; those that begin with the end of a wait have the call that waited.
+    """Stretches of CPU work; those that begin with the end of a wait have the call that waited. Shape (n_runs,).
 
-    Attributes
-    ----------
-    begin_ns : ndarray of float64
-        Measured.
-    wait : ndarray of int64
-        Call whose end is the beginning, -1 where the beginning is fixed.
-    awaited : ndarray of int64
-        Activity the call waited for, -1 for none.
-    base_ns : ndarray of float64
-        What the call takes of the CPU's time at least.
-    lag_ns : ndarray of float64
-        From the end of the activity to the return of the call.
-    known_ns : ndarray of float64
-        When a replay can know the beginning: not before what it waited for has ended, and not before the run in which
-        the call was made is known. Clocks that disagree may put that after the beginning.
+    `known_ns` is when a replay can know the beginning: not before what it waited for has ended, and not before the run
+    in which the call was made is known. Clocks that disagree may put that after the beginning.
     """
 
-    begin_ns: FloatArray
-    wait: IntArray
-    awaited: IntArray
-    base_ns: FloatArray
-    lag_ns: FloatArray
+    begin_ns: FloatArray  # measured
+    wait: IntArray  # call whose end is the beginning, -1 where the beginning is fixed
+    awaited: IntArray  # activity the call waited for, -1 for none
+    base_ns: FloatArray  # what the call takes of the CPU's time at least
+    lag_ns: FloatArray  # from the end of the activity to the return of the call
     known_ns: FloatArray
 
     def __len__(self) -> int:
@@ -102,18 +75,10 @@ def relevant(calls: pd.DataFrame, launching: IntArray) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Waits:
-    """What calls wait for.
+    """What calls wait for; shape (n_calls,)."""
 
-    Attributes
-    ----------
-    activity : ndarray of int64 of shape (n_calls,)
-        -1 for calls that wait for none.
-    waited : ndarray of bool of shape (n_calls,)
-        Whether the call was seen to wait; else the activity was over when it was called.
-    """
-
-    activity: IntArray
-    waited: BoolArray
+    activity: IntArray  # -1 for calls that wait for none
+    waited: BoolArray  # whether the call was seen to wait; else the activity was over when it was called
 
 
 def waits_of(
@@ -185,15 +150,8 @@ def runs_of(
 ) -> tuple[Calls, Runs]:
     """Return the calls with the run of each, and the runs.
 
-    Parameters
-    ----------
-    calls : DataFrame of n_calls rows
-        As `relevant` gives them, in the order of their start.
-    origin_ns : int
-        Zero of the activities' times.
-    waits : Waits
-    start_ns, end_ns : ndarray of float64 of shape (n_activities,)
-        Of the activities.
+    ``calls`` are as `relevant` gives them, in the order of their start; ``start_ns`` and ``end_ns`` those of the
+    activities, of shape (n_activities,), with zero at ``origin_ns``.
     """
     start = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     duration = np.maximum(calls["duration_ns"].to_numpy().astype(float), 0.0)

@@ -49,17 +49,8 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     """Return the kernels that all traces have: the nth of a name on a queue of one is the nth of it in the others.
 
     Queues have other numbers in every profiler: they correspond by their GPU, then by how many kernels they run, then
-    by their first start. GPUs correspond by number.
-
-    Parameters
-    ----------
-    traces : sequence of DataFrame
-        The kernels of each trace as rows of a dispatch table, at least one in each.
-
-    Returns
-    -------
-    Matching
-        Of no kernel where no name is common to all.
+    by their first start. GPUs correspond by number. Each trace gives its kernels as rows of a dispatch table, at least
+    one; the matching is of no kernel where no name is common to all.
     """
     names, cut = _common_spelling([rows["name"] for rows in traces])
     by_queue = len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1

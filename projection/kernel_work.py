@@ -32,19 +32,12 @@ CLOCK_NS = 160
 class Overhead:
     """The fixed times of a kernel.
 
-    Attributes
-    ----------
-    kernel_us : float
-        From start to end of a kernel that has next to nothing to do.
-    dispatch_us : float
-        From the end of a kernel to the start of the next one, which was waiting already.
-    inside : bool
-        Whether profilers count the dispatch in the duration of the later kernel (kernels then follow each other without
-        a gap) or leave a gap.
+    `inside` says whether profilers count the dispatch in the duration of the later kernel (kernels then follow each
+    other without a gap) or leave a gap.
     """
 
-    kernel_us: float
-    dispatch_us: float
+    kernel_us: float  # from start to end of a kernel that has next to nothing to do
+    dispatch_us: float  # from the end of a kernel to the start of the next one, which was waiting already
     inside: bool
 
     def fixed_us(self, queued: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -67,12 +60,7 @@ _NONE = Overhead(0.0, 0.0, inside=False)
 def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None) -> tuple[Overhead, Overhead]:
     """Return the fixed times on both devices; where those of one are not known, those of the other stand for both.
 
-    Parameters
-    ----------
-    host, target : GPU
-        The devices.
-    overheads : mapping of str to Overhead, optional
-        By vendor; `OVERHEADS` by default.
+    ``overheads`` are by vendor, `OVERHEADS` by default.
     """
     known = OVERHEADS if overheads is None else overheads
     own, others = known.get(host.vendor), known.get(target.vendor)
@@ -82,13 +70,8 @@ def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | Non
 def is_queued(activities: pd.DataFrame, overhead: Overhead) -> NDArray[np.bool_]:
     """Return whether each activity was waiting when the one before it in its queue ended.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table.
-    overhead : Overhead
-        Of the GPU it was measured on. Where durations hold the dispatch, that leaves no gap (up to `CLOCK_NS`); where
-        they do not, one of up to twice the usual dispatch.
+    Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to `CLOCK_NS`); where they
+    do not, one of up to twice the usual dispatch.
     """
     longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
     return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
@@ -119,31 +102,15 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """What the laws need of each row; arrays of shape (n_rows,).
+    """What the laws need of each row; arrays of shape (n_rows,)."""
 
-    Attributes
-    ----------
-    work : Work
-        NaN for FLOPs and bytes where the work is unknown.
-    unknown : ndarray of Remark
-        Why the work is unknown (``operator-unknown``, ``helper-kernel``); None where it is known.
-    op, op_class : ndarray of str
-        Operator and class (`traces.classes`).
-    host_us : ndarray of float
-        Measured time, at least a nanosecond.
-    queued : ndarray of bool
-        Whether the row began as soon as the one before it in its queue had ended.
-    direction : ndarray of str
-        Of copies by the runtime ("HtoD", "DtoH", "DtoD", ...), "" for everything else.
-    """
-
-    work: Work
-    unknown: ObjectArray
+    work: Work  # NaN for FLOPs and bytes where it is unknown
+    unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is known
     op: ObjectArray
-    op_class: ObjectArray
-    host_us: NDArray[np.float64]
-    queued: NDArray[np.bool_]
-    direction: ObjectArray
+    op_class: ObjectArray  # `traces.classes`
+    host_us: NDArray[np.float64]  # measured time, at least a nanosecond
+    queued: NDArray[np.bool_]  # whether it began as soon as the one before it in its queue had ended
+    direction: ObjectArray  # of copies by the runtime ("HtoD", "DtoH", "DtoD", ...), "" for everything else
 
     def __len__(self) -> int:
         return len(self.host_us)
@@ -155,16 +122,10 @@ class Rows:
 
 
 def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
-    """Return the rows of a trace.
+    """Return the rows of a trace: a dispatch table with classes and work (`traces.summary`).
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table with classes and work (`traces.summary`).
-    overhead : Overhead
-        Of the host: decides which gaps count as none.
-    queued : ndarray of bool of shape (n_activities,), optional
-        `is_queued` of the whole trace, where the activities are a part of it.
+    The overhead of the host decides which gaps count as none; ``queued`` is `is_queued` of the whole trace, where the
+    activities are a part of it.
     """
     op = texts(activities, "op")
     flops, moved = (activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved"))
@@ -185,12 +146,8 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[
 def of_pairs(paired: pd.DataFrame) -> Rows:
     """Return the rows of a measurement table that carry what the host measured (``host_duration_us``).
 
-    They count as measured alone: the queue before them was empty.
-
-    Raises
-    ------
-    DataError
-        The host's times are missing or not positive, or rows lack a dimension of their operator.
+    They count as measured alone: the queue before them was empty. A DataError says that the host's times are missing or
+    not positive, or that rows lack a dimension of their operator.
     """
     rows, count = complete(paired.reset_index(drop=True)), len(paired)
     nothing = np.full(count, "", dtype=object)

@@ -34,21 +34,11 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Correction:
-    """What measured pairs say of a law in one op class.
+    """What measured pairs say of a law in one op class."""
 
-    Attributes
-    ----------
-    factor : float
-        Median of measured over projected time.
-    sigma : float
-        Standard deviation of its logarithm, robust; NaN for fewer than `FEWEST` pairs.
-    n : int
-        Pairs.
-    """
-
-    factor: float
-    sigma: float
-    n: int
+    factor: float  # median of measured over projected time
+    sigma: float  # standard deviation of its logarithm, robust; NaN for fewer than `FEWEST` pairs
+    n: int  # pairs
 
     @property
     def error(self) -> float:
@@ -66,27 +56,9 @@ def learn_corrections(
 ) -> dict[str, Correction]:
     """Return by op class how the times measured on the target lie to those that a law projects from the host.
 
-    Parameters
-    ----------
-    measured : DataFrame
-        Measurement table with rows of both devices; problems measured on both count, the fastest kernel of each (see
-        `table.problems`).
-    host, target : GPU
-        The devices, under the names of column `device`.
-    law : str
-        A name of `scalings.LAWS`.
-    overhead : mapping of str to Overhead, optional
-        As for `kernel_laws.compute_factors`.
-
-    Returns
-    -------
-    dict of str to Correction
-        In the order of the classes' names.
-
-    Raises
-    ------
-    DataError
-        The law is unknown, a device has no rows, or no problem was measured on both.
+    Problems of the measurement table that were measured on both devices (column `device`) count, the fastest kernel of
+    each (`table.problems`). ``law`` and ``overhead`` are as for `kernel_laws.compute_factors`. A DataError says that
+    the law is unknown, a device has no rows, or no problem was measured on both.
     """
     paired = pair_rows(measured, host.name, target.name).paired
     rows = of_pairs(paired)
@@ -114,27 +86,15 @@ DURATION = "duration_us"
 def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: TrainedModel) -> pd.DataFrame:
     """Return the factor of each activity: the predicted time of its call on the target over the measured one.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table with classes and work.
-    host, target : GPU
-        The devices.
-    run : TrainedModel
-        Trained for them, or for the target from shapes alone.
+    The run was trained for the two devices, or for the target from shapes alone; a DataError says that it was trained
+    for others, or does not predict durations. Activities are those of a dispatch table with classes and work.
 
     Returns
     -------
     DataFrame with a RangeIndex
         `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a kernel or
         dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows, else
-        (); `sigma`, the
-        standard deviation of ln(factor) that the interval of the prediction gives.
-
-    Raises
-    ------
-    DataError
-        The run was trained for other devices, or does not predict durations.
+        (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
     """
     _check(run.recipe, host, target)
     table = activities.reset_index(drop=True)

@@ -1,7 +1,7 @@
 """The trace played again with other durations: every activity starts when what it waits for is over.
 
 `replay` is one way from durations to an end-to-end time; `totals_us` gives two sums beside it, of which one counts
-overlap once.
+overlap once. `critical_path` is the chain of work that the end of a replay had to wait for.
 
 A queue and a thread are chains, so the starts of a stretch of a queue have a closed form: with C the running sum of
 what must pass between one start and the next, and R when each has been launched,
@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from .graph import Graph
+from .graph import OTHER, Graph
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -27,28 +28,18 @@ _AT_ONCE = 4_000_000  # numbers of one array: more samples are played one after 
 
 @dataclass(frozen=True)
 class Times:
-    """When everything happened in a replay of n_samples samples.
+    """When everything happened in a replay of n_samples samples."""
 
-    Attributes
-    ----------
-    start_ns, end_ns : ndarray of float64 of shape (n_samples, n)
-        Of the activities, in the order of the graph, from its origin on.
-    run_ns : ndarray of float64 of shape (n_samples, n_runs)
-        Beginnings of the stretches of CPU work.
-    cpu : ndarray of float64 of shape (n_samples,)
-        Time the CPU took for its work, relative to the measured.
-    """
-
-    start_ns: FloatArray
+    start_ns: FloatArray  # of the activities, in the order of the graph, from its origin on; shape (n_samples, n)
     end_ns: FloatArray
-    run_ns: FloatArray
-    cpu: FloatArray
+    run_ns: FloatArray  # beginnings of the stretches of CPU work, shape (n_samples, n_runs)
+    cpu: FloatArray  # time the CPU took for its work, relative to the measured, shape (n_samples,)
 
     def call_ns(self, graph: Graph) -> FloatArray:
         """Return the starts of the graph's calls, shape (n_samples, n_calls)."""
         return self.run_ns[:, graph.calls.run] + graph.calls.offset_ns * self.cpu[:, None]
 
-    def span_us(self, counted: NDArray[np.bool_] | slice = slice(None)) -> FloatArray:
+    def span_us(self, counted: BoolArray | slice = slice(None)) -> FloatArray:
         """Return the time from the first start to the last end of the activities that count, shape (n_samples,), µs."""
         return (self.end_ns[:, counted].max(axis=1) - self.start_ns[:, counted].min(axis=1)) / 1000.0
 
@@ -56,18 +47,9 @@ class Times:
 def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0) -> Times:
     """Return when everything happens with other durations.
 
-    Parameters
-    ----------
-    graph : Graph
-    duration_ns : ndarray of shape (n,) or (n_samples, n)
-        Durations of the activities in the order of the graph, not negative.
-    cpu : ndarray of shape (n_samples,) or float, default=1
-        Time the CPU takes for its work, relative to the measured.
-
-    Raises
-    ------
-    ValueError
-        A shape does not fit, or a duration is negative or not a number.
+    ``duration_ns``, of shape (n,) or (n_samples, n), are those of the activities in the order of the graph; ``cpu``, of
+    shape (n_samples,) or one for all, the time the CPU takes for its work, relative to the measured. A ValueError says
+    that a shape does not fit, or a duration is negative or not a number.
     """
     durations = np.atleast_2d(np.asarray(duration_ns, dtype=float))
     if durations.shape[1] != len(graph):
@@ -80,27 +62,13 @@ def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0)
 
 def spans_us(
     graph: Graph, duration_ns: FloatArray, factors: FloatArray, groups: IntArray, cpu: FloatArray,
-    counted: NDArray[np.bool_],
+    counted: BoolArray,
 ) -> FloatArray:  # fmt: skip
-    """Return the span of each sample, a few samples at a time so that memory stays bounded.
+    """Return the span of each sample (µs), a few samples at a time so that memory stays bounded.
 
-    Parameters
-    ----------
-    graph : Graph
-    duration_ns : ndarray of shape (n,)
-        Durations in the order of the graph.
-    factors : ndarray of shape (n_samples, n_groups)
-        What the durations of each group are multiplied by.
-    groups : ndarray of int64 of shape (n,)
-        Group of each activity in the order of the graph.
-    cpu : ndarray of shape (n_samples,)
-        As for `replay`.
-    counted : ndarray of bool of shape (n,)
-        Activities between whose first start and last end the span lies.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), µs
+    The durations of the activities, of shape (n,) in the order of the graph, are multiplied by what ``factors``, of
+    shape (n_samples, n_groups), have for the group of each; ``cpu`` is as for `replay`. The span lies between the first
+    start and the last end of the activities that are ``counted``.
     """
     at_once = max(1, _AT_ONCE // max(len(graph), 1))
     parts = []
@@ -215,19 +183,11 @@ AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 """
 
 
-def own_time(start: FloatArray, duration: FloatArray, rank: NDArray[np.int64]) -> FloatArray:
+def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatArray:
     """Return for each activity the moments that are put down to it: the sum is the time anything ran.
 
-    Parameters
-    ----------
-    start, duration : ndarray of float64 of shape (n,)
-        Any unit.
-    rank : ndarray of int64 of shape (n,)
-        Activities of lower rank hide those of higher; among equals the one that begins first.
-
-    Returns
-    -------
-    ndarray of float64 of shape (n,)
+    Activities of lower ``rank`` hide those of higher; among equals the one that begins first. All of shape (n,), times
+    in any unit.
     """
     own = np.zeros(len(start))
     hidden: tuple[FloatArray, FloatArray] = (np.empty(0), np.empty(0))
@@ -267,7 +227,7 @@ def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatA
 def totals_us(
     graph: Graph, projected_ns: FloatArray, own_ns: FloatArray, counted: BoolArray, times: Times, *, idle: float = 1.0
 ) -> dict[str, float]:
-    """Return the projected end-to-end time by each way of adding up.
+    """Return the projected end-to-end time by each way of adding up (`AGGREGATIONS`), µs.
 
     Parameters
     ----------
@@ -283,11 +243,6 @@ def totals_us(
         The replay on the target.
     idle : float, default=1
         Time in which nothing runs, relative to the measured; for sums.
-
-    Returns
-    -------
-    dict of str to float
-        `AGGREGATIONS` in µs.
     """
     start, duration = graph.start_ns[counted], graph.duration_ns[counted]
     span = (start + duration).max() - start.min()
@@ -298,3 +253,117 @@ def totals_us(
         OVERLAP: float((own_ns * stretched).sum() + still) / 1000.0,
         REPLAY: float(times.span_us(counted)[0]),
     }
+
+
+ACTIVITY, GAP, LATENCY, WORK, RETURN, DELAY, UNEXPLAINED = (
+    "activity", "gap", "launch", "cpu", "return", "dependency", "unexplained",
+)  # fmt: skip
+"""Kinds of pieces: an activity ran; the queue's gap; a launch on its way; the CPU worked; a wait of the CPU came back;
+one queue took note of another; a gap or launch that took longer than the trace explains."""
+
+
+def critical_path(
+    graph: Graph, times: Times, sample: int = 0, *, counted: BoolArray | slice = slice(None)
+) -> pd.DataFrame:
+    """Return what the last end of a replay had to wait for, back to the beginning.
+
+    Parameters
+    ----------
+    graph : Graph
+    times : Times
+        Of a replay of it.
+    sample : int, default=0
+    counted : ndarray of bool of shape (n,), optional
+        Activities whose first start is the beginning, and whose last end is the end.
+
+    Returns
+    -------
+    DataFrame
+        In the order of time, without holes, from the first start that counts on: `kind` (see `ACTIVITY` and the
+        others); `row`, the activity (its place in the graph; of gaps, launches and delays the one that waited, -1 for
+        the CPU's work and returns); `begin_ns`, `end_ns`. Of an activity that the next one overlaps only the part
+        before that counts. Where two reasons held an activity back equally, the queue is named before the launch, and
+        that before another queue. A path that ends at a beginning which nothing explains (the first call of a thread,
+        the first activity of a device) goes on to the first start as the CPU's work, in a trace without calls as
+        unexplained. Clocks of CPU and GPU that disagree do not show: a piece ends where the next one begins.
+    """
+    path = _Path(graph, times, sample)
+    rows = np.arange(len(graph))[counted]
+    first = float(times.start_ns[sample][rows].min())
+    path.walk(int(rows[np.argmax(times.end_ns[sample][rows])]), first)
+    found = pd.DataFrame(path.pieces, columns=["kind", "row", "begin_ns", "end_ns"])
+    begin = np.maximum(np.minimum.accumulate(found["begin_ns"]), first)
+    found = found.assign(begin_ns=begin, end_ns=np.r_[found["end_ns"].iloc[0], begin[:-1]])[::-1]
+    return found[found["end_ns"] > found["begin_ns"]].reset_index(drop=True)
+
+
+class _Path:
+    """A walk from the last end back to the beginning; `pieces` are found latest first.
+
+    It steps through single numbers, which lists give ten times as fast as arrays.
+    """
+
+    def __init__(self, graph: Graph, times: Times, sample: int) -> None:
+        self.graph = graph
+        self.start, self.end = times.start_ns[sample].tolist(), times.end_ns[sample].tolist()
+        self.run, self.call = times.run_ns[sample].tolist(), times.call_ns(graph)[sample].tolist()
+        self.cpu = float(times.cpu[sample])
+        self.before, self.called, self.other = graph.before.tolist(), graph.call.tolist(), graph.other.tolist()
+        self.gap, self.latency, self.delay = graph.gap_ns.tolist(), graph.latency_ns.tolist(), graph.delay_ns.tolist()
+        self.passed, self.pace = graph.passed.tolist(), graph.pace_ns.tolist()
+        self.strange = (graph.cause == OTHER).tolist()
+        self.pieces: list[tuple[str, int, float, float]] = []
+
+    def walk(self, row: int, first: float) -> None:
+        """Find the pieces that end with an activity, back to the first start."""
+        until = self.end[row]
+        while row >= 0:
+            begin = self.start[row]
+            self.pieces.append((ACTIVITY, row, begin, until))
+            row, until = self._held_by(row, begin)
+        if until > first:
+            self.pieces.append((WORK if len(self.graph.calls) else UNEXPLAINED, -1, first, until))
+
+    def _held_by(self, row: int, now: float) -> tuple[int, float]:
+        """Return the activity that one waited for, -1 for none, and until when that counts."""
+        before, call, other = self.before[row], self.called[row], self.other[row]
+        latest, kind = float("-inf"), ""
+        if before >= 0:
+            passed = self.passed[row] * (self.end[before] - self.start[before])
+            latest, kind = self.start[before] + passed + self.gap[row], GAP
+        if call >= 0 and (at := self._under_way(row) + self.latency[row]) > latest:
+            latest, kind = at, LATENCY
+        if other >= 0 and self.end[other] + self.delay[row] > latest:
+            kind = DELAY
+        if kind == GAP:
+            return before, self._piece(GAP, row, now - max(0.0, self.gap[row]), now)
+        if kind == DELAY:
+            return other, self._piece(DELAY, row, now - max(0.0, self.delay[row]), now)
+        if kind == LATENCY:
+            begin = self._piece(LATENCY, row, min(now, self._under_way(row)), now)
+            return self._worked(int(self.graph.calls.run[call]), begin)
+        return -1, now
+
+    def _under_way(self, row: int) -> float:
+        """Return when the call that launched an activity had handed it over."""
+        at: float = self.call[self.called[row]] + self.pace[row] * self.cpu
+        return at
+
+    def _worked(self, run: int, until: float) -> tuple[int, float]:
+        """Follow the CPU's work back to the activity it had waited for; return that one, -1 for none."""
+        runs, calls = self.graph.runs, self.graph.calls
+        while True:
+            until = self._piece(WORK, -1, self.run[run], until)
+            wait, awaited = int(runs.wait[run]), int(runs.awaited[run])
+            if wait < 0:
+                return -1, until
+            came_back = self.end[awaited] + float(runs.lag_ns[run])
+            if came_back >= self.call[wait] + float(runs.base_ns[run]) * self.cpu:
+                return awaited, self._piece(RETURN, -1, min(until, self.end[awaited]), until)
+            until = self._piece(WORK, -1, self.call[wait], until)
+            run = int(calls.run[wait])
+
+    def _piece(self, kind: str, row: int, begin: float, end: float) -> float:
+        strange = row >= 0 and kind in (GAP, LATENCY) and self.strange[row]
+        self.pieces.append((UNEXPLAINED if strange else kind, row, begin, end))
+        return begin

@@ -17,15 +17,25 @@ from scipy.special import ndtri
 from ..hardware import GPU
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated
-from .critical import ACTIVITY, DELAY, GAP, LATENCY, RETURN, UNEXPLAINED, WORK
-from .error_sources import CPU_SIGMA, class_of, class_sigmas, names_of, uncertainty_of
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
-from .replay import AGGREGATIONS, OVERLAP, REPLAY, SUM
+from .replay import (
+    ACTIVITY,
+    AGGREGATIONS,
+    DELAY,
+    GAP,
+    LATENCY,
+    OVERLAP,
+    REPLAY,
+    RETURN,
+    SUM,
+    UNEXPLAINED,
+    WORK,
+)
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, Sweep, changes_of_bound
 from .sweep import sweeps as all_sweeps
-from .uncertainty import Uncertainty, parse_sigmas
+from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, FloatArray, Laws, Projection, project_trace
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
@@ -77,11 +87,8 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
 def verdict(projection: Projection) -> Remark:
     """Return what bounds the trace on the target, against what bounded it on the host.
 
-    Returns
-    -------
-    Remark
-        ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and `after`;
-        ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of the CPU.
+    ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and `after`;
+    ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of the CPU.
     """
     target = projection.target.name
     if not len(projection.graph.calls):
@@ -108,7 +115,7 @@ def class_table(
     projection, published : Projection
         The one asked for, and that of the published methodology.
     stated : mapping of str to float, optional
-        Uncertainties that the user states (`error_sources.sources_of`).
+        Uncertainties that the user states (`uncertainty.sources_of`).
     level : float, default=0.9
         Of the interval of each class.
 
@@ -118,7 +125,7 @@ def class_table(
         `op_class`; `count`; `measured_us`, `published_us`, `projected_us` (sums over all activities, orphans included);
         `lower_us`, `upper_us`, the quantiles of the class's own factor around the last; `factor`, projected over
         measured; `law` and `bound`, those of the most projected time; `sigma` and `basis`
-        (`error_sources.class_sigmas`); `fallbacks`, activities whose law is not the one asked for.
+        (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one asked for.
     """
     rows = projection.activities.assign(op_class=class_of(projection.activities))
     rows["published_us"] = published.activities["projected_us"]
@@ -251,50 +258,27 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Attributes
-    ----------
-    label : str
-        What to call the trace.
-    projection, published : Projection
-        With the laws asked for, and by the published methodology.
-    uncertainty : Uncertainty
-        Of the projected end-to-end time.
-    totals, classes, gaps, steps, remarks : DataFrame
-        Of `total_table`, `class_table`, `gap_summary`, `step_table` and `remark_table`.
-    split, streams, step_split : DataFrame
-        The measured time split (`split.time_split`) of what counts: one row; by stream; by step, none where there are
-        none.
-    path, measured_path : dict of str to float
-        Shares of the critical path, projected and as measured.
-    path_kernels : DataFrame
-        The kernels of the projected one (`path_kernels`).
-    verdict : Remark
-        What sets the pace on the target (`verdict`).
-    sweeps : DataFrame or None
-        Of every sweep asked for, one below the other.
-    notes : tuple of Remark
-        What a reader should know: ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``,
-        ``trace-finding``.
+    Notes are ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for`` and ``trace-finding``.
     """
 
-    label: str
-    projection: Projection
-    published: Projection
-    uncertainty: Uncertainty
-    totals: pd.DataFrame
-    classes: pd.DataFrame
-    gaps: pd.DataFrame
-    steps: pd.DataFrame
-    remarks: pd.DataFrame
-    split: pd.DataFrame
-    streams: pd.DataFrame
-    step_split: pd.DataFrame
-    path: dict[str, float]
-    measured_path: dict[str, float]
-    path_kernels: pd.DataFrame
-    verdict: Remark
-    sweeps: pd.DataFrame | None
-    notes: tuple[Remark, ...]
+    label: str  # what to call the trace
+    projection: Projection  # with the laws asked for
+    published: Projection  # by the published methodology
+    uncertainty: Uncertainty  # of the projected end-to-end time
+    totals: pd.DataFrame  # of `total_table`
+    classes: pd.DataFrame  # of `class_table`
+    gaps: pd.DataFrame  # of `gap_summary`
+    steps: pd.DataFrame  # of `step_table`
+    remarks: pd.DataFrame  # of `remark_table`
+    split: pd.DataFrame  # the measured time of what counts (`split.time_split`): one row
+    streams: pd.DataFrame  # the same by stream
+    step_split: pd.DataFrame  # and by step, no row where there are none
+    path: dict[str, float]  # shares of the critical path, projected
+    measured_path: dict[str, float]  # and as measured
+    path_kernels: pd.DataFrame  # of `path_kernels`
+    verdict: Remark  # what sets the pace on the target (`verdict`)
+    sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
+    notes: tuple[Remark, ...]  # what a reader should know
 
 
 def result_of(
@@ -312,27 +296,10 @@ def result_of(
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
-    Parameters
-    ----------
-    label : str
-        What to call the trace.
-    trace : Annotated
-        With the CPU's calls, if the file has them.
-    host, target : GPU
-        Where it was measured, and where it is to run.
-    laws : Laws, optional
-        `Laws()` by default.
-    stated : str
-        Uncertainties as the user states them: ``"gemm=0.1,memory_bw_gbs=0.05"`` (`uncertainty.parse_sigmas`).
-    sweeps : sequence of Sweep
-        Figures of the target to change, one after the other.
-    level, samples, seed
-        Of the interval (`uncertainty.propagate`).
-
-    Raises
-    ------
-    DataError
-        As `project_trace`, `parse_sigmas` and `propagate`.
+    The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user states them
+    (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after the other; level, samples and
+    seed are those of the interval (`uncertainty.propagate`). A DataError as for `project_trace`, `parse_sigmas` and
+    `propagate`.
     """
     projection = project_trace(trace, host, target, laws)
     published = project_trace(trace, host, target, replace(PUBLISHED, network=projection.laws.network),

@@ -49,21 +49,11 @@ HOST_LINK = ("HtoD", "DtoH")
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a law says of each row; arrays of shape (n_rows,).
+    """What a law says of each row; arrays of shape (n_rows,)."""
 
-    Attributes
-    ----------
-    factor : ndarray of float
-        Projected over measured duration; NaN where the law does not apply.
-    bound : ndarray of str
-        What the target is bound by: compute, memory, latency, link, or "".
-    why : ndarray of Remark
-        Why the law does not apply, or how it was applied; None for the rule.
-    """
-
-    factor: FloatArray
-    bound: ObjectArray
-    why: ObjectArray
+    factor: FloatArray  # projected over measured duration; NaN where the law does not apply
+    bound: ObjectArray  # what the target is bound by: compute, memory, latency, link, or ""
+    why: ObjectArray  # Remark: why the law does not apply, or how it was applied; None for the rule
 
 
 @dataclass(frozen=True)
@@ -191,29 +181,16 @@ OVER_PCIE = remark("over-pcie")
 
 
 def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
-    """Return what a law says of each row, or what says it in its place.
+    """Return what a law of `LAWS` says of each row, or what says it in its place.
 
-    Parameters
-    ----------
-    rows : Rows
-        Activities or measured rows.
-    pair : Pair
-        The devices.
-    law : str
-        A name of `LAWS`.
+    Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not
+    published the duration is kept. Between equal devices every factor is 1. A DataError says that the law is unknown.
 
     Returns
     -------
     DataFrame with a RangeIndex
-        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of
-        `Remark`, () where there is nothing to say; `bound`. Rows that the law
-        says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not published the
-        duration is kept. Between equal devices every factor is 1.
-
-    Raises
-    ------
-    DataError
-        The law is unknown.
+        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of `Remark`, ()
+        where there is nothing to say; `bound`.
     """
     check_law(law)
     asked, wide = LAWS[law](rows, pair), bandwidth(rows, pair)

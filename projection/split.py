@@ -46,20 +46,11 @@ MEASURES = (
 
 
 def categories(activities: pd.DataFrame, *, fills: Literal["copy", "compute"] = "copy") -> pd.Series:
-    """Return what each activity is to the time split.
+    """Return what each activity is to the time split, a Series with the index of the table.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table; classified here where it has no `kernel_class` yet.
-    fills : {"copy", "compute"}, default="copy"
-        What activities of kind memset count as.
-
-    Returns
-    -------
-    Series of str, index as in the table
-        "communication" for collectives and other exchange between GPUs, "copy" for copies and fills by the runtime
-        (by a copy engine or by one of the runtime's kernels), "compute" for everything else.
+    "communication" for collectives and other exchange between GPUs, "copy" for copies and fills by the runtime (by a
+    copy engine or by one of the runtime's kernels), "compute" for everything else. ``fills`` is what activities of kind
+    memset count as. The dispatch table is classified here where it has no `kernel_class` yet.
     """
     classes = activities if KERNEL_CLASS in activities else classify(activities)
     kernel_class = classes[KERNEL_CLASS]

@@ -35,15 +35,7 @@ SWEPT: Final[dict[str, Figure]] = FIGURES | {peak_path(key): peak for key, peak 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values that one figure of a GPU shall take.
-
-    Attributes
-    ----------
-    figure : str
-        Key of `SWEPT`.
-    points : tuple of float
-        Its values, increasing, in the figure's unit.
-    """
+    """The values that one figure (key of `SWEPT`) of a GPU shall take: increasing, in the figure's unit."""
 
     figure: str
     points: tuple[float, ...]
@@ -51,26 +43,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class BoundChange:
-    """Two neighbouring points of a sweep whose largest share of time belongs to different bounds.
+    """Two neighbouring points of a sweep whose largest share of time belongs to different bounds."""
 
-    Attributes
-    ----------
-    figure : str
-        What was swept.
-    lower, upper : float
-        Its values at the two points.
-    before, after : str
-        The dominant bound at each.
-    crossing : float
-        Where the two shares meet, were they to change linearly between the points.
-    """
-
-    figure: str
-    lower: float
+    figure: str  # what was swept
+    lower: float  # its values at the two points
     upper: float
-    before: str
+    before: str  # the dominant bound at each
     after: str
-    crossing: float
+    crossing: float  # where the two shares meet, were they to change linearly between the points
 
 
 Evaluate = Callable[[GPU], Mapping[str, Any]]
@@ -78,23 +58,11 @@ Evaluate = Callable[[GPU], Mapping[str, Any]]
 
 
 def parse_sweep(text: str) -> Sweep:
-    """Read what a user wants swept.
+    """Read what a user wants swept; values come in increasing order, each once.
 
-    Parameters
-    ----------
-    text : str
-        ``FIGURE=START:STOP:STEP``, both ends included whatever the step, or ``FIGURE=VALUE,VALUE,...``.
-
-    Returns
-    -------
-    Sweep
-        Values in increasing order, each once.
-
-    Raises
-    ------
-    DataError
-        If the figure is unknown, a value is no number above 0 (or not whole for a count), the range is empty or
-        descends, or there are more than `MOST_POINTS` values.
+    ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step, or ``FIGURE=VALUE,VALUE,...``. A
+    ParameterError says that the figure is unknown, a value is no number above 0 (or not whole for a count), the range
+    is empty or descends, or there are more than `MOST_POINTS` values.
 
     Examples
     --------
@@ -116,13 +84,7 @@ def parse_sweep(text: str) -> Sweep:
 
 
 def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
-    """Read all that a user wants swept, one after the other.
-
-    Raises
-    ------
-    DataError
-        As `parse_sweep`, and if a figure is given twice.
-    """
+    """Read all that a user wants swept; a ParameterError as for `parse_sweep`, and for a figure given twice."""
     plans = [parse_sweep(text) for text in texts]
     figures = [plan.figure for plan in plans]
     if twice := [figure for figure in figures if figures.count(figure) > 1]:
@@ -134,12 +96,8 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
     """Return the GPU with one figure changed; of the others only those in proportion to it (`lookup.in_proportion`).
 
     Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it: what was measured on
-    the real one enters as a share of its figures only.
-
-    Raises
-    ------
-    DataError
-        If the figure is unknown or the value not above 0 and finite, or not whole for a count.
+    the real one enters as a share of its figures only. A ParameterError says that the figure is unknown or the value
+    not above 0 and finite, or not whole for a count.
     """
     if figure not in SWEPT:
         raise ParameterError("sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}")
@@ -166,23 +124,11 @@ def own_value(gpu: GPU, figure: str) -> float | None:
 
 
 def sweep(gpu: GPU, plan: Sweep, evaluate: Evaluate) -> pd.DataFrame:
-    """Evaluate a GPU at every point of a sweep, and as it is.
+    """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
 
-    Parameters
-    ----------
-    gpu : GPU
-        The target.
-    plan : Sweep
-        What to change; the GPU's own value is added where it is not among the points.
-    evaluate : callable
-        See `Evaluate`; bounds "" are `UNKNOWN`.
-
-    Returns
-    -------
-    DataFrame
-        One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's own), `TIME` class
-        and `SHARE` bound columns beside `END_TO_END`. A class or bound that some points have and others do not took no
-        time at those.
+    One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's own), `TIME` class and
+    `SHARE` bound columns beside `END_TO_END`; bounds "" are `UNKNOWN`. A class or bound that some points have and
+    others do not took no time at those.
     """
     own = own_value(gpu, plan.figure)
     values = sorted({*plan.points, *([] if own is None else [float(own)])})
@@ -200,17 +146,9 @@ def sweeps(gpu: GPU, plans: Sequence[Sweep], evaluate: Evaluate) -> pd.DataFrame
 
 
 def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
-    """Return where the dominant bound changes along each sweep.
+    """Return where the dominant bound changes along each sweep, in the order of the figures and of their values.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Of `sweep` or `sweeps`.
-
-    Returns
-    -------
-    list of BoundChange
-        In the order of the figures and of their values. Of bounds with equal shares the first column is dominant.
+    Of bounds with equal shares the first column is dominant.
     """
     columns = [name for name in frame.columns if name.startswith(SHARE)]
     bounds = [name.removeprefix(SHARE) for name in columns]

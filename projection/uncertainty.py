@@ -1,4 +1,7 @@
-"""Uncertainty of an end-to-end time: independent log-normal factors, propagated by quasi-Monte-Carlo.
+"""How sure a projection is: its sources of error, and what they make of the end-to-end time.
+
+`sources_of` says which there are, and `uncertainty_of` propagates them through the replay by quasi-Monte-Carlo
+(`propagate`).
 
 Each source of uncertainty is a `Factor`: a number with median 1 that multiplies something (the times of all kernels of
 a class, a figure of the target's specification, the speed of the CPU). Its draws come from a scrambled Sobol' sequence
@@ -24,7 +27,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,9 +38,14 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
-from ..errors import ParameterError, nearest
+from ..errors import NotPublishedError, ParameterError, nearest
 from ..evaluation.intervals import check_level
+from ..hardware import GPU, peak_path
 from ..remarks import Remark, remark
+from .replay import spans_us
+from .split import COMMUNICATION
+from .sweep import UNKNOWN, own_value, swept
+from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
 
 FloatArray = NDArray[np.float64]
 
@@ -47,21 +55,11 @@ LARGEST: Final = 2.0
 
 @dataclass(frozen=True)
 class Factor:
-    """A source of uncertainty, log-normal with median 1.
+    """A source of uncertainty, log-normal with median 1."""
 
-    Attributes
-    ----------
-    name : str
-        What it is ("gemm", "memory_bw_gbs"); no two factors of one propagation share it.
-    group : str
-        What kind of source it is ("spec", "law", "cpu", "communication"), for tables.
-    sigma : float
-        Standard deviation of its logarithm; 0 for a factor that is known.
-    """
-
-    name: str
-    group: str
-    sigma: float
+    name: str  # what it is ("gemm", "memory_bw_gbs"); no two factors of one propagation share it
+    group: str  # what kind of source it is ("spec", "law", "cpu", "communication"), for tables
+    sigma: float  # standard deviation of its logarithm; 0 for a factor that is known
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
@@ -71,22 +69,9 @@ class Factor:
 def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
     """Read the uncertainties that a user gives: "gemm=0.1,memory_bw_gbs=0.05".
 
-    Parameters
-    ----------
-    text : str
-        Relative standard deviations (1 sigma) by factor, as fractions: 0.1 for 10 %.
-    known : collection of str
-        The names that exist.
-
-    Returns
-    -------
-    dict of str to float
-        The sigma of `Factor`: the standard deviation of the logarithm, ``sqrt(ln(1 + r²))``.
-
-    Raises
-    ------
-    DataError
-        If a part is not ``name=number``, a name unknown or given twice, or a number below 0 or above `LARGEST`.
+    They are relative standard deviations r (1 sigma) by factor, as fractions: 0.1 for 10 %. What is returned is the
+    sigma of `Factor`: the standard deviation of the logarithm, ``sqrt(ln(1 + r²))``. A ParameterError says that a part
+    is not ``name=number``, a name not known or given twice, or a number below 0 or above `LARGEST`.
     """
     sigmas: dict[str, float] = {}
     for part in text.split(","):
@@ -119,28 +104,14 @@ ROWS_PER_TERM: Final = 4
 
 
 def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
-    """Return each factor's first-order share of the variance of a result.
+    """Return each factor's first-order share of the variance of a result, shape (n_factors,).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_factors)
-        Independent standard normal scores of the factors.
-    values : ndarray of shape (n_samples,)
-        The result.
+    ``scores``, of shape (n_samples, n_factors), are independent standard normal scores of the factors, ``values`` the
+    result, of shape (n_samples,). Shares are from 0 to 1; their sum is 1 less what comes from factors acting together.
+    All are 0 where the result does not vary.
 
-    Returns
-    -------
-    ndarray of shape (n_factors,)
-        From 0 to 1; their sum is 1 less what comes from factors acting together. All 0 where the result does not vary.
-
-    Raises
-    ------
-    DataError
-        If the sample has fewer than `ROWS_PER_TERM` rows per term of a linear regression on all factors.
-
-    Notes
-    -----
-    The degree is the highest up to `DEGREE` that leaves `ROWS_PER_TERM` rows for each term.
+    The degree is the highest up to `DEGREE` that leaves `ROWS_PER_TERM` rows for each term; a ParameterError says that
+    the sample is too small for a linear regression on all factors.
     """
     rows, factors = scores.shape
     if not factors:
@@ -184,10 +155,8 @@ class Uncertainty:
     ----------
     level : float
         Of the interval, 0 to 1.
-    nominal_us : float
-        With every factor at 1: the projection itself.
-    median_us : float
-        Of the draws.
+    nominal_us, median_us : float
+        With every factor at 1, which is the projection itself; of the draws.
     lower_us, upper_us : float
         The interval: quantiles of the draws, widened to hold the nominal time where they do not.
     tornado : DataFrame
@@ -255,30 +224,21 @@ def propagate(
     ----------
     simulate : callable
         Takes multiplicative factors, ndarray of shape (n_rows, n_factors), and returns end-to-end times in us, ndarray
-        of shape (n_rows,). What a factor multiplies is up to it, and so is the memory it takes for all rows at once.
+        of shape (n_rows,). What a factor multiplies is up to it, and so is the memory it takes for all rows at once:
+        it is run for ``samples + 2 * len(factors) + 1`` of them.
     factors : sequence of Factor
         Independent of each other, in the order of the columns.
     level : float
         Of the interval, 0 < level < 1.
-    samples : int
-        Draws, a power of two from 16 on.
-    seed : int
-        Of the scrambling.
-
-    Returns
-    -------
-    Uncertainty
+    samples, seed : int
+        Draws, a power of two from 16 on, and the seed of the scrambling.
 
     Raises
     ------
-    DataError
+    ParameterError
         If level or samples are out of their range, or the samples too few for so many factors.
     ValueError
         If two factors share a name, or `simulate` returns anything but positive finite times.
-
-    Notes
-    -----
-    `simulate` is run for ``samples + 2 * len(factors) + 1`` rows.
     """
     check_sample(level, samples)
     names = [factor.name for factor in factors]
@@ -358,3 +318,150 @@ def _tornado(factors: Sequence[Factor], low: FloatArray, high: FloatArray, share
         }
     )
     return table.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True)
+
+
+CPU: Final = "cpu_speed"
+CPU_SIGMA: Final = 0.10
+"""Relative standard deviation of the time of the CPU's work where nobody states the speed of the target's CPU."""
+CPU_STATED_SIGMA: Final = 0.02
+"""The same where it is stated: one figure does not hold for all work. (By two launch-bound models on MI300X and H100,
+bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
+UNMEASURED: Final = 0.25
+"""The same of the time of a class whose law was never measured between such GPUs."""
+
+BASES = STATED, MEASURED, PARTLY, ASSUMED = "stated", "measured", "partly assumed", "assumed"
+"""What the sigma of a class rests on: the user's word; measurements of its laws; those for a part of its activities,
+`UNMEASURED` for the others; `UNMEASURED` alone."""
+
+PEAK: Final = "peak_tflops"
+SPECS: Final = ("memory_bw_gbs", PEAK, "link_bw_gbs")
+"""Figures of the target whose uncertainty may be stated: `PEAK` stands for the peaks of all precisions together."""
+STEP: Final = 0.05
+"""Relative change of a figure, up and down, from which its effect on each time is taken."""
+
+
+def sources_of(projection: Projection, stated: Mapping[str, float] | None = None) -> list[Factor]:
+    """Return the sources of error of a projection.
+
+    - One for each class of kernels, correlated within it: what is known of the error of its law, weighted by time;
+      `UNMEASURED` where nothing is. None where durations are kept for want of a change of device.
+    - The CPU's speed, unless the trace has no calls of the CPU: `CPU_SIGMA`, `CPU_STATED_SIGMA` where the user states
+      it.
+    - What the user states: a class, `cpu_speed`, or a figure of the target (`SPECS`).
+
+    ``stated`` are standard deviations of ln, by class, `CPU` or figure; they go before those known.
+    """
+    stated = stated or {}
+    classes = class_sigmas(projection, stated)
+    columns = (classes[name].tolist() for name in ("op_class", "kind", "sigma"))
+    factors = [Factor(*row) for row in zip(*columns, strict=True)]
+    if len(projection.graph.calls):
+        unstated = 0.0 if projection.host == projection.target else CPU_SIGMA
+        known = unstated if projection.laws.cpu_speed is None else CPU_STATED_SIGMA
+        factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
+    factors += [Factor(name, "spec", stated[name]) for name in SPECS if name in stated]
+    return [factor for factor in factors if factor.sigma > 0]
+
+
+def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """Return how sure the law of each class is; ``stated`` as for `sources_of`.
+
+    The columns are `op_class`, in the order of the names; `kind`, "communication" or "law"; `sigma`, standard deviation
+    of the logarithm of the class's time, the root mean square of its activities' weighted by their projected time;
+    `basis`, one of `BASES`.
+    """
+    stated, rows = stated or {}, projection.activities
+    found = []
+    for name, part in rows.groupby(class_of(rows), sort=True):
+        kind = "communication" if (part[CATEGORY] == COMMUNICATION).any() else "law"
+        sigma, basis = (stated[str(name)], STATED) if str(name) in stated else _sigma(part)
+        found.append((str(name), kind, sigma, basis))
+    return pd.DataFrame(found, columns=["op_class", "kind", "sigma", "basis"])
+
+
+def names_of(projection: Projection) -> list[str]:
+    """Return the names under which a user may state uncertainties."""
+    return [*sorted(set(class_of(projection.activities))), CPU, *SPECS]
+
+
+def uncertainty_of(
+    projection: Projection, stated: Mapping[str, float] | None = None, *, level: float = 0.9, samples: int = 256,
+    seed: int = 0,
+) -> Uncertainty:  # fmt: skip
+    """Propagate the sources of error of a projection to its end-to-end time, through the replay.
+
+    ``stated`` as for `sources_of`; the others, and what is raised, as for `uncertainty.propagate`. A NotPublishedError
+    is raised where the uncertainty of a figure is stated that the target does not publish.
+
+    A figure multiplies the time of all activities of a class with one bound by itself to the power of `exponents`: how
+    steeply the laws let that time fall or rise with the figure.
+    """
+    factors = sources_of(projection, stated)
+    place = {factor.name: number for number, factor in enumerate(factors)}
+    rows = projection.activities
+    keys = pd.MultiIndex.from_arrays([class_of(rows), rows[BOUND]])
+    codes, cases = keys.factorize()
+    groups = codes[projection.graph.rows].astype(np.int64)
+    powers = np.zeros((len(factors), len(cases)))
+    for number, factor in enumerate(factors):
+        if factor.group == "spec":
+            powers[number] = exponents(projection, factor.name, codes)
+        elif factor.name != CPU:
+            powers[number] = [name == factor.name for name, _ in cases]
+
+    def simulate(draws: FloatArray) -> FloatArray:
+        scale = np.exp(np.einsum("rf,fg->rg", np.log(draws), powers))
+        cpu = draws[:, place[CPU]] if CPU in place else np.ones(len(draws))
+        return spans_us(
+            projection.target_graph, projection.projected_ns, scale, groups, projection.cpu * cpu, projection.counted
+        )
+
+    return propagate(simulate, factors, level=level, samples=samples, seed=seed)
+
+
+def exponents(projection: Projection, figure: str, groups: np.ndarray) -> FloatArray:
+    """Return d ln(time) / d ln(figure) of groups of activities, from the laws at the figure times 1 ± `STEP`.
+
+    ``groups`` numbers the group of each activity, 0, 1, ...; the times of a group are added up. The result, of shape
+    (n_groups,), is -1 where the time is inverse to the figure (of `SPECS`), 0 where it does not matter. A
+    NotPublishedError is raised where the target does not publish it.
+    """
+    times = []
+    for change in (1 - STEP, 1 + STEP):
+        gpu = _changed(projection.target, figure, change)
+        rows = project_activities(
+            projection.activities, projection.host, gpu, projection.laws, trained_for=projection.target
+        )
+        times.append(np.bincount(groups, weights=rows["projected_us"].to_numpy()))
+    ratio = np.divide(times[1], times[0], out=np.ones_like(times[0]), where=times[0] > 0)
+    return np.asarray(np.log(ratio) / np.log((1 + STEP) / (1 - STEP)), dtype=np.float64)
+
+
+def _changed(gpu: GPU, figure: str, change: float) -> GPU:
+    """Return the GPU with a figure, or all its peaks, times a number."""
+    names: Sequence[str] = [peak_path(name) for name in gpu.peaks] if figure == PEAK else [figure]
+    if not names:
+        raise NotPublishedError(gpu.name, figure)
+    for name in names:
+        value = own_value(gpu, name)
+        if value is None:
+            raise NotPublishedError(gpu.name, name)
+        gpu = swept(gpu, name, value * change)
+    return gpu
+
+
+def class_of(activities: pd.DataFrame) -> np.ndarray:
+    """Return the class under which the error of each activity counts: its op class, `UNKNOWN` where it has none."""
+    op_class = activities["op_class"].astype(str).to_numpy(dtype=object)
+    return np.where(op_class == "", UNKNOWN, op_class)
+
+
+def _sigma(part: pd.DataFrame) -> tuple[float, str]:
+    """Return the sigma of a class, and what it rests on."""
+    sigma, weight = (part[name].to_numpy(dtype=float) for name in (SIGMA, "projected_us"))
+    measured = ~np.isnan(sigma)
+    basis = MEASURED if measured.all() else PARTLY if measured.any() else ASSUMED
+    sigma = np.where(measured, sigma, UNMEASURED)
+    if not weight.sum():
+        return float(sigma.max()), basis
+    return float(np.sqrt(np.average(sigma**2, weights=weight))), basis

@@ -18,12 +18,11 @@ from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated
 from .collective_laws import CommunicationLaw, Network, communication_factors
 from .collective_laws import check_law as check_communication_law
-from .critical import critical_path
 from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
 from .kernel_work import is_queued, overheads_of
 from .measured_factors import Correction
-from .replay import Times, own_time, replay, totals_us
+from .replay import Times, critical_path, own_time, replay, totals_us
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
 
@@ -47,36 +46,16 @@ CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
 
 @dataclass(frozen=True)
 class Laws:
-    """How a trace is projected.
+    """How a trace is projected."""
 
-    Attributes
-    ----------
-    compute : str
-        Law of computation and copies (`kernel_laws.compute_factors`).
-    communication : {"alpha-beta", "bandwidth", "kept"}
-        Law of collectives (`collective_laws`).
-    gaps : {"kept", "scaled", "modelled"}
-        See `GAPS`.
-    cpu_speed : float or None
-        Speed of the target's CPU relative to the one measured; None where nobody knows: as fast, and uncertain.
-    run : TrainedModel or None
-        A trained run folder that goes before the law of computation.
-    network : Network or None
-        What the user says of the network between nodes.
-    keep_waiting : bool
-        As for `communication_factors`.
-    corrections : mapping of str to Correction
-        Per op class, for `compute_factors`.
-    """
-
-    compute: str = DEFAULT_LAW
-    communication: CommunicationLaw = "alpha-beta"
-    gaps: Gaps = "modelled"
-    cpu_speed: float | None = None
-    run: TrainedModel | None = None
-    network: Network | None = None
-    keep_waiting: bool = False
-    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    compute: str = DEFAULT_LAW  # law of computation and copies (`kernel_laws.compute_factors`)
+    communication: CommunicationLaw = "alpha-beta"  # law of collectives (`collective_laws`)
+    gaps: Gaps = "modelled"  # see `GAPS`
+    cpu_speed: float | None = None  # of the target's CPU relative to the one measured; None where unknown: as fast
+    run: TrainedModel | None = None  # goes before the law of computation
+    network: Network | None = None  # what the user says of the network between nodes
+    keep_waiting: bool = False  # as for `communication_factors`
+    corrections: Mapping[str, Correction] = field(default_factory=dict)  # per op class, for `compute_factors`
 
     def __post_init__(self) -> None:
         check_law(self.compute)
@@ -169,7 +148,7 @@ class Projection:
 
     @cached_property
     def path(self) -> pd.DataFrame:
-        """The critical path on the target (`critical.critical_path`)."""
+        """The critical path on the target (`replay.critical_path`)."""
         return critical_path(self.target_graph, self.times, counted=self.counted)
 
     @cached_property
@@ -179,13 +158,7 @@ class Projection:
 
 
 def host_of(trace: Annotated) -> str:
-    """Return the one device of a trace.
-
-    Raises
-    ------
-    DataError
-        The trace has no activity, none of a known device, or several devices.
-    """
+    """Return the one device of a trace; a DataError says that it has no activity, no known device, or several."""
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
     names = sorted(set(trace.dispatches["device"].astype(str).unique()))
@@ -207,23 +180,9 @@ def project_trace(
 ) -> Projection:
     """Project a trace to another GPU.
 
-    Parameters
-    ----------
-    trace : Annotated
-        With the CPU's calls (`Options(calls=True)`), if gaps are to be told apart.
-    host, target : GPU
-        Where it was measured, and where it is to run.
-    laws : Laws, optional
-        `Laws()` by default.
-    graph : Graph, optional
-        That of the trace, where it has been built already.
-    trained_for : GPU, optional
-        As for `kernel_laws.compute_factors`.
-
-    Raises
-    ------
-    DataError
-        The trace has no activity, or none with a duration, or a law cannot be used.
+    The trace has the CPU's calls (`Options(calls=True)`), if gaps are to be told apart; ``graph`` is that of the trace,
+    where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`. A DataError says that the
+    trace has no activity, or none with a duration, or that a law cannot be used.
     """
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")

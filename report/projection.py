@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..projection.error_sources import MEASURED
 from ..projection.result import Result, changes
 from ..projection.sweep import SWEPT
+from ..projection.uncertainty import MEASURED
 from ..projection.whole_trace import Laws
 from .document import Column, Document, Figure, Lines, Medium, Part, Row, Section, Table, lines, remarked
 from .formats import duration, formatted, share, shortened

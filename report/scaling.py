@@ -259,13 +259,7 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
 
 
 def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
-    """Return the published results reproduced, and every law on the same benchmarks.
-
-    Parameters
-    ----------
-    found, trials : DataFrame
-        As `scaling.trials.reproduction` and `scaling.trials.published_trials` give them.
-    """
+    """Return the published results reproduced (`scaling.trials.reproduction`), and `published_trials` of every law."""
     explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
     data = {"schema": SCHEMA, "published": explained.to_dict("records"), "trials": trials.to_dict("records")}
     return Document(opening=[published_table(found), trial_table(trials)], data=data)

@@ -93,18 +93,10 @@ class Case:
 def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case], Teachers]:
     """Return training cases like a curve, and where they are from.
 
-    Parameters
-    ----------
-    curve : Curve
-        The curve a law is fitted to. A training curve with the same sizes is cut to them; of another the smallest as
-        many are taken, down to two where it has no more.
-    training : sequence of Curve or None
-        Other benchmarks; where they are fewer than `MIN_BENCHMARKS` the published ones join them.
-
-    Notes
-    -----
-    Curves of the same benchmark are left out. Curves of the same scenario are preferred if they are of
-    `MIN_BENCHMARKS` benchmarks or more.
+    A training curve with the same sizes as the curve that a law is fitted to is cut to them; of another the smallest as
+    many are taken, down to two where it has no more. Where the benchmarks given are fewer than `MIN_BENCHMARKS` the
+    published ones join them. Curves of the same benchmark are left out; curves of the same scenario are preferred if
+    they are of `MIN_BENCHMARKS` benchmarks or more.
     """
     given = all_cases(curve, training or ())
     count = benchmarks_of(given)
@@ -163,21 +155,10 @@ def benchmarks_of(cases: Sequence[Case]) -> int:
 class Calibration:
     """The radius of an interval on the log scale, as a function of how far a size lies from those measured.
 
-    Parameters
-    ----------
-    reach : ndarray of shape (m,)
-        Doublings from the largest size known to the size predicted, > 0.
-    scores : ndarray of shape (m,)
-        |log(observed / predicted)| there.
+    It is made of m scores, |log(observed / predicted)|, each `reach` doublings (> 0) from the largest size known to the
+    size predicted. `knots_` are the mean distance and the scores of the sizes one doubling away (to the nearest), two,
+    ...; those with fewer than `MIN_BENCHMARKS` scores are left out, unless all are.
 
-    Attributes
-    ----------
-    knots_ : list of (float, ndarray)
-        Mean distance and scores of the sizes one doubling away (to the nearest), two, ...; those with fewer than
-        `MIN_BENCHMARKS` scores are left out, unless all are.
-
-    Notes
-    -----
     Between the knots the radius is interpolated, from 0 at sizes that were measured; it never falls with distance, and
     grows in proportion beyond the last knot.
     """

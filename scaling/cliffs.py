@@ -36,17 +36,11 @@ class Cliff:
 
 
 def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
-    """Return the cliffs of a miss-rate curve, in order.
+    """Return the cliffs of a miss-rate curve, in order: falls by more than ``threshold`` when the size doubles.
 
-    Parameters
-    ----------
-    sizes, mpki : ndarray of shape (m,)
-        Sizes of the GPU (its cache grows in proportion), increasing, and the misses per thousand instructions at each.
-    threshold : float
-        A cliff is a fall by more than this factor when the size doubles.
+    ``mpki`` are the misses per thousand instructions at each of the increasing ``sizes`` of the GPU, whose cache grows
+    in proportion; both of shape (m,).
 
-    Notes
-    -----
     Sizes need not double from one to the next. A window from one size to the farthest within (nearly) a doubling is
     tested as one, so a fall that fine steps cut in pieces is still found; it is reported from the size where it begins
     to the one where it ends, or where the doubling does. A step of several doublings d must fall by ``threshold ** d``:
@@ -110,21 +104,10 @@ class Jump(NamedTuple):
 class CliffPath:
     """The cliffs beyond the largest size measured, and by how much they multiply performance.
 
-    Parameters
-    ----------
-    curve : Curve
-        With the sizes measured, miss rates beyond them, and f_mem where it was measured.
+    `cliffs` are those that end beyond the largest size; none under weak scaling, where the work grows with the cache.
+    `notes` say what was found (``cliff-beyond``, ``cliff-among-sizes-fitted``), and what was not known
+    (``miss-rates-end``, ``f-mem-not-measured``).
 
-    Attributes
-    ----------
-    cliffs : list of Cliff
-        Those that end beyond the largest size; none under weak scaling, where the work grows with the cache.
-    notes : list of Remark
-        What was found (``cliff-beyond``, ``cliff-among-sizes-fitted``), and what was not known (``miss-rates-end``,
-        ``f-mem-not-measured``).
-
-    Notes
-    -----
     One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 - f_mem · R_k), R_k
     the part of the misses that go over all cliffs which is gone after it, so the last gives 1 / (1 - f_mem) again.
 

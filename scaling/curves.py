@@ -54,13 +54,7 @@ _KNOWN = (*_NEEDED, *_NUMBERS, "scenario", "unit", LINE)
 
 
 class CurveError(DataError):
-    """A law cannot be fitted to a curve, or the curve itself cannot be used.
-
-    Attributes
-    ----------
-    benchmark, problem : str
-        Whose curve it is, and what is wrong with it.
-    """
+    """A law cannot be fitted to a curve, or the curve itself cannot be used: whose it is, and what is wrong with it."""
 
     def __init__(self, benchmark: str, problem: str) -> None:
         super().__init__(problem, source=benchmark)
@@ -71,37 +65,18 @@ class CurveError(DataError):
 class Curve:
     """The performance of one benchmark at several sizes of the GPU.
 
-    Attributes
-    ----------
-    benchmark : str
-        Its name. Curves of the same benchmark never teach a law that predicts it.
-    scenario : {"strong", "weak", "chiplets"}
-        How the work grows with the GPU.
-    unit : str
-        What the sizes count: ``"SM"``, ``"CU"``, ``"chiplet"``, ``"thread"``.
-    sizes : ndarray of shape (k,)
-        Increasing, > 0.
-    performance : ndarray of shape (k,)
-        Work per time at each size, > 0: instructions per cycle, or any throughput.
-    mpki : ndarray of shape (m,) or None
-        Misses of the last-level cache per thousand instructions.
-    mpki_sizes : ndarray of shape (m,) or None
-        The sizes of `mpki`, increasing; they may go beyond `sizes`. None: they are `sizes`.
-    f_mem : float or None
-        Share of the time that waits for memory in the largest scale model, 0 to less than 1.
-    simulation_time_s : mapping of float to float
-        Seconds that the simulation of a size took, by size, where it is known.
+    Curves of the same benchmark never teach a law that predicts it. `mpki_sizes` may go beyond `sizes`.
     """
 
     benchmark: str
-    scenario: str
-    unit: str
-    sizes: FloatArray
-    performance: FloatArray
-    mpki: FloatArray | None = None
-    mpki_sizes: FloatArray | None = None
-    f_mem: float | None = None
-    simulation_time_s: Mapping[float, float] = field(default_factory=dict)
+    scenario: str  # how the work grows with the GPU: one of `SCENARIOS`
+    unit: str  # what the sizes count: ``"SM"``, ``"CU"``, ``"chiplet"``, ``"thread"``
+    sizes: FloatArray  # shape (k,), increasing, > 0
+    performance: FloatArray  # shape (k,), work per time at each size, > 0: instructions per cycle, or any throughput
+    mpki: FloatArray | None = None  # shape (m,), misses of the last-level cache per thousand instructions
+    mpki_sizes: FloatArray | None = None  # shape (m,), the sizes of `mpki`, increasing; None: they are `sizes`
+    f_mem: float | None = None  # share of the time that waits for memory in the largest scale model, 0 to < 1
+    simulation_time_s: Mapping[float, float] = field(default_factory=dict)  # by size, where it is known
 
     def __post_init__(self) -> None:
         for name in ("sizes", "performance", "mpki", "mpki_sizes"):
@@ -124,13 +99,7 @@ class Curve:
         return float(measured[0]) if measured.size else None
 
     def check(self) -> Self:
-        """Return the curve if laws can be fitted to it.
-
-        Raises
-        ------
-        CurveError
-            One line naming the benchmark and what is wrong with it.
-        """
+        """Return the curve if laws can be fitted to it; a CurveError says in a line what is wrong with it."""
         problems = (*_size_problems(self.sizes, self.performance), *_miss_problems(self.mpki, self.miss_sizes))
         if self.scenario not in SCENARIOS:
             problems = (*problems, f"scenario must be one of {', '.join(SCENARIOS)}, got {self.scenario!r}")
@@ -156,22 +125,11 @@ class CurveTable:
 
 
 def read_curves(path: Path, where: Mapping[str, Sequence[str]] | None = None, scenario: str = "strong") -> CurveTable:
-    """Read a CSV or Parquet table of benchmark, size and performance.
+    """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance.
 
-    Parameters
-    ----------
-    path : Path
-        The file; CSV may be compressed.
-    where : mapping of str to sequence of str, optional
-        Column -> accepted values.
-    scenario : str
-        Of benchmarks whose rows state none.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, a column is missing, a value is no number or out of its range, or the sizes of a
-        benchmark do not increase.
+    ``where`` has accepted values by column; ``scenario`` is that of benchmarks whose rows state none. A DataError says
+    that the file cannot be read, a column is missing, a value is no number or out of its range, or the sizes of a
+    benchmark do not increase.
     """
     return curves_of(read_plain_table(path), where, scenario, source=str(path))
 
@@ -212,25 +170,9 @@ def stated(
 ) -> CurveTable:
     """Return the one benchmark whose values were stated one by one.
 
-    Parameters
-    ----------
-    sizes, performance : sequence of float
-        Of the same length.
-    targets : sequence of float
-        Sizes to predict; the miss rates may go on to them.
-    mpki : sequence of float, optional
-        One for each size, or one for each size and each target.
-    f_mem : float, optional
-        Share of the time that waits for memory, 0 to 1.
-    scenario : str
-        One of `SCENARIOS`.
-
-    Raises
-    ------
-    ParameterError
-        The lengths do not agree.
-    DataError
-        A value is out of its range.
+    There is a performance for each size, and an MPKI for each size, or for each size and each target to predict.
+    ``f_mem`` is the share of the time that waits for memory, 0 to 1. A ParameterError says that the lengths do not
+    agree, a DataError that a value is out of its range.
     """
     if len(performance) != len(sizes):
         raise ParameterError(
@@ -404,13 +346,7 @@ def listed(values: FloatArray | Sequence[float]) -> str:
 
 
 def positive(sizes: ArrayLike) -> FloatArray:
-    """Return the sizes as an array of shape (n,).
-
-    Raises
-    ------
-    DataError
-        If one of them is not above 0.
-    """
+    """Return the sizes as an array of shape (n,); a DataError says that one of them is not above 0."""
     values = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
     if not np.all((values > 0) & np.isfinite(values)):
         raise DataError(f"sizes to predict must be above 0, got {listed(values)}")

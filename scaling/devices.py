@@ -38,27 +38,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class DeviceSizes:
-    """The problems that every device has solved.
+    """The problems that every device has solved."""
 
-    Attributes
-    ----------
-    devices : tuple of GPU
-        By increasing size.
-    sizes : ndarray of shape (d,)
-        Their units.
-    rows : DataFrame of n rows
-        The problems, as measured on the smallest device.
-    times_us : ndarray of shape (n, d)
-        Time of each problem on each device.
-    groups : ndarray of str of shape (n,)
-        Problems that err together (GEMM: of one weight shape).
-    """
-
-    devices: tuple[GPU, ...]
-    sizes: np.ndarray
-    rows: pd.DataFrame
-    times_us: np.ndarray
-    groups: np.ndarray
+    devices: tuple[GPU, ...]  # by increasing size
+    sizes: np.ndarray  # their units, shape (d,)
+    rows: pd.DataFrame  # the n problems, as measured on the smallest device
+    times_us: np.ndarray  # of each problem on each device, shape (n, d)
+    groups: np.ndarray  # problems that err together (GEMM: of one weight shape), shape (n,)
 
     @property
     def exponents(self) -> np.ndarray:
@@ -92,27 +78,13 @@ class FamilyScaling:
 
 @dataclass(frozen=True)
 class DeviceScaling:
-    """What runs on devices of several sizes say.
+    """What runs on devices of several sizes say."""
 
-    Attributes
-    ----------
-    measured : DeviceSizes
-        The problems that every device solved.
-    families : tuple of FamilyScaling
-        How each kernel family scales, the largest first.
-    verdicts : tuple of ValidationResult
-        Linear scaling over size, from the smallest device to each larger one.
-    limits : tuple of Remark
-        What the devices cannot show (`limits`).
-    notes : tuple of Remark
-        What the readers remark.
-    """
-
-    measured: DeviceSizes
-    families: tuple[FamilyScaling, ...]
-    verdicts: tuple[ValidationResult, ...]
-    limits: tuple[Remark, ...]
-    notes: tuple[Remark, ...] = ()
+    measured: DeviceSizes  # the problems that every device solved
+    families: tuple[FamilyScaling, ...]  # how each kernel family scales, the largest first
+    verdicts: tuple[ValidationResult, ...]  # linear scaling over size, from the smallest device to each larger one
+    limits: tuple[Remark, ...]  # what the devices cannot show (`limits`)
+    notes: tuple[Remark, ...] = ()  # what the readers remark
 
 
 def assess_devices(
@@ -129,23 +101,14 @@ def assess_devices(
 
     Parameters
     ----------
-    frame : DataFrame
-        Measurement table (`table.measurements`).
-    devices : sequence of GPU
-        Two or more, of different sizes.
-    group : sequence of str, optional
-        Columns that make a group; by default what each operator says.
+    frame, devices, group
+        As for `common_problems`.
     margin : float, default=0.10
         What counts as the same time: t_target / t_law within [1/1.10, 1.10].
     replicates, seed : int
         Of the cluster bootstrap.
     notes : sequence of Remark
         What the readers remark, to go along.
-
-    Raises
-    ------
-    DataError
-        As for `common_problems`.
     """
     measured = common_problems(frame, devices, group)
     first, *others = measured.devices
@@ -160,21 +123,9 @@ def assess_devices(
 def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence[str] | None = None) -> DeviceSizes:
     """Return what was measured on every one of the devices.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Measurement table (`table.measurements`).
-    devices : sequence of GPU
-        Two or more, of different sizes.
-    group : sequence of str, optional
-        Columns that make a group; by default what each operator says.
-
-    Raises
-    ------
-    ParameterError
-        There are fewer than two ``devices``.
-    DataError
-        Two of them are of one size, or there is no problem that all have solved.
+    ``frame`` is a measurement table (`table.measurements`), ``devices`` are two or more of different sizes, ``group``
+    the columns that make a group, by default what each operator says. A ParameterError says that there are fewer than
+    two ``devices``, a DataError that two are of one size, or that there is no problem that all have solved.
     """
     ordered = by_size(devices)
     known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
@@ -278,12 +229,7 @@ def limits(measured: DeviceSizes) -> list[Remark]:
 def by_size(devices: Sequence[GPU]) -> list[GPU]:
     """Return devices by increasing number of units.
 
-    Raises
-    ------
-    ParameterError
-        There are fewer than two ``devices``.
-    DataError
-        Two of them are of one size.
+    A ParameterError says that there are fewer than two ``devices``, a DataError that two are of one size.
     """
     if len(devices) < 2:
         raise ParameterError("devices", "needs two devices or more of different sizes, e.g. MI308X,MI300X")

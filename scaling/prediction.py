@@ -41,13 +41,7 @@ LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}
 
 
 def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
-    """Return every law, unfitted.
-
-    Parameters
-    ----------
-    training : sequence of Curve, optional
-        Curves of other benchmarks to learn from; the published ones by default.
-    """
+    """Return every law, unfitted; ``training`` are curves of other benchmarks, the published ones by default."""
     return [law(training) for law in LAWS.values()]
 
 
@@ -55,16 +49,7 @@ def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
 class LawPrediction:
     """What one law, fitted to the small sizes of one benchmark, says of larger ones.
 
-    Attributes
-    ----------
-    law : str
-        Its name.
-    sizes, predicted, lower, upper : ndarray of shape (k,)
-        From the largest size fitted to the largest asked for, with the interval; NaN without one.
-    notes : tuple of Remark
-        What the law itself remarks.
-    failed : str
-        Why it could not be fitted; empty where it could.
+    Arrays are of shape (k,), from the largest size fitted to the largest asked for; bounds are NaN without an interval.
     """
 
     law: str
@@ -72,8 +57,8 @@ class LawPrediction:
     predicted: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    notes: tuple[Remark, ...] = ()
-    failed: str = ""
+    notes: tuple[Remark, ...] = ()  # what the law itself remarks
+    failed: str = ""  # why it could not be fitted; empty where it could
 
     def at(self, size: float) -> tuple[float, float, float]:
         """Return the prediction at a size and the bounds of its interval."""
@@ -107,27 +92,13 @@ class SimulationCost:
 
 @dataclass(frozen=True)
 class BenchmarkPrediction:
-    """All that is said of one benchmark.
+    """All that is said of one benchmark."""
 
-    Attributes
-    ----------
-    curve : Curve
-        What was measured, at the sizes fitted and beyond.
-    laws : tuple of LawPrediction
-        One per law.
-    scaling : ScalingClass
-        How it scales over all measured sizes.
-    cliffs : tuple of Cliff or None
-        Cliffs of the miss rate; None where no miss rates are known.
-    costs : tuple of SimulationCost
-        One per target whose simulation time is known.
-    """
-
-    curve: Curve
+    curve: Curve  # what was measured, at the sizes fitted and beyond
     laws: tuple[LawPrediction, ...]
-    scaling: ScalingClass
-    cliffs: tuple[Cliff, ...] | None
-    costs: tuple[SimulationCost, ...]
+    scaling: ScalingClass  # how it scales over all measured sizes
+    cliffs: tuple[Cliff, ...] | None  # of the miss rate; None where no miss rates are known
+    costs: tuple[SimulationCost, ...]  # one per target whose simulation time is known
 
     @property
     def notes(self) -> dict[Remark, list[str]]:
@@ -190,10 +161,8 @@ def predict_sizes(
     ----------
     table : CurveTable
         What was measured.
-    fit : sequence of float
-        Sizes to fit, two or more, increasing.
-    targets : sequence of float
-        Sizes to predict, increasing, beyond those to fit.
+    fit, targets : sequence of float
+        Sizes to fit, two or more, and sizes to predict, beyond those; both increasing.
     laws : sequence of str, optional
         Each by a part of its name; all by default.
     level : float
@@ -232,17 +201,9 @@ def error_percent(predicted: float, measured: float) -> float:
 def check_request(
     fit: Sequence[float], targets: Sequence[float] | None, laws: Sequence[str] | None = None, level: float = 0.9
 ) -> list[str]:
-    """Refuse sizes that no law can be fitted to, and unknown laws; return the names of the laws.
+    """Refuse sizes that no law can be fitted to, and unknown laws, with a ParameterError; return the names of the laws.
 
-    Parameters
-    ----------
-    fit, targets, laws, level
-        As for `predict_sizes`; targets may be unknown yet.
-
-    Raises
-    ------
-    ParameterError
-        One of them cannot be used.
+    Parameters are those of `predict_sizes`; targets may be unknown yet.
     """
     if len(fit) < 2:
         raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")

@@ -29,12 +29,8 @@ from .scaling_laws import ScalingLaw
 class ScaleModel(ScalingLaw):
     """What the scale models share: the two largest sizes, cliffs beyond them, and an interval by others' errors.
 
-    Attributes
-    ----------
-    correction_ : float
-        C, of the two largest sizes fitted: 1 where performance grows in proportion, less where it falls behind.
-    path_ : CliffPath
-        The cliffs between the largest size and those to predict.
+    `correction_` is C, of the two largest sizes fitted: 1 where performance grows in proportion, less where it falls
+    behind. `path_` has the cliffs between the largest size and those to predict.
     """
 
     def _fit(self, curve: Curve) -> None:
@@ -118,18 +114,10 @@ APART = 1.5
 
 @dataclass(frozen=True)
 class FirstDoubling:
-    """How performance grew over the first doubling of a curve.
+    """How performance grew over the first doubling of a curve."""
 
-    Attributes
-    ----------
-    loss : float
-        y = log C per doubling: 0 where performance grows in proportion, negative where it falls behind.
-    start : float
-        The size after that doubling.
-    """
-
-    loss: float
-    start: float
+    loss: float  # y = log C per doubling: 0 where performance grows in proportion, negative where it falls behind
+    start: float  # the size after that doubling
 
     @classmethod
     def of(cls, curve: Curve) -> FirstDoubling:
@@ -279,13 +267,7 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
 
 
 def _learn(lessons: Sequence[Lesson]) -> float:
-    """Return the a that minimises Σ |excess - a · lever|.
-
-    Raises
-    ------
-    DataError
-        If nothing is left to learn from.
-    """
+    """Return the a that minimises Σ |excess - a · lever|; a DataError says that nothing is left to learn from."""
     if not lessons:
         raise DataError("no benchmark reaches two doublings beyond its scale models: nothing to learn the growth from")
     lever = np.concatenate([lesson.lever for lesson in lessons])

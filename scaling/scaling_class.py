@@ -34,69 +34,36 @@ class Growth(StrEnum):
 
 @dataclass(frozen=True)
 class ScalingClass:
-    """How performance grows with size.
+    """How performance grows with size."""
 
-    Attributes
-    ----------
-    growth : Growth
-        What the test says; never ``TOO_FEW``.
-    exponent : float
-        Slope of log performance on log size: 1 where performance doubles with the size.
-    interval : tuple of float
-        Its two-sided confidence interval; infinite with two sizes.
-    p_value : float
-        Two-sided, of 'the exponent is 1'; NaN with two sizes.
-    level, margin : float
-        Of the interval, and what counts as linear.
-    cliffs : tuple of Cliff
-        Those among the sizes.
-    """
-
-    growth: Growth
-    exponent: float
-    interval: tuple[float, float]
-    p_value: float
-    level: float
-    margin: float
-    cliffs: tuple[Cliff, ...] = ()
+    growth: Growth  # what the test says; never ``TOO_FEW``
+    exponent: float  # slope of log performance on log size: 1 where performance doubles with the size
+    interval: tuple[float, float]  # its two-sided confidence interval; infinite with two sizes
+    p_value: float  # two-sided, of 'the exponent is 1'; NaN with two sizes
+    level: float  # of the interval
+    margin: float  # what counts as linear
+    cliffs: tuple[Cliff, ...] = ()  # those among the sizes
 
 
 def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> ScalingClass:
     """Test how performance scales with size.
 
-    Parameters
-    ----------
-    curve : Curve
-        Two sizes or more; three before anything can be decided.
-    level : float
-        Of the interval; tests are made at 1 - level.
-    margin : float
-        Exponents within 1 ± margin are linear for practical purposes.
+    The class is the first that applies of
 
-    Returns
-    -------
-    ScalingClass
-        The first that applies of
+    ============ ============================================================================
+    linear       equivalence is shown: both one-sided tests against 1 ± margin reject at
+                 1 - level, so the interval of level 2·level - 1 lies within 1 ± margin [1]_
+    sub-linear   the interval lies below 1
+    super-linear the interval lies above 1
+    undecided    else
+    ============ ============================================================================
 
-        ============ ============================================================================
-        linear       equivalence is shown: both one-sided tests against 1 ± margin reject at
-                     1 - level, so the interval of level 2·level - 1 lies within 1 ± margin [1]_
-        sub-linear   the interval lies below 1
-        super-linear the interval lies above 1
-        undecided    else
-        ============ ============================================================================
+    The curve has two sizes or more, three before anything can be decided; a DataError says that it cannot be used.
 
-    Raises
-    ------
-    DataError
-        If the curve cannot be used.
-
-    Notes
-    -----
     Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and a wide interval. An
-    exponent shown to differ from 1 by less than the margin is linear. The interval takes
-    departures from one power law for chance, so a curve that bends, or jumps at a cliff, has a wide one; sizes are few
-    and no test of the bend is made. A cliff among the sizes is told.
+    exponent shown to differ from 1 by less than the margin is linear. The interval takes departures from one power law
+    for chance, so a curve that bends, or jumps at a cliff, has a wide one; sizes are few and no test of the bend is
+    made. A cliff among the sizes is told.
     """
     if not 0.5 < level < 1:
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
@@ -118,14 +85,8 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
 def growth_of(interval: tuple[float, float], equivalence: tuple[float, float], margin: float = MARGIN) -> Growth:
     """Return the class of an exponent by its intervals.
 
-    Parameters
-    ----------
-    interval : tuple of float
-        Of the level at which the exponent may differ from 1.
-    equivalence : tuple of float
-        Of level 2·level - 1, so that both one-sided tests are at 1 - level.
-    margin : float
-        Exponents within 1 ± margin are linear.
+    ``interval`` is of the level at which the exponent may differ from 1, ``equivalence`` of level 2·level - 1, so that
+    both one-sided tests are at 1 - level.
     """
     if 1 - margin <= equivalence[0] and equivalence[1] <= 1 + margin:
         return Growth.LINEAR

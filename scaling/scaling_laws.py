@@ -67,10 +67,7 @@ class ScalingLaw(ABC):
     def fit(self, curve: Curve) -> Self:
         """Fit the law to all sizes of the curve.
 
-        Raises
-        ------
-        CurveError
-            The curve cannot be used, has too few sizes for the law, or breaks it.
+        A CurveError says that the curve cannot be used, has too few sizes for the law, or breaks it.
         """
         self._check(curve)
         for learned in ("_calibration", "_cases"):
@@ -171,24 +168,12 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class RelativeFit:
-    """A fitted vector of parameters and what its residuals say of its uncertainty.
+    """A fitted vector of parameters and what its residuals say of its uncertainty."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (p,)
-        Estimates.
-    covariance : ndarray of shape (p, p)
-        (A'A)^-1 of the parameters that are not held at 0; 0 for those that are.
-    noise : float
-        Root of the residual variance, NaN without degrees of freedom.
-    freedom : int
-        Rows less free parameters.
-    """
-
-    coefficients: FloatArray
-    covariance: FloatArray
-    noise: float
-    freedom: int
+    coefficients: FloatArray  # estimates, shape (p,)
+    covariance: FloatArray  # (A'A)^-1 of the parameters that are not held at 0, 0 for those that are; shape (p, p)
+    noise: float  # root of the residual variance, NaN without degrees of freedom
+    freedom: int  # rows less free parameters
 
     def spread(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
         """Return the standard deviation of a new observation at each row, its noise multiplied by ``scale``.
@@ -206,14 +191,8 @@ class RelativeFit:
 def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = False) -> RelativeFit:
     """Minimise ``|design · b - target|²``, with b ≥ 0 where ``bounded``.
 
-    Parameters
-    ----------
-    design : ndarray of shape (k, p)
-        Rows scaled so that a residual is a relative error.
-    target : ndarray of shape (k,)
-        Ones, or logarithms.
-    bounded : bool
-        Whether parameters must not be negative.
+    ``design``, of shape (k, p), has rows scaled so that a residual is a relative error; ``target``, of shape (k,), is
+    ones, or logarithms.
     """
     b = nnls(design, target)[0] if bounded else np.linalg.lstsq(design, target, rcond=None)[0]
     free = b > 0 if bounded else np.ones(len(b), dtype=bool)
@@ -234,10 +213,7 @@ class LinearInParameters(ScalingLaw):
     fitted to, not how it fails beyond: on the published data 90 % intervals made of them hold 33 to 67 % of the
     performances two doublings beyond three sizes. Without sizes to spare it is that of the errors on others.
 
-    Attributes
-    ----------
-    coefficients_ : ndarray of shape (p,)
-        Parameters b, in the order of the columns of A.
+    `coefficients_` are the parameters b, in the order of the columns of A.
     """
 
     link: ClassVar[Literal["identity", "inverse", "log"]] = "identity"

@@ -97,11 +97,6 @@ def trial(
         A row per benchmark and law: scenario, target, benchmark, law, predicted, lower, upper, observed, ape (absolute
         error in % of the observed), failed (why the law has no prediction; empty where it has one).
 
-    Raises
-    ------
-    DataError
-        If no benchmark of the scenario has the target.
-
     Notes
     -----
     The miss-rate curve, target included, is known to the scale models, as it is in the paper: it comes from a trace of
@@ -161,13 +156,7 @@ def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
 
 
 def published_trials() -> pd.DataFrame:
-    """Return how every law does on the published benchmarks, each predicted by what the others teach.
-
-    Returns
-    -------
-    DataFrame
-        As `summary` gives it, for each scenario and target of the paper.
-    """
+    """Return `summary` of every law on the published benchmarks, each predicted by what the others teach."""
     curves = published_curves()
     return summary(
         pd.concat([trial(curves, scenario, float(target)) for scenario, target in _PRINTED], ignore_index=True)

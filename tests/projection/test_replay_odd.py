@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.projection.critical import critical_path
 from flopcast.projection.graph import Graph, build
-from flopcast.projection.replay import Times, replay
+from flopcast.projection.replay import Times, critical_path, replay
 from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
 
 NAMES = (
@@ -82,9 +81,10 @@ def tables(
     return activities, calls
 
 
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 120), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(kind: str) -> None:
-    for seed in range(120):
+def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(kind: str, seeds: range) -> None:
+    for seed in seeds:
         graph = build(*tables(np.random.default_rng(seed), **KINDS[kind]))
         same = replay(graph, graph.duration_ns)
         np.testing.assert_allclose(same.start_ns[0], graph.start_ns, atol=1e-3, err_msg=f"{kind}, seed {seed}")

@@ -22,22 +22,12 @@ MARGINS: Final = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
 
 @dataclass(frozen=True)
 class GoldenRuns:
-    """The fullest bin.
+    """The fullest bin."""
 
-    Attributes
-    ----------
-    kept : ndarray of bool of shape (n,)
-        The golden runs.
-    lower, upper : float
-        Edges of the bin, in the unit of the values; runs on an edge belong to it.
-    margin : float
-        Half the width of the bin relative to its middle: 0.05 is ±5 %.
-    """
-
-    kept: NDArray[np.bool_]
-    lower: float
+    kept: NDArray[np.bool_]  # the golden runs, shape (n,)
+    lower: float  # edges of the bin, in the unit of the values; runs on an edge belong to it
     upper: float
-    margin: float
+    margin: float  # half the width of the bin relative to its middle: 0.05 is ±5 %
 
 
 def margin_of(time_us: float) -> float | None:
@@ -55,20 +45,9 @@ def margin_of(time_us: float) -> float | None:
 def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenRuns:
     """Return the runs of the fullest bin of execution times (see `fullest_bins`).
 
-    Parameters
-    ----------
-    durations_us : array-like of float of shape (n,)
-        Execution times of the runs in microseconds, positive.
-    margin : float, optional
-        A bin holds the times within ± this of its middle; by default the published margin of the median time, ``inf``
-        keeps every run.
-
-    Raises
-    ------
-    DataError
-        There are no runs, a time is not positive, or no margin is given for a kernel of under 25 us.
-    ParameterError
-        The margin is negative.
+    ``durations_us`` are positive; a bin holds the times within ± ``margin`` of its middle, by default the published
+    margin of the median time; ``inf`` keeps every run. A DataError says that there are no runs, a time is not positive,
+    or no margin is given for a kernel of under 25 us; a ParameterError that the margin is negative.
 
     Examples
     --------
@@ -100,23 +79,11 @@ def fullest_bin(times: FloatArray, margin: float) -> tuple[float, float]:
 
 
 def fullest_bins(times: FloatArray, weights: FloatArray, margin: float) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the fullest bin of each sample.
+    """Return the bounds of the fullest bin of each sample, low and high of shape (b,).
 
-    Parameters
-    ----------
-    times : ndarray of shape (n,)
-        Execution times.
-    weights : ndarray of shape (b, n)
-        How often each occurs in each sample.
-    margin : float
-        A bin holds the times within ± this of its middle; from 1 on it holds all.
+    ``times`` are of shape (n,), ``weights`` say how often each occurs in each sample, shape (b, n). A bin holds the
+    times within ± ``margin`` of its middle; from 1 on it holds all.
 
-    Returns
-    -------
-    low, high : ndarray of shape (b,)
-
-    Notes
-    -----
     Bins may start or end at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest
     by no more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as
     full, and of those the middle one is taken: a run more or less then does not move it far. Only bins are looked at

@@ -33,19 +33,11 @@ PLACE = ("rank", "device_number", "name", "occurrence")
 
 
 def places_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the place of every kernel of a run.
+    """Return the place of every kernel of a run's dispatch table, indexed as in it, in the order of their start.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table of one run.
-
-    Returns
-    -------
-    DataFrame
-        One row per kernel, indexed as in `table`, in the order of their start: `rank` (-1 where there is none),
-        `device_number` (GPUs counted from 0 in the order of their numbers, per rank), `name`, `occurrence` (from 1 on),
-        `workgroups` and `threads` of the launch (NaN where not recorded), `duration_us`, `source`.
+    The columns are `rank` (-1 where there is none), `device_number` (GPUs counted from 0 in the order of their numbers,
+    per rank), `name`, `occurrence` (from 1 on), `workgroups` and `threads` of the launch (NaN where not recorded),
+    `duration_us`, `source`.
     """
     kernels = table[table["kind"].astype(str) == KERNEL]
     kernels = kernels.iloc[np.argsort(kernels["start_ns"].to_numpy(), kind="stable")]
@@ -72,10 +64,8 @@ def places_of(table: pd.DataFrame) -> pd.DataFrame:
 def every_place(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the places of several runs of one program below each other, `run` the name of each.
 
-    Raises
-    ------
-    DataError
-        Two runs launch the kernel of one place differently: they are not the same program, or not the same input.
+    A DataError says that two runs launch the kernel of one place differently: they are not the same program, or not the
+    same input.
     """
     every = pd.concat([places_of(table).assign(run=run) for run, table in runs.items()], ignore_index=True)
     check_launches(every)
@@ -83,17 +73,9 @@ def every_place(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def check_launches(every: pd.DataFrame) -> None:
-    """Refuse runs that launch the kernel of one place differently.
+    """Refuse runs whose workgroups or threads differ at a place where both have recorded them, with a DataError.
 
-    Parameters
-    ----------
-    every : DataFrame
-        Places of several runs (`places_of`), `run` the name of each.
-
-    Raises
-    ------
-    DataError
-        Two runs differ in the workgroups or threads of a place where both have recorded them.
+    ``every`` has the places of several runs (`places_of`), `run` the name of each.
     """
     place = every.groupby(list(PLACE), sort=False)
     for column in ("workgroups", "threads"):
@@ -224,38 +206,22 @@ def _uneven(every: pd.DataFrame) -> pd.DataFrame:
 class Joined:
     """Dispatches with the counters of every pass.
 
-    Attributes
-    ----------
-    dispatches : dict of str to DataFrame
-        The runs whose times count, each with the counters of all passes.
-    counters : DataFrame
-        One row per counter: `counter`, `passes` (that recorded it), `dispatches` (with a value), `compared` (with two
-        values or more), `median_cv` and `max_cv` (standard deviation over mean of a dispatch, over those compared; NaN
-        where none is).
-    notes : tuple of Remark
-        ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs.
+    `counters` has one row per counter: `counter`, `passes` (that recorded it), `dispatches` (with a value), `compared`
+    (with two values or more), `median_cv` and `max_cv` (standard deviation over mean of a dispatch, over those
+    compared; NaN where none is).
     """
 
-    dispatches: dict[str, pd.DataFrame]
+    dispatches: dict[str, pd.DataFrame]  # the runs whose times count, each with the counters of all passes
     counters: pd.DataFrame
-    notes: tuple[Remark, ...]
+    notes: tuple[Remark, ...]  # ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs
 
 
 def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     """Return the runs with the counters of all of them, joined by place (`places_of`): never by time, nor by number.
 
-    Times are those of the runs without counters where there are any: collecting counters runs kernels one at a time
-    and stretches them. The counters of a dispatch then come from several runs: they were never true together.
-
-    Parameters
-    ----------
-    runs : mapping of str to DataFrame
-        Dispatch table of each run of one program.
-
-    Raises
-    ------
-    DataError
-        No run has counters, or two runs contradict each other about a place.
+    Times are those of the runs without counters where there are any: collecting counters runs kernels one at a time and
+    stretches them. The counters of a dispatch then come from several runs: they were never true together. A DataError
+    says that no run has counters, or that two runs contradict each other about a place.
     """
     counted = {run: table for run, table in runs.items() if counters_of(table)}
     if not counted:

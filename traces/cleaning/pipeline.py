@@ -33,35 +33,18 @@ _MANY, _LEAST_MANY = 0.1, 3  # share of a kernel's repeats, and number, from whi
 class CleanOptions:
     """What to leave out.
 
-    Attributes
-    ----------
-    mad : float or None, default=7
-        MAD that repeats may lie from their median; None: no outlier filter.
-    steps : str, default="stable"
-        "stable", "all" or "A:B" (see `steady_state.select_steps`).
-    warm_up : bool, default=True
-        Whether the first repeats of a series that has not settled yet are left out.
-    golden : bool, default=False
-        Whether only the fullest execution-time bin of each kernel is kept (`binning`); kernels under 25 us, for which
-        no margin is published, keep all.
-    level : float, default=0.95
-        Of the intervals reported.
+    `golden` keeps only the fullest execution-time bin of each kernel (`binning`); kernels under 25 us, for which no
+    margin is published, keep all.
     """
 
-    mad: float | None = THRESHOLD
-    steps: str = STABLE
-    warm_up: bool = True
+    mad: float | None = THRESHOLD  # MAD that repeats may lie from their median; None: no outlier filter
+    steps: str = STABLE  # "stable", "all" or "A:B" (`steady_state.select_steps`)
+    warm_up: bool = True  # whether the first repeats of a series that has not settled yet are left out
     golden: bool = False
-    level: float = 0.95
+    level: float = 0.95  # of the intervals reported
 
     def check(self) -> None:
-        """Refuse what is impossible, before anything is read.
-
-        Raises
-        ------
-        ParameterError
-            ``mad`` is not above 0, or ``steps`` is none of its forms.
-        """
+        """Refuse what is impossible, before anything is read: a ParameterError names ``mad`` or ``steps``."""
         if self.mad is not None and not 0 < self.mad < np.inf:
             raise ParameterError("mad", f"must be 0 or more, got {self.mad:g}: {THRESHOLD:g} is usual")
         step_range(self.steps)
@@ -124,21 +107,9 @@ def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions |
     each GPU in each run; outliers among the repeats of a kernel, all runs together; on demand all but the fullest bin;
     and the other kernels of an operator's call that has lost one, whose time would not be the call's any more.
 
-    Parameters
-    ----------
-    dispatches : DataFrame
-        Dispatch table, best with the operators of `summary.annotate`; of several runs if it has the column `run`
-        (`repeats.pool`).
-    steps : DataFrame
-        `Annotated.steps`; with the column `run` where the dispatches have it.
-    options : CleanOptions, optional
-
-    Raises
-    ------
-    ParameterError
-        An option is impossible.
-    DataError
-        There is nothing to clean, or nothing is left.
+    The dispatch table has best the operators of `summary.annotate`; it, and ``steps`` (`Annotated.steps`), are of
+    several runs if they have the column `run` (`repeats.pool`). A ParameterError says that an option is impossible, a
+    DataError that there is nothing to clean, or nothing left.
     """
     options = options or CleanOptions()
     options.check()

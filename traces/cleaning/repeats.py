@@ -39,15 +39,10 @@ def runs_of(table: pd.DataFrame) -> IntArray:
 
 
 def repeat_codes(table: pd.DataFrame) -> IntArray:
-    """Return a number for each row, equal for repeats.
+    """Return a number for each row of a dispatch table, equal for repeats.
 
-    Repeats agree in device, kind, name, grid, block, message or bytes, and in operator, variant, formats and
-    dimensions where these are known. Runs, processes and queues do not tell repeats apart.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Dispatch table, with or without the operators that `summary.annotate` adds.
+    Repeats agree in device, kind, name, grid, block, message or bytes, and, where `summary.annotate` has found them, in
+    operator, variant, formats and dimensions. Runs, processes and queues do not tell repeats apart.
     """
     names = [name for name in dict.fromkeys((*_WHAT, *WORDS, *_SIZES)) if name in table]
     return codes_of(table[name] for name in names)

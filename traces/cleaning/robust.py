@@ -29,23 +29,13 @@ MAD_TO_SIGMA = 1.4826
 
 @dataclass(frozen=True)
 class MadFilter:
-    """What the filter found.
-
-    Attributes
-    ----------
-    kept : ndarray of bool of shape (n,)
-    removed : ndarray of int of shape (n_removed,)
-        Positions of the outliers.
-    median, mad, limit : ndarray of float of shape (n,)
-        Of each value's group: median, median absolute deviation, and the distance from the median that is accepted
-        (inf where nothing can be told).
-    """
+    """What the filter found; `median`, `mad` and `limit` are of each value's group, shape (n,)."""
 
     kept: NDArray[np.bool_]
-    removed: NDArray[np.int64]
+    removed: NDArray[np.int64]  # positions of the outliers
     median: FloatArray
-    mad: FloatArray
-    limit: FloatArray
+    mad: FloatArray  # median absolute deviation
+    limit: FloatArray  # the distance from the median that is accepted (inf where nothing can be told)
 
 
 def mad_filter(
@@ -61,27 +51,11 @@ def mad_filter(
     The MAD is the plain median of ``|x - median|``, not scaled to a normal deviation: 7 MAD are 4.7 standard
     deviations of a normal sample, one value in 400 000.
 
-    A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an outlier. The MAD
-    is therefore taken to be at least `floor`, the clock's resolution (`traces.quality.resolution_ns`). Where both
-    are zero, nothing says how far apart honest repeats lie, and all are kept; so are groups of fewer than `least`.
-
-    Parameters
-    ----------
-    values : array-like of float of shape (n,)
-        Repeats, in any unit; finite.
-    threshold : float, default=7
-        MAD that are accepted on either side of the median.
-    floor : float or array-like of shape (n,), default=0
-        Least MAD, in the unit of the values; one for all or one for each value.
-    groups : array-like of int of shape (n,), optional
-        Number of each value's group, from 0 on; all are one group by default.
-    least : int, default=5
-        Values that a group must have.
-
-    Raises
-    ------
-    ParameterError
-        The threshold is not positive.
+    A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an outlier. The MAD is
+    therefore taken to be at least `floor`, the clock's resolution (`traces.quality.resolution_ns`), one for all or one
+    for each value. Where both are zero, nothing says how far apart honest repeats lie, and all are kept; so are groups
+    (numbered from 0 on; all values are one by default) of fewer than `least`. A ParameterError says that the threshold
+    is not positive.
 
     Examples
     --------
@@ -109,25 +83,15 @@ LEAST_BLOCKS, BLOCKS = 4, 10
 
 
 def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
-    """Return the median of each group with a distribution-free interval.
+    """Return the median of each group (numbered from 0 on) with a distribution-free interval.
 
     The interval goes from the l-th smallest to the l-th largest value, l the largest rank whose coverage
     ``1 - 2 P(B <= l - 1)``, B binomial of n trials and probability 1/2, is at least `level` (Hahn & Meeker,
     *Statistical Intervals*, 1991, section 5.2). A bootstrap would be no help to smaller samples: resampling five
     values cannot leave their range, which holds the median with 93.8 % only.
 
-    Parameters
-    ----------
-    values : array-like of float of shape (n,)
-    groups : array-like of int of shape (n,)
-        Number of each value's group, from 0 on.
-    level : float, default=0.95
-
-    Returns
-    -------
-    DataFrame, one row per group number that occurs (the index)
-        `n`, `median`, `mad` (median absolute deviation), `lower`, `upper` and `level`, the coverage the interval
-        really has; the last three are NaN for groups that are too small for `level`.
+    One row per group number that occurs (the index): `n`, `median`, `mad` (median absolute deviation), `lower`, `upper`
+    and `level`, the coverage the interval really has; the last three are NaN for groups that are too small for `level`.
 
     Examples
     --------
@@ -161,19 +125,9 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
 def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
     """Return the interval of each group's median from the medians of its parts alone: runs, visits, stretches of time.
 
-    It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of freedom.
-
-    Parameters
-    ----------
-    medians : array-like of float of shape (n_parts,)
-    groups : array-like of int of shape (n_parts,)
-        Number of each part's group.
-    level : float, default=0.95
-
-    Returns
-    -------
-    DataFrame, one row per group number that occurs (the index)
-        `n`, the parts; `lower` and `upper`, NaN where there is one part only, or one whose median is not positive.
+    It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of freedom. One row per
+    group number that occurs (the index): `n`, the parts; `lower` and `upper`, NaN where there is one part only, or one
+    whose median is not positive.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         found = pd.Series(np.log(np.asarray(medians))).groupby(np.asarray(groups)).agg(["size", "mean", "std"])
@@ -199,22 +153,9 @@ def repeat_intervals(
       Law & Carson, Oper. Res. 27, 1979), for likeness that lasts longer than a lag tells;
     - that of the medians of the runs, where there are several.
 
-    Parameters
-    ----------
-    values : array-like of float of shape (n,)
-        Positive, those of a series in the order they were measured.
-    groups : array-like of int of shape (n,)
-        Number of each value's group.
-    series : array-like of int of shape (n,)
-        Number of each value's series, which belongs to one group.
-    runs : array-like of int of shape (n,)
-        Number of each value's run.
-    level : float, default=0.95
-
-    Returns
-    -------
-    DataFrame, one row per group number that occurs (the index)
-        As from `median_intervals`, whose `level` is that of independent repeats.
+    Values are positive, those of a series in the order they were measured; each has the number of its group, its series
+    (which belongs to one group) and its run. Columns are those of `median_intervals`, whose `level` is that of
+    independent repeats.
     """
     data, codes, own = (pd.Series(np.asarray(each)) for each in (values, groups, series))
     found = median_intervals(data, codes, level)
@@ -255,19 +196,9 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     another), between which the median jumps from sample to sample; intervals that read the variance of the median off
     the values next to it (Price & Bonett, J. Stat. Comput. Simul. 72, 2002) are then far too narrow.
 
-    Parameters
-    ----------
-    values : array-like of float of shape (n,)
-        In the order they were measured.
-    groups : array-like of int of shape (n,)
-    level : float, default=0.95
-        Of the interval of the difference.
-
-    Returns
-    -------
-    DataFrame, one row per group number that occurs (the index)
-        `drift`, and `drifts`: 1.0 where the interval does not hold zero, 0.0 where it does; both NaN for groups of
-        which a half is too small for the level (fewer than 7 values at 95 %).
+    Values are in the order they were measured. One row per group number that occurs (the index): `drift`, and `drifts`,
+    1.0 where the interval does not hold zero, 0.0 where it does; both NaN for groups of which a half is too small for
+    the level (fewer than 7 values at 95 %).
     """
     codes = np.asarray(groups, dtype=np.int64)
     place = pd.Series(codes).groupby(codes)

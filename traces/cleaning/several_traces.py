@@ -27,35 +27,19 @@ from .repeats import OF_RUN, pool
 class CleanedTraces:
     """What cleaning made of several traces.
 
-    Attributes
-    ----------
-    sources : tuple of str
-        The traces.
-    cleaned : Cleaned
-        All of them together; column `run` numbers them.
-    level : float
-        Of the intervals.
-    frame, rejected : DataFrame
-        The measurement table of what is left, or of its epochs, and the rows that are no measurements.
-    coverage : Coverage or None
-        Where a full list was given to prove it against, or runs were joined.
-    joined : Joined or None
-        Counters of several passes, where these were joined.
-    remarks : tuple of Remark
-        ``cut-by-ranges``, what the readers remark, and what `joined` does; those on cleaning are in `cleaned`.
-    unreadable : tuple of str
-        What was no trace, and why.
+    `coverage` is there where a full list was given to prove it against, or runs were joined; `joined`, the counters of
+    several passes, where these were joined.
     """
 
     sources: tuple[str, ...]
-    cleaned: Cleaned
-    level: float
-    frame: pd.DataFrame
-    rejected: pd.DataFrame
+    cleaned: Cleaned  # all of them together; column `run` numbers them
+    level: float  # of the intervals
+    frame: pd.DataFrame  # the measurement table of what is left, or of its epochs
+    rejected: pd.DataFrame  # its rows that are no measurements
     coverage: Coverage | None
     joined: Joined | None
-    remarks: tuple[Remark, ...]
-    unreadable: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
+    unreadable: tuple[str, ...] = ()  # what was no trace, and why
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -93,11 +77,6 @@ def clean_traces(
         Label -> name of the campaign in the table.
     unreadable : tuple of str
         Goes along.
-
-    Raises
-    ------
-    DataError
-        Nothing is left, an option is impossible, or runs that are to be joined contradict each other.
     """
     if rule is not None:
         options = CleanOptions(None, options.steps, False, False, options.level)

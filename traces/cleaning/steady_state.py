@@ -43,18 +43,11 @@ _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
 class StepSelection:
     """The steps of a run and which of them are kept.
 
-    Attributes
-    ----------
-    steps : DataFrame
-        `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("" where it is kept).
-    reason : ndarray of str of shape (n_dispatches,)
-        Why each activity is left out, "" where it is not.
-    notes : tuple of Remark
-        ``few-steps-kept`` (fewer than `PROTOCOL`), ``too-few-steps-to-trim``, ``no-activity-in-steps``.
+    Notes are ``few-steps-kept`` (fewer than `PROTOCOL`), ``too-few-steps-to-trim``, ``no-activity-in-steps``.
     """
 
-    steps: pd.DataFrame
-    reason: NDArray[np.object_]
+    steps: pd.DataFrame  # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
+    reason: NDArray[np.object_]  # why each activity is left out, "" where it is not; shape (n_dispatches,)
     notes: tuple[Remark, ...]
 
 
@@ -67,20 +60,8 @@ def select_steps(
     fewer than 90 % of the median number of activities, and steps whose span on the GPU is an outlier (`mad_filter`).
     "all" keeps everything. "A:B" keeps the steps from number A to number B, both included; either may be left out.
 
-    Parameters
-    ----------
-    dispatches : DataFrame
-        Dispatch table of one run.
-    steps : DataFrame
-        Its steps (`Annotated.steps`).
-    rule : str, default="stable"
-    threshold : float, default=7
-        MAD of the spans that are accepted.
-
-    Raises
-    ------
-    ParameterError
-        The rule (``steps``) is none of the three; or it names steps of a run that has none, or other ones.
+    ``steps`` are `Annotated.steps`. A ParameterError (``steps``) says that the rule is none of the three, or names
+    steps of a run that has none, or other ones.
     """
     wanted = step_range(rule)
     keep_all = np.full(len(dispatches), "", dtype=object)
@@ -102,13 +83,7 @@ def select_steps(
 
 
 def step_range(rule: str) -> tuple[int, int] | None:
-    """Return the range that "A:B" means, None for "stable" and "all".
-
-    Raises
-    ------
-    ParameterError
-        It is none of these.
-    """
+    """Return the range that "A:B" means, None for "stable" and "all"; a ParameterError for anything else."""
     if rule in (STABLE, ALL):
         return None
     match = _RANGE.fullmatch(rule.strip())
@@ -183,21 +158,16 @@ _SLACK = 2.0
 class WarmUp:
     """Where a series settles.
 
-    Attributes
-    ----------
-    count : int
-        Repeats at the beginning to leave out.
-    settled : bool
-        False where what is left still changes from its first half to its second: nothing is left out then, because no
-        part of the series can be said to be the steady state.
+    Where what is left still changes from its first half to its second, nothing is left out, because no part of the
+    series can be said to be the steady state.
     """
 
-    count: int
-    settled: bool
+    count: int  # repeats at the beginning to leave out
+    settled: bool  # whether what is left has stopped changing
 
 
 def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KEPT) -> WarmUp:
-    """Return how many of the first values are warm-up.
+    """Return how many of the first values, durations in the order they were measured, are warm-up.
 
     MSER-5 (White, *An effective truncation heuristic for bias reduction in simulation output*, Simulation 69, 1997;
     White, Cobb & Spratt, WSC 2000): of k batches of five values, the first d <= k / 2 are cut so that
@@ -208,22 +178,10 @@ def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KE
       an outlier (`robust.mad_filter`).
     - MSER cuts a little too much by chance. The first d within twice the minimum is taken, and a cut counts only if
       what it removes differs from what it keeps: by a rank test (Mann-Whitney, 0.1 %), and in the median by more than
-      `floor` and by more than `TOLERANCE`.
+      `floor`, the resolution of the clock, and by more than `TOLERANCE`.
     - A series whose kept part differs in the same way between its first and its second half has not settled at all.
 
-    Parameters
-    ----------
-    values : array-like of float of shape (n,)
-        Durations in the order they were measured.
-    floor : float, default=0
-        Resolution of the clock, in the unit of the values.
-    least_kept : int, default=10
-        Values that must be left.
-
-    Returns
-    -------
-    WarmUp
-        Of fewer than 2 `least_kept` values nothing is said (0, settled).
+    ``least_kept`` values must be left; of fewer than twice as many nothing is said (0, settled).
     """
     data = np.asarray(values, dtype=np.float64)
     batches = len(data) // BATCH

@@ -10,7 +10,8 @@ import pytest
 
 from flopcast.errors import NotPublishedError
 from flopcast.hardware import find
-from flopcast.projection.error_sources import (
+from flopcast.projection.sweep import swept
+from flopcast.projection.uncertainty import (
     CPU,
     CPU_SIGMA,
     CPU_STATED_SIGMA,
@@ -21,7 +22,6 @@ from flopcast.projection.error_sources import (
     sources_of,
     uncertainty_of,
 )
-from flopcast.projection.sweep import swept
 from flopcast.projection.whole_trace import Laws, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 from flopcast.traces.dispatches import empty_calls

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from flopcast.projection.critical import critical_path
 from flopcast.projection.graph import CAUSES, Graph, build, gap_table
-from flopcast.projection.replay import replay
+from flopcast.projection.replay import critical_path, replay
 from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import GAP_NS, Step, run
 from flopcast.tests.projection.test_replay import PROGRAM, durations_of, settled
