@@ -145,9 +145,18 @@ def head(path: Path) -> bytes:
     return content(path, HEAD_BYTES)
 
 
-def text(path: Path) -> str:
+def text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
     """Return the file's content as text (UTF-8, with or without a byte order mark; foreign bytes are kept visible)."""
-    return content(path).decode("utf-8-sig", errors="backslashreplace")
+    return content(path, max_bytes=max_bytes).decode("utf-8-sig", errors="backslashreplace")
+
+
+def as_utf8(data: bytes) -> bytes:
+    """Return the content as UTF-8; foreign bytes are kept visible."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="backslashreplace").encode()
+    return data
 
 
 def csv_header(beginning: bytes) -> list[str]:

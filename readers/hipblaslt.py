@@ -26,7 +26,7 @@ from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import device_of_gfx, padding, row_major, text_column
-from .files import campaign_of, content
+from .files import campaign_of, text
 from .labels import canonical_device
 
 _HEADER = re.compile(r"^\s*(?:\[\d+\]:)?\s*(transA,transB,\S.*)$")
@@ -61,7 +61,7 @@ class HipblasltReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each timing; grouped GEMM and lines that do not fit their header are refused."""
-        words = content(path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
+        words = text(path, max_bytes=options.max_bytes)
         log = _Log()
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, line.rstrip("\r"))

@@ -28,7 +28,7 @@ from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import text_column
-from .files import campaign_of, content
+from .files import campaign_of, text
 
 #: `mpirun --tag-output` puts the rank before each line.
 _TAG = re.compile(r"^\[\d+,\d+\]<\w+>:\s?")
@@ -76,7 +76,7 @@ class RcclTestsReader(Reader):
 
         Raises DataError where neither the log, nor the file's name, nor the user names the collective.
         """
-        words = content(path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
+        words = text(path, max_bytes=options.max_bytes)
         log = _Log()
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, _TAG.sub("", line.rstrip("\r")))

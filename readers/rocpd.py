@@ -265,18 +265,8 @@ def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _copies(tables: _Tables) -> pd.DataFrame:
     """Return the memory copies; their agent is the GPU they end on, else the one they start from."""
-    numbers = (
-        "pid",
-        "start",
-        "end",
-        "name_id",
-        "dst_agent_id",
-        "src_agent_id",
-        "size",
-        "queue_id",
-        "stream_id",
-        "event_id",
-    )
+    numbers = ("pid", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id",
+               "event_id")  # fmt: skip
     copies = tables.read("rocpd_memory_copy", integers=numbers, required=("start", "end"))
     copies = joined(copies, tables.strings("name_id", "direction"), ("guid", "name_id"))
     kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",)).rename(columns={"id": "dst_agent_id"})

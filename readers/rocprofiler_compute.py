@@ -33,7 +33,7 @@ from ..remarks import Remark, remark
 from ..table.counters import FloatArray, channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
-from .files import content, head, parse_csv
+from .files import head, parse_csv, text
 from .labels import device_of, known_gpu
 from .rocprof.results_csv import (
     DispatchTable,
@@ -80,8 +80,7 @@ class System:
 def read_system(file: DataFile, options: Options) -> System:
     """Return what ``sysinfo.csv`` says; a DataError if it cannot be read."""
     try:
-        text = content(file.path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
-        columns = parse_csv(text).columns
+        columns = parse_csv(text(file.path, max_bytes=options.max_bytes)).columns
     except (ValueError, OverflowError, csv.Error) as error:
         raise DataError(f"is not a table that can be read ({error})", source=file.label) from error
     row = {name: str(values[0]).strip() for name, values in columns.items() if len(values)}

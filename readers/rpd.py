@@ -65,7 +65,7 @@ class RpdReader(TraceReader):
         notes = [remark("exported-trace", trace=file.label) for file in files if file not in databases]
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
-        table = in_order(pd.concat(tables, ignore_index=True)) if tables else _empty()
+        table = in_order(pd.concat(tables, ignore_index=True)) if tables else dispatch_table({}, rows=0)
         findings = [finding for trace in traces for finding in trace.findings]
         return Trace(table, findings=findings, notes=[*notes, *(note for trace in traces for note in trace.notes)])
 
@@ -201,7 +201,3 @@ def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:
     }
     columns |= {f"{what}_{axis.lower()}": ops[f"{what}_{axis.lower()}"] for what in ("grid", "block") for axis in _AXES}
     return in_order(dispatch_table(columns))
-
-
-def _empty() -> pd.DataFrame:
-    return dispatch_table({"kind": [], "name": [], "start_ns": [], "duration_ns": []})

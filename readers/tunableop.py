@@ -23,7 +23,7 @@ from ..remarks import Remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import LEADING, device_of_gfx, padding, row_major
-from .files import campaign_of, content
+from .files import campaign_of, text
 
 _KIND = "GemmAndBias|GemmStridedBatched|ScaledGemm|Gemm"
 _TYPE = r"(?:c10::)?(?:Float\d+_e\dm\d[a-z0-9]*(?:_x2)?|[A-Za-z][A-Za-z0-9:<>]*)"
@@ -60,7 +60,7 @@ class TunableOpReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each problem; lines of another form and problems without a tuned solution are refused."""
-        words = content(path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
+        words = text(path, max_bytes=options.max_bytes)
         lines = pd.Series([line.strip() for line in words.split("\n")], dtype=object)
         lines.index = pd.RangeIndex(1, len(lines) + 1)
         validators = lines.str.startswith("Validator,").astype(bool)

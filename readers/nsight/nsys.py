@@ -37,7 +37,7 @@ from ...errors import DataError
 from ...remarks import Remark, remark
 from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
-from ..files import content, parse_csv
+from ..files import parse_csv, text
 from ..labels import canonical_device
 from ..sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
 
@@ -92,18 +92,10 @@ class NsysReader(TraceReader):
 
 def _kernels(database: Database) -> pd.DataFrame:
     shared = ("staticSharedMemory", "dynamicSharedMemory")
+    of_kernels = (*_NAMES, *_DIMENSIONS, *shared, "localMemoryPerThread", "registersPerThread")
     kernels = database.read(
         f"{_ACTIVITY}KERNEL",
-        integers=(
-            "start",
-            "end",
-            *_WHERE,
-            *_NAMES,
-            *_DIMENSIONS,
-            *shared,
-            "localMemoryPerThread",
-            "registersPerThread",
-        ),
+        integers=("start", "end", *_WHERE, *of_kernels),
         required=("start", "end", "deviceId", "demangledName"),
     )
     return kernels.assign(
@@ -193,19 +185,8 @@ def _remark(database: Database, activities: pd.DataFrame, notes: list[Remark]) -
 
 
 def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:
-    same = (
-        "kind",
-        "device",
-        "process",
-        "name",
-        "start_ns",
-        "duration_ns",
-        "lds_bytes",
-        "scratch_bytes",
-        "vgpr",
-        "bytes",
-        "linked",
-    )
+    same = ("kind", "device", "process", "name", "start_ns", "duration_ns", "lds_bytes", "scratch_bytes", "vgpr",
+            "bytes", "linked")  # fmt: skip
     named = {"gpu": "deviceId", "stream": "streamId", "correlation": "correlationId"} | {name: name for name in same}
     named |= {f"{name[:-1]}_{name[-1].lower()}": name for name in _DIMENSIONS}
     columns = {column: activities[name] for column, name in named.items() if name in activities}
@@ -238,11 +219,12 @@ _LIMIT_NS = 2.0**62
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of the trace as text, their places in the file, and the lines that do not fit the header."""
+    """The rows of the trace as text, their places in the file, the lines that do not fit the header, ns in its unit."""
 
     table: pd.DataFrame
     lines: np.ndarray
     unfit: int
+    scale: float
 
 
 @register
@@ -254,8 +236,8 @@ class NsysStatsReader(TraceReader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header of any report on the GPU or on times, at whichever line it stands."""
-        text = head.decode("utf-8-sig", errors="replace")
-        return _TRACE.search(text) is not None or _OTHER.search(text) is not None
+        words = head.decode("utf-8-sig", errors="replace")
+        return _TRACE.search(words) is not None or _OTHER.search(words) is not None
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return the reports that `nsys stats` wrote of one recording together: `run_cuda_gpu_trace.csv`, ..."""
@@ -267,12 +249,12 @@ class NsysStatsReader(TraceReader):
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return one row for each kernel, copy and fill; a DataError if none of the reports is the GPU trace."""
-        texts = {file: _text(file, options) for file in files}
-        traces = [file for file, text in texts.items() if _TRACE.search(text)]
+        texts = {file: text(file.path, max_bytes=options.max_bytes) for file in files}
+        traces = [file for file, words in texts.items() if _TRACE.search(words)]
         if not traces:
             hint = "a report of sums, without single launches: export nsys stats --report cuda_gpu_trace --format csv"
             raise DataError(hint, source=files[0].label)
-        parts = [_dispatches(_rows(texts[file], file.label), texts[file], file.label) for file in traces]
+        parts = [_dispatches(_rows(texts[file], file.label), file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = [finding for _, own in parts for finding in own]
         notes = [remark("report-without-launches", report=file.label) for file in files if file not in traces]
@@ -281,35 +263,29 @@ class NsysStatsReader(TraceReader):
         return Trace(table, findings=findings, notes=notes)
 
 
-def _text(file: DataFile, options: Options) -> str:
-    return content(file.path, max_bytes=options.max_bytes).decode("utf-8-sig", errors="backslashreplace")
-
-
-def _rows(text: str, source: str) -> _Rows:
+def _rows(report: str, source: str) -> _Rows:
     """Return the rows below the first header of a GPU trace, to the next empty line or message."""
-    header = _TRACE.search(text)
+    header = _TRACE.search(report)
     assert header is not None
-    end = _AFTER.search(text, header.end() + 1)
-    body = text[header.start() : end.start() if end else len(text)]
+    end = _AFTER.search(report, header.end() + 1)
+    body = report[header.start() : end.start() if end else len(report)]
     try:
         cut = parse_csv(body)
     except csv.Error as error:
         raise DataError(f"is not readable CSV ({error})", source=source) from error
     table = pd.DataFrame(cut.columns, dtype=object)
-    return _Rows(table, cut.lines + text.count("\n", 0, header.start()), len(cut.overlong))
+    lines = cut.lines + report.count("\n", 0, header.start())
+    return _Rows(table, lines, len(cut.overlong), _NANOSECONDS[header["unit"]])
 
 
-def _dispatches(rows: _Rows, text: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
+def _dispatches(rows: _Rows, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the dispatch table, and what is odd about the rows."""
-    header = _TRACE.search(text)
-    assert header is not None
-    scale = _NANOSECONDS[header["unit"]]
     columns = {re.sub(r"\s*\(.*\)$", "", name): rows.table[name] for name in rows.table.columns}
     units = {re.sub(r"\s*\(.*\)$", "", name): name.rpartition("(")[2].rstrip(")") for name in rows.table.columns}
     lacking = [name for name in ("Start", "Duration", "Name", "Device") if name not in columns]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as nsys stats writes it", source=source)
-    start, duration = (_times(columns[name], scale) for name in ("Start", "Duration"))
+    start, duration = (_times(columns[name], rows.scale) for name in ("Start", "Duration"))
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
     own = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
     kinds, names = _kinds(own["Name"])

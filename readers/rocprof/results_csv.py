@@ -30,7 +30,7 @@ from ...table.counters import FloatArray, summarise
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding, Severity
 from ..base import HEAD_BYTES, DataFile, Options
-from ..files import content
+from ..files import as_utf8, content
 
 IntArray = NDArray[np.int64]
 
@@ -141,7 +141,7 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     data = content(file.path, max_bytes=options.max_bytes)
     try:
         names = _fields(data.partition(b"\n")[0])
-        return _parsed(_decodable(data), names, file, only)
+        return _parsed(as_utf8(data), names, file, only)
     except _READ_ERRORS as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"is not a table that can be read ({reason})", source=file.label) from error
@@ -226,15 +226,6 @@ def _fields(line: bytes) -> list[str]:
         return [name.strip() for name in next(csv.reader([text]), [])]
     except csv.Error:
         return []
-
-
-def _decodable(data: bytes) -> bytes:
-    """Return the content as UTF-8; foreign bytes are kept visible."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", errors="backslashreplace").encode()
-    return data
 
 
 def _parsed(data: bytes, names: list[str], file: DataFile, only: Collection[str]) -> DispatchTable:

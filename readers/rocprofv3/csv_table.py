@@ -29,7 +29,7 @@ from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding, Severity
 from ..base import HEAD_BYTES, DataFile, Options
-from ..files import content, csv_header
+from ..files import as_utf8, content, csv_header
 from .common import FIRST, LAST, beyond_clock
 
 BoolArray = NDArray[np.bool_]
@@ -182,11 +182,7 @@ class CsvTable:
 
 def _utf8(raw: bytes) -> bytes:
     """Return the text without its byte order mark, foreign bytes made visible, the header a line of its own."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        raw = raw.decode(errors="backslashreplace").encode()
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = as_utf8(raw).removeprefix(b"\xef\xbb\xbf")
     return raw if b"\n" in raw else raw + b"\n"
 
 
