@@ -7,6 +7,7 @@ import csv
 import io
 import mmap
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,15 @@ def campaign_of(path: Path) -> str:
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     return Path(name).stem
+
+
+def by_number(word: str) -> list[str | int]:
+    """Return a key that sorts words with numbers in them by the numbers: pass_2 before pass_10.
+
+    That is the text before the first number, the number, the text behind it, and so on.
+    """
+    pieces = re.split(r"([0-9]{1,18})", word)
+    return [int(piece) if place % 2 else piece for place, piece in enumerate(pieces)]
 
 
 def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:

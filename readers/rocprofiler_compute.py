@@ -33,7 +33,7 @@ from ..remarks import Remark, remark
 from ..table.counters import FloatArray, channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
-from .files import head, parse_csv, text
+from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
 from .rocprof.results_csv import (
     DispatchTable,
@@ -306,7 +306,6 @@ _TOP = ["Kernel_Name", "Count", "Sum(ns)"]
 _ANALYSIS = (b"SQLite format 3\x00", b"compute_workload", b"compute_metric_definition")
 _PERFMON = re.compile(rb"^\s*(pmc:|rocprofiler-sdk:)")
 _CONFIG = (b"join_type:", b"filter_blocks:")
-_DIGITS = re.compile(r"(\d+)")
 
 
 def _is_companion(file: DataFile) -> bool:
@@ -379,13 +378,8 @@ def _role(file: DataFile) -> Role | None:
 def _ordered(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[DataFile]:
     """Return the files with dispatches: the merged one, the timestamps, then the passes by number."""
     places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}
-    own = [(places[role], _natural(file.path.name), file) for file in files if (role := roles[file]) in places]
+    own = [(places[role], by_number(file.path.name), file) for file in files if (role := roles[file]) in places]
     return [file for *_, file in sorted(own, key=lambda item: item[:2])]
-
-
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a key that sorts pmc_perf_10 after pmc_perf_9."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name))
 
 
 def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[Remark]:

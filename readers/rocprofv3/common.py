@@ -23,7 +23,7 @@ from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
 from ..base import DataFile
-from ..files import csv_header
+from ..files import by_number, csv_header
 from ..rocpd import device_named, streams_recorded
 
 IntArray = NDArray[np.int64]
@@ -229,17 +229,6 @@ def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
     return [tuple(group) for group in sorted(groups, key=lambda group: number[group[0]])]
 
 
-def in_order_of_number(words: Iterable[str]) -> list[str]:
-    """Return words with numbers in them in the order of the numbers: pass_2 before pass_10."""
-    return sorted(words, key=_pieces)
-
-
-def _pieces(word: str) -> list[str | int]:
-    """Return the text before the first number, the number, the text behind it, and so on."""
-    pieces = re.split(r"([0-9]{1,18})", word)
-    return [int(piece) if place % 2 else piece for place, piece in enumerate(pieces)]
-
-
 def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[DataFile]]:
     """Yield the files of each process, those of all passes together where it can be told which they are."""
     of_pass = list(passes.values())
@@ -247,7 +236,7 @@ def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[Data
         for prefix in of_pass[0]:
             yield [file for processes in of_pass for file in processes[prefix]]
     elif len({len(processes) for processes in of_pass}) == 1:
-        ordered = [in_order_of_number(processes) for processes in of_pass]
+        ordered = [sorted(processes, key=by_number) for processes in of_pass]
         for prefixes in zip(*ordered, strict=True):
             yield [file for processes, prefix in zip(of_pass, prefixes, strict=True) for file in processes[prefix]]
     else:

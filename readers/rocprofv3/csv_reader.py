@@ -26,7 +26,7 @@ from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, register
-from ..files import head
+from ..files import by_number, head
 from ..rocpd import direction, workgroups
 from .common import (
     NO_ACTIVITY,
@@ -39,7 +39,6 @@ from .common import (
     agent_number,
     content_of,
     durations,
-    in_order_of_number,
     place_of,
     runs,
     stacked,
@@ -60,7 +59,7 @@ class Run:
 
     def __init__(self, files: Sequence[DataFile], options: Options) -> None:
         replays = {file: place_of(file.path).replay for file in files}
-        self.passes = in_order_of_number(set(replays.values()))
+        self.passes = sorted(set(replays.values()), key=by_number)
         self._tables: list[tuple[Content, str, CsvTable]] = []
         for file in sorted(files, key=lambda file: self.passes.index(replays[file])):
             content = content_of(head(file.path))

@@ -11,6 +11,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.files import (
+    by_number,
     campaign_of,
     content,
     csv_header,
@@ -142,3 +143,9 @@ def test_what_is_not_text_has_no_header() -> None:
     assert csv_header(b"PAR1\x00\x00,a\n") == []
     assert csv_header(b"") == []
     assert csv_header(b"a,b\rc,d\n1,2\n") == []
+
+
+def test_the_order_of_numbers() -> None:
+    assert sorted(["pass_10", "pass_2", "", "12", "9", "x\u0663"], key=by_number) == [
+        *("", "9", "12", "pass_2", "pass_10", "x\u0663"),
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.readers.base import DataFile
-from flopcast.readers.rocprofv3.common import Content, content_of, in_order_of_number, place_of, runs
+from flopcast.readers.rocprofv3.common import Content, content_of, place_of, runs
 
 API = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"'
 COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value"
@@ -108,9 +108,3 @@ def test_processes_of_passes_are_joined_in_the_order_of_their_ids() -> None:
 def test_passes_that_cannot_be_matched_stay_apart() -> None:
     names = [f"pass_{n}/h/{pid}_counter_collection.csv" for n, pid in ((1, 1), (1, 2), (2, 3))]
     assert grouped(*names) == [[name] for name in names]
-
-
-def test_the_order_of_numbers() -> None:
-    assert in_order_of_number(["pass_10", "pass_2", "", "12", "9", "x\u0663"]) == [
-        *("", "9", "12", "pass_2", "pass_10", "x\u0663"),
-    ]
