@@ -72,7 +72,7 @@ class Evidence:
     slope_p : float
         p-value of slope = 1; NaN without a slope.
     attenuated_slope : float
-        The slope a perfect law would show with noisy host times (`slopes.NOISE`); NaN without a slope.
+        The slope a perfect law would show with noisy host times (`law_comparison.NOISE`); NaN without a slope.
     size_p : float
         p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by Holm over classes.
     drift : float

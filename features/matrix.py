@@ -37,8 +37,8 @@ class Dataset:
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
         formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
     laws : DataFrame of n rows
-        What the analytic laws of the metric predict (`laws.SCALING`; with one device `laws.OF_ONE`), in its unit; no
-        column for a metric without laws. NaN where a figure is not published.
+        What the laws of the metric predict (`roofline.SCALING`; with one device `roofline.OF_ONE`), in its unit;
+        no column for a metric without laws. NaN where a figure is not published.
     reference : Series of n rows
         What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
         host a measure of `roofline.size`. NaN for unpaired rows.

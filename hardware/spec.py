@@ -210,7 +210,7 @@ def _unknown(key: str, known: Iterable[str], where: str) -> DataError:
 class GPU:
     """The published figures of one device; None where nothing is published, never zero.
 
-    The figures are per device as its user buys it, decimal units except for caches. `figures.FIGURES` lists them with
+    The figures are per device as its user buys it, decimal units except for caches. `FIGURES` lists them with
     their labels and units, hardware/gpus.toml says where each comes from.
 
     Attributes
@@ -305,7 +305,7 @@ class GPU:
         NotPublishedError
             If the GPU has no such peak, or none is published.
         DataError
-            If `dtype` or `unit` is not one of `figures.DTYPES` and `figures.UNITS`.
+            If `dtype` or `unit` is not one of `DTYPES` and `UNITS`.
         """
         if dtype not in DTYPES:
             raise DataError(f"no GPU has a peak for dtype {dtype!r}: choose from {', '.join(DTYPES)}")
@@ -323,7 +323,7 @@ class GPU:
         Parameters
         ----------
         dtype : str
-            One of `figures.DTYPES`.
+            One of `DTYPES`.
         unit : {"matrix", "vector"}, optional
             Where the kernel computes; by default the matrix peak where there is one, else the vector peak.
 

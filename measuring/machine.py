@@ -53,7 +53,7 @@ def environment(
     date: str | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the machine, the versions and the clock, under the keys of ``measured.json``.
+    """Return the machine, the versions and the clock, under the keys of the JSON beside a measured table.
 
     The date is ISO 8601; today and the command line of this process by default.
     """

@@ -124,7 +124,7 @@ def read(
         Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
         never overridden.
     where : mapping of str to sequence of str, optional
-        Column -> accepted values (see `table.select`); the other rows are left out before repeats are merged.
+        Column -> accepted values (`table.measurements.select`); the other rows are left out before repeats are merged.
     options : Options, optional
         In place of `units` and `defaults`, where there is more to state.
     lenient : bool, default=False
@@ -162,7 +162,7 @@ def read_rows(
     """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
 
     Parameters and errors are those of `read`; where rows are not `timed`, they need neither a duration nor a device.
-    They are as `table.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
+    They are as `table.measurements.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
     """
     options = Options(dict(units or {}), dict(defaults or {}), timed)
     tables, found = _tables(paths, options)

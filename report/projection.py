@@ -300,7 +300,7 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
 
 
 def _spread(sigma: float) -> str:
-    """Return the relative standard deviation of a factor, as users state it (`factors.parse_sigmas`)."""
+    """Return the relative standard deviation of a factor, as users state it (`uncertainty.parse_sigmas`)."""
     return f"{100 * np.sqrt(np.expm1(sigma**2)):.0f} %"
 
 

@@ -251,7 +251,7 @@ def _stated(kernels: pd.Series) -> np.ndarray:
 
 
 def _work(described: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return FLOPs and bytes of descriptions, which are whole (see `operators.describe_call`)."""
+    """Return FLOPs and bytes of descriptions, which are whole (see `describe_call`)."""
     flops, moved = np.empty(len(described)), np.empty(len(described))
     for op, rows in each_op(described):
         part = described.iloc[rows]
