@@ -301,7 +301,18 @@ class Logarithmic(LinearInParameters):
         return 1.0, np.log(u)
 
 
-class Amdahl(LinearInParameters):
+class SerialShare(LinearInParameters):
+    """A law of two parameters s, p ≥ 0, of which s / (s + p) is the serial share, `serial_`."""
+
+    bounded = True
+
+    def _interpret(self) -> None:
+        self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
+        if self.serial_ == 0:
+            self.notes.append(remark("no-serial-share"))
+
+
+class Amdahl(SerialShare):
     """A part of the work does not speed up [1]_: 1 / P = s + p / u with s, p ≥ 0; the serial share is s / (s + p).
 
     Performance that grows faster than the size has no serial share: it is then proportional to the size.
@@ -309,33 +320,21 @@ class Amdahl(LinearInParameters):
 
     name = "Amdahl"
     link = "inverse"
-    bounded = True
 
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
         return 1.0, 1 / u
 
-    def _interpret(self) -> None:
-        self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
-        if self.serial_ == 0:
-            self.notes.append(remark("no-serial-share"))
 
-
-class Gustafson(LinearInParameters):
+class Gustafson(SerialShare):
     """Work grows with the GPU except for a serial part [2]_: P = s + p·u with s, p ≥ 0; its share is s / (s + p).
 
     The straight line, barred from growing faster than in proportion.
     """
 
     name = "Gustafson"
-    bounded = True
 
     def _columns(self, u: FloatArray) -> tuple[FloatArray | float, ...]:
         return 1.0, u
-
-    def _interpret(self) -> None:
-        self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
-        if self.serial_ == 0:
-            self.notes.append(remark("no-serial-share"))
 
 
 class UniversalScalability(LinearInParameters):
