@@ -182,7 +182,8 @@ def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, tmp_path: 
     for command in (train_command, validate_command):
         result = run(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
         assert result.exit_code == 2
-        assert result.stderr == ("error: no row of MI300X has power_w: choose another metric, or add it to the data\n")
+        (error,) = (line for line in result.stderr.splitlines() if line.startswith("error:"))
+        assert "no row of MI300X has power_w" in error
     trained = training.train([data], **DEVICES, metric="power_w", models=QUICK, jobs=1)
     trained.save(tmp_path / "run")
     with pytest.raises(DataError, match="no row can be predicted; first: no positive power_w"):

@@ -29,6 +29,7 @@ DATA = {
     "traces/patterns.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
+    "projection/law_errors.toml",
     "projection/links.toml",
     "report/page.css",
     "report/page.html.j2",
