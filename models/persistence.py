@@ -123,7 +123,7 @@ MOVED = {
         "stepwise": "linear.stepwise",
         "transfer": "ensembles",
     }.items()
-}
+} | {"_loss": "sklearn._loss._loss"}  # scikit-learn up to 1.7
 """Modules that saved models name and that have moved since -> where their classes are now."""
 
 NODES = frozenset(

@@ -1,0 +1,34 @@
+"""Runs that earlier versions wrote, kept as they were: what is installed now predicts what they predicted.
+
+``stored/sklearn-1.7``: flopcast 0.1.0 of November 2026, manifest schema 1, scikit-learn 1.7.0, skops 0.13.0, NumPy 2.0.0:
+``train --where op=softmax --models Stack`` of the embedded measurements, with the suite's `_trees` cut to 5 trees of
+leaves of 3 rows, `_boosted` to 12 trees of 6 leaves, and a stack that does not learn its weights, so that a small file
+holds every kind of tree.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flopcast.api.predicting import predict
+from flopcast.datasets import default_paths
+from flopcast.models.artifact import load
+from flopcast.table.measurements import prediction_columns
+
+STORED = sorted((Path(__file__).parent / "stored").iterdir())
+
+
+@pytest.mark.parametrize("run", STORED, ids=lambda run: run.name)
+def test_a_run_of_an_earlier_version_predicts_its_probes_and_new_rows(run: Path) -> None:
+    artifact = load(run / "model")  # which holds the probes against what they were
+    assert artifact.manifest["probes"]["predictions"]
+    made = predict(run, default_paths(), where={"op": ["softmax"]})
+    columns = prediction_columns("duration_us").values()
+    predicted, lower, upper = (made.frame[name].to_numpy(dtype=float) for name in columns)
+    assert len(predicted) == 80
+    assert np.isfinite(predicted).all()
+    assert (lower < predicted).all()
+    assert (predicted < upper).all()
