@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn._loss._loss import CyAbsoluteError
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.ensemble._base import BaseEnsemble
@@ -123,7 +124,7 @@ MOVED = {
         "stepwise": "linear.stepwise",
         "transfer": "ensembles",
     }.items()
-} | {"_loss": "sklearn._loss._loss"}  # scikit-learn up to 1.7
+} | {"_loss": CyAbsoluteError.__module__}  # "_loss" itself up to scikit-learn 1.7
 """Modules that saved models name and that have moved since -> where their classes are now."""
 
 NODES = frozenset(

@@ -1,6 +1,6 @@
 """Runs that earlier versions wrote, kept as they were: what is installed now predicts what they predicted.
 
-``stored/sklearn-1.7``: flopcast 0.1.0 of November 2026, manifest schema 1, scikit-learn 1.7.0, skops 0.13.0, NumPy 2.0.0:
+``stored/sklearn-1.7``: manifest schema 1, November 2026, scikit-learn 1.7.0, skops 0.13.0, NumPy 2.0.0;
 ``train --where op=softmax --models Stack`` of the embedded measurements, with the suite's `_trees` cut to 5 trees of
 leaves of 3 rows, `_boosted` to 12 trees of 6 leaves, and a stack that does not learn its weights, so that a small file
 holds every kind of tree.
