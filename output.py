@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -132,15 +133,68 @@ def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
     compact = json.dumps(json.loads(beside)).encode()
     schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
     with whole_file(out) as path:
-        csv = out.suffix.lower() == ".csv"
-        with pyarrow.csv.CSVWriter(path, schema) if csv else pq.ParquetWriter(path, schema, compression="zstd") as file:
-            yield _Cast(file, schema)
+        if out.suffix.lower() == ".csv":
+            with pyarrow.csv.CSVWriter(path, _guarded(schema.empty_table()).schema) as file:
+                yield _Writer(file, schema, _guarded)
+        else:
+            with pq.ParquetWriter(path, schema, compression="zstd") as file:
+                yield _Writer(file, schema)
 
 
 def write_table(table: pa.Table, out: Path, beside: str) -> None:
     """Write a table with its metadata, as `whole_table` does."""
     with whole_table(out, table.schema, beside) as writer:
         writer.write_table(table)
+
+
+# A spreadsheet runs a cell of CSV that begins with one of these signs, blanks before it or not, and a kernel's name may
+# well be such a cell. It is written behind an apostrophe, which spreadsheets take as "this is text"; texts that begin
+# with apostrophes and such a sign get one more, so that taking one away always gives back what was written.
+_RUN_BY_SPREADSHEETS: Final = r"'* *[=+\-@＝＋－＠\t\r\n]"
+_GUARDED = re.compile(f"'(?={_RUN_BY_SPREADSHEETS})")
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV that spreadsheets do not run; `unguarded` gives its texts back.
+
+    `path` is one that `whole_file` gives, or any other. Texts are quoted, numbers and missing values are not.
+    """
+    import pyarrow.csv
+
+    pyarrow.csv.write_csv(_guarded(table), path)
+
+
+def unguarded(text: str) -> str:
+    """Return the text of a CSV cell, or a column's name, that `write_csv` or `whole_table` wrote as ``text``.
+
+    Examples
+    --------
+    >>> unguarded("'=1+1"), unguarded("=1+1"), unguarded("'quoted'")
+    ('=1+1', '=1+1', "'quoted'")
+    """
+    return text[1:] if _GUARDED.match(text) else text
+
+
+def _guarded(table: pa.Table) -> pa.Table:
+    """Return a table whose texts and names of columns are safe in a spreadsheet."""
+    import pyarrow as pa
+
+    columns = [_guarded_texts(column) for column in table.columns]
+    names = [f"'{name}" if re.match(_RUN_BY_SPREADSHEETS, name) else name for name in table.column_names]
+    return pa.table(columns, pa.schema([(name, one.type) for name, one in zip(names, columns, strict=True)]))
+
+
+def _guarded_texts(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    if not pc.any(pc.match_substring_regex(column, f"^{_RUN_BY_SPREADSHEETS}")).as_py():
+        return column
+    return pc.replace_substring_regex(column, f"^({_RUN_BY_SPREADSHEETS})", r"'\1")
 
 
 @contextmanager
@@ -210,14 +264,15 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class _Cast:
+class _Writer:
     """A writer whose tables need not have the metadata of the file."""
 
     file: Any
     schema: pa.Schema
+    prepared: Callable[[pa.Table], pa.Table] = lambda table: table
 
     def write_table(self, table: pa.Table) -> None:
-        self.file.write_table(table.cast(self.schema))
+        self.file.write_table(self.prepared(table.cast(self.schema)))
 
 
 def _swap(new: Path, folder: Path, previous: Path) -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.operators import OPS
+from ..output import unguarded
 from ..remarks import remark
 from ..table.measurements import as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
@@ -105,7 +106,7 @@ class TidyCsvReader(_TidyReader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; lines with more fields than the header are refused one by one."""
         csv = parse_csv(text(path))
-        table = pd.DataFrame({name: _inferred(values) for name, values in csv.columns.items()})
+        table = pd.DataFrame({unguarded(name): _inferred(values) for name, values in csv.columns.items()})
         raw = self._raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return RawTable(with_overlong(rows, csv), raw.notes, raw.columns)
@@ -146,11 +147,13 @@ def _is_measurements(names: Iterable[str]) -> bool:
 
 
 def _inferred(values: np.ndarray) -> pd.Series:
-    """Return numbers where every filled field is one, else the text."""
+    """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
     column = pd.Series(values, dtype="str")
     filled = column.ne("")
     numbers = pd.to_numeric(column.where(filled), errors="coerce")
-    return numbers if filled.any() and not (filled & numbers.isna()).any() else column
+    if filled.any() and not (filled & numbers.isna()).any():
+        return numbers
+    return column.map(unguarded) if column.str.startswith("'").any() else column
 
 
 def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFrame:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ..operators.operators import OPS
-from ..output import PREDICTION_FORMATS, check_file, whole_file
+from ..output import PREDICTION_FORMATS, check_file, whole_file, write_csv
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
@@ -84,7 +85,7 @@ def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
     check_file(out, PREDICTION_FORMATS)
     with whole_file(out) as path:
         if out.suffix.lower() == ".csv":
-            frame.to_csv(path, index=False)
+            write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
         elif out.suffix.lower() == ".parquet":
             frame.to_parquet(path, index=False, compression="zstd")
         else:

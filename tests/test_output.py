@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -7,15 +8,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.output import (
     METADATA,
+    _guarded,
     check_output,
     check_table,
+    unguarded,
     whole_file,
     whole_folder,
     whole_table,
+    write_csv,
     write_table,
     write_texts,
 )
@@ -132,3 +138,36 @@ def test_a_table_has_one_of_two_formats() -> None:
     check_table(Path("t.CSV"))
     with pytest.raises(DataError, match=r"removed must end in \.parquet or \.csv, got 't\.xlsx'"):
         check_table(Path("t.xlsx"), "removed")
+
+
+HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "''@", "＝1", '=HYPERLINK("x")', "-", "\n=2"]
+HARMLESS = ["gemm", "'quoted'", "a=1", "", "m=1,n=2", "ck::kernel<-1>"]
+
+
+def written(table: pa.Table, folder: Path) -> list[list[str]]:
+    """Return the cells of a table, its header first, as a spreadsheet sees them; both ways to write it give them."""
+    write_csv(table, folder / "a.csv")
+    with whole_table(folder / "b.csv", table.schema, "{}") as writer:
+        writer.write_table(table)
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    with (folder / "a.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_a_spreadsheet_runs_no_text_of_a_csv_and_every_text_comes_back(tmp_path: Path) -> None:
+    texts = [*HOSTILE, *HARMLESS]
+    table = pa.table({"=name": texts, "kind": pa.array(texts).dictionary_encode(), "x": [-1.5] * len(texts)})
+    header, *rows = written(table, tmp_path)
+    assert header == ["'=name", "kind", "x"]
+    assert unguarded(header[0]) == "=name"
+    for text, row in zip(texts, rows, strict=True):
+        assert row[:2] == [f"'{text}" if text in HOSTILE else text] * 2
+        assert float(row[2]) == -1.5
+        assert unguarded(row[0]) == text
+
+
+@given(st.lists(st.text("='+-@ \t\r\nab", max_size=6), min_size=1, max_size=20))
+def test_guarding_is_undone_exactly(texts: list[str]) -> None:
+    guarded = _guarded(pa.table({"a": texts}))["a"].to_pylist()
+    assert [unguarded(text) for text in guarded] == texts
+    assert not any(text.lstrip(" ").startswith(tuple("=+-@\t\r\n")) for text in guarded)

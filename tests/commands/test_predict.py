@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import typer
 from sklearn.dummy import DummyRegressor
@@ -358,11 +359,11 @@ def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypat
     out = tmp_path / "out.csv"
     out.write_text("earlier", encoding="utf-8")
 
-    def stop(frame: pd.DataFrame, path: Path, **_: Any) -> None:
+    def stop(table: pa.Table, path: Path) -> None:
         Path(path).write_text("op,m\n1", encoding="utf-8")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pd.DataFrame, "to_csv", stop)
+    monkeypatch.setattr("pyarrow.csv.write_csv", stop)
     with pytest.raises(DataError, match=r"out\.csv: cannot be written: No space left on device"):
         found.save(out)
     assert out.read_text(encoding="utf-8") == "earlier"

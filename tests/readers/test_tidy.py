@@ -6,9 +6,11 @@ import gzip
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.output import write_csv
 from flopcast.readers import Measurements, read, read_rows
 from flopcast.remarks import remark
 
@@ -194,3 +196,13 @@ def test_damaged_parquet_is_an_error_with_the_file(tmp_path: Path) -> None:
     (tmp_path / "own.parquet").write_bytes(b"PAR1 and then nothing of the kind")
     with pytest.raises(DataError, match=r"own\.parquet: is not readable Parquet"):
         read([tmp_path / "own.parquet"])
+
+
+def test_texts_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path: Path) -> None:
+    kernels, notes = ["=cmd|' /C calc'!A0", "-gemm", "'@x"], [-1.5, 2.0, 3.0]
+    frame = pd.DataFrame({"device": "MI300X", "op": "gemm", "dtype_a": "fp16", "m": 1, "n": 2, "k": [3, 4, 5]})
+    frame = frame.assign(kernel=kernels, duration_us=1.0, **{"+note": notes})
+    write_csv(pa.Table.from_pandas(frame), tmp_path / "mine.csv")
+    found = read([tmp_path / "mine.csv"]).frame
+    assert found["kernel"].tolist() == kernels
+    assert found["+note"].tolist() == notes
