@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .ensembles import LogResidual as LogResidual
     from .ensembles import Transfer as Transfer
     from .learners import MLP as MLP
+    from .learners import Boosted as Boosted
     from .learners import Forest as Forest
     from .linear.least_squares import NNLS as NNLS
     from .linear.least_squares import OLS as OLS
@@ -40,7 +41,7 @@ _HOMES = {
     "base": ("Candidate",),
     "baselines": ("AdditiveTime", "Affine", "AnalyticLaw", "ConstantRatio"),
     "ensembles": ("CrossFitted", "GeometricStack", "LogResidual", "Transfer"),
-    "learners": ("MLP", "Forest"),
+    "learners": ("MLP", "Boosted", "Forest"),
     "linear.least_squares": ("NNLS", "OLS"),
     "linear.regularised": ("ElasticNet", "Lasso"),
     "linear.rfecv": ("RFECV",),

@@ -8,14 +8,14 @@ from itertools import product
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 from ..errors import DataError, ParameterError, nearest
 from .base import Candidate
 from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
 from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, Transfer
-from .learners import MLP, Forest
+from .learners import MLP, Boosted, Forest
 from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
 from .linear.rfecv import RFECV
@@ -173,7 +173,7 @@ def _learners(data: Columnar, seed: int) -> list[Candidate]:
 
 def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
-    base, boosted, trees, log = _base(data), _boosted(seed), _trees(data, seed), f"log {data.noun}"
+    base, boosted, trees, log = _base(data), Boosted(random_state=seed), _trees(data, seed), f"log {data.noun}"
     found = [
         Candidate("Additive", base, RELATIVE, preference=1),
         Candidate("BoostedTrees", LogTarget(boosted), log),
@@ -208,13 +208,6 @@ def _base(data: Columnar) -> AdditiveTime:
     return AdditiveTime(known or launched, by="op=")
 
 
-def _boosted(seed: int) -> HistGradientBoostingRegressor:
-    return HistGradientBoostingRegressor(
-        loss="absolute_error", max_iter=300, learning_rate=0.07, max_leaf_nodes=31, min_samples_leaf=8,
-        max_features=0.5, early_stopping=False, random_state=seed,
-    )  # fmt: skip
-
-
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
     many = data.n_rows > MANY_ROWS
     return ExtraTreesRegressor(
@@ -230,7 +223,7 @@ def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricSt
     parts: list[tuple[str, Any]] = [
         ("additive", base),
         ("trees", LogResidual(base, _trees(data, seed), ratios=ratios)),
-        ("boosted", LogResidual(base, _boosted(seed), ratios=ratios)),
+        ("boosted", LogResidual(base, Boosted(random_state=seed), ratios=ratios)),
     ]
     if data.host:
         parts.insert(0, ("affine", Affine(data.host_time)))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import BaseEnsemble, HistGradientBoostingRegressor
+from sklearn.ensemble import BaseEnsemble
 
 from flopcast.benchmarks import growth as growth_module
 from flopcast.benchmarks import searches as searches_module
@@ -44,7 +44,7 @@ from flopcast.benchmarks.suite_time import (
     suite_time,
 )
 from flopcast.evaluation.crossval import evaluate
-from flopcast.models.learners import Forest
+from flopcast.models.learners import Boosted, Forest
 from flopcast.models.suite import suite
 
 FEW = ("OLS", "Lasso", "OLS/RFECV")
@@ -110,7 +110,7 @@ def test_the_forests_are_the_models_that_grow_ensembles_of_trees() -> None:
 
 def _ensembles_in(part: object) -> bool:
     """Tell whether a model, or one that it wraps, is an ensemble of trees."""
-    if isinstance(part, (Forest, BaseEnsemble, HistGradientBoostingRegressor)):
+    if isinstance(part, (Forest, Boosted, BaseEnsemble)):
         return True
     within = part.get_params(deep=False).values() if isinstance(part, BaseEstimator) else part
     return not isinstance(within, str) and isinstance(within, Iterable) and any(map(_ensembles_in, within))

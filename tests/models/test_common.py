@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from flopcast.models.base import fit, inner_folds, selected_features
 from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
 from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
-from flopcast.models.learners import MLP, Forest
+from flopcast.models.learners import MLP, Boosted, Forest
 from flopcast.models.linear.least_squares import NNLS, OLS
 from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
@@ -65,9 +65,10 @@ ALL: dict[str, Any] = {
     **LINEAR,
     **COMPOSED,
     "RandomForest": Forest(max_trees=8),
+    "Boosted": Boosted(n_trees=20),
     "MLP": MLP(max_epochs=50, learning_rate=1e-2),
 }
-SEEDED = ("RFECV", "Lasso", "ElasticNet", "RandomForest", "MLP", "GeometricStack", "CrossFitted", "Transfer")
+SEEDED = ("RFECV", "Lasso", "ElasticNet", "RandomForest", "Boosted", "MLP", "GeometricStack", "CrossFitted", "Transfer")
 
 
 def over(models: dict[str, Any]) -> pytest.MarkDecorator:
