@@ -19,8 +19,9 @@ from ..readers.base import MAX_BYTES
 from ..remarks import Remark
 from ..report.ingest import overview_json
 from ..report.words import in_words, say
+from ..table.conditions import Where, conditions
 from ..traces.summary import Overview, overview
-from .tables import Where, check_jobs, conditions, items
+from .tables import check_jobs, items
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def ingest(
     dispatches : bool, default=False
         Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
         operator, shape and kernel.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values, of measurements.
+    where : mapping, or sequence of str, optional
+        Which measurements, as for `read`.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     each : bool, default=False
@@ -137,6 +138,7 @@ def ingest(
     >>> fc.ingest(default_paths(), jobs=1).rows
     1040
     """
+    conditions(where)
     paths = [item for item in items(data) if isinstance(item, Path)]
     if not paths:
         raise ParameterError("data", "is missing: give files or folders")
@@ -148,14 +150,14 @@ def ingest(
     options = Options(dict(units or {}), dict(defaults or {}), each=each, channels=channels, max_bytes=max_bytes)
     if dispatches:
         return ingest_dispatches(paths, place, options=options, strict=strict, jobs=jobs)
-    return ingest_measurements(paths, place, where=conditions(where), options=options, strict=strict, jobs=jobs)
+    return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=jobs)
 
 
 def ingest_measurements(
     paths: Sequence[Path],
     out: Path | None = None,
     *,
-    where: Mapping[str, Sequence[str]] | None = None,
+    where: Where = None,
     options: Options | None = None,
     strict: bool = False,
     jobs: int = -1,
@@ -168,8 +170,8 @@ def ingest_measurements(
         Files and folders of any supported formats.
     out : Path, optional
         Parquet or CSV file to write.
-    where : mapping of str to sequence of str, optional
-        Column -> accepted values.
+    where : mapping, or sequence of str, optional
+        Which rows, as for `table.conditions`.
     options : Options, optional
         Units, values, limits.
     strict : bool

@@ -21,9 +21,10 @@ from ..report import figures
 from ..report.predictions import identifying, report_of, write_file
 from ..report.words import in_words
 from ..report.words.prediction import say_all
-from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns, select
+from ..table.conditions import Where, conditions, select
+from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns
 from ..table.problems import HOST, slower_kernels
-from .tables import Data, Where, conditions, items, titled
+from .tables import Data, items, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -100,8 +101,8 @@ def predict(
         or without a device and a time.
     level : float, default=0.9
         Share of rows that should lie between the lower and the upper limit.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values; only these rows are predicted.
+    where : mapping, or sequence of str, optional
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose data do not state them.
 
@@ -125,6 +126,7 @@ def predict(
     True
     """
     check_level(level, LEVELS[0], LEVELS[-1])
+    conditions(where)  # refused before anything is read
     given = items(data)
     if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
@@ -135,7 +137,7 @@ def predict(
             model, name = run.trained, str(run.folder or "the run just trained")
         else:
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-        return _predict(model, name, given, level, conditions(where), units, defaults)
+        return _predict(model, name, given, level, where, units, defaults)
 
 
 def _predict(
@@ -143,7 +145,7 @@ def _predict(
     run: str,
     given: Sequence[Path | pd.DataFrame | Measurements],
     level: float,
-    where: Mapping[str, Sequence[str]],
+    where: Where,
     units: Mapping[str, str] | None,
     defaults: Mapping[str, str] | None,
 ) -> Prediction:

@@ -19,8 +19,9 @@ from ..report.html import page
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
+from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, Where, conditions, load_measurements, names_of, titled
+from .tables import Data, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -183,8 +184,8 @@ def scale(
         With ``performance``: share of the time that waits for memory, 0 to 1.
     laws : str or sequence of str, optional
         Each by a part of its name (`scaling.prediction.LAWS`); all by default.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values; only these rows count.
+    where : mapping, or sequence of str, optional
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     scenario : {"strong", "weak", "chiplets"}
         Of rows that state none.
     level : float, default=0.9
@@ -243,8 +244,8 @@ def _curves(
     if isinstance(data, CurveTable):
         return data
     if isinstance(data, pd.DataFrame):
-        return curves_of(data, conditions(where), scenario)
-    return read_curves(Path(data), conditions(where), scenario)
+        return curves_of(data, where, scenario)
+    return read_curves(Path(data), where, scenario)
 
 
 def scale_devices(

@@ -18,13 +18,11 @@ from ..operators.operators import op_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import remark
 from ..report.formats import counted
-from ..table.measurements import select
+from ..table.conditions import Where, conditions, select
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
-Where: TypeAlias = Mapping[str, Any] | None
-"""Column -> accepted value or values."""
 
 _OPTIONAL = {
     "family": "",
@@ -78,8 +76,9 @@ def read(
     ----------
     *data : path, DataFrame or Measurements
         Files, folders and tables in any mix; the format is detected by content. None: the embedded measurements.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values; the other rows are left out.
+    where : mapping, or sequence of str, optional
+        Column -> value, list of values, or range ``(from, to)`` with both ends, None for an open one; the other rows
+        are left out. Or conditions as texts: ``["m=16..512", "dtype_a=bf16,fp8"]``.
     units : mapping of str to str, optional
         Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never guessed.
     defaults : mapping of str to str, optional
@@ -101,8 +100,8 @@ def read(
     Examples
     --------
     >>> import flopcast as fc
-    >>> fc.read(where={"op": "gemm", "dtype_a": "fp32"}).frame[["duration_us", "device"]].columns.tolist()
-    ['duration_us', 'device']
+    >>> fc.read(where={"op": "gemm", "dtype_a": "fp32", "m": (64, 512)}).frame["m"].unique().tolist()
+    [64.0, 128.0, 256.0, 512.0]
     """
     check_jobs(jobs)
     found = load_measurements(items(data), where, units, defaults, each=each, jobs=jobs)
@@ -169,30 +168,6 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
     raise ParameterError("data", f"must be {kinds}, got {type(data).__name__}")
 
 
-def conditions(where: Where) -> dict[str, list[str]]:
-    """Return conditions on columns as the table takes them: values as text, several of them or one.
-
-    Raises
-    ------
-    ParameterError
-        It is no mapping.
-
-    Examples
-    --------
-    >>> conditions({"op": "gemm", "m": [16, 32]})
-    {'op': ['gemm'], 'm': ['16', '32']}
-    """
-    if where is None:
-        return {}
-    if not isinstance(where, Mapping):
-        raise ParameterError("where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}")
-    several = (list, tuple, set, frozenset)
-    return {
-        column: [str(value) for value in (values if isinstance(values, several) else [values])]
-        for column, values in where.items()
-    }
-
-
 def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
     """Return one name or several as a list; None stays None.
 
@@ -235,13 +210,13 @@ def load_measurements(
         If a file cannot be read, or no row is left.
     """
     given = items(data) or [*default_paths()]
-    chosen = conditions(where)
+    conditions(where)  # refused before anything is read
     if len(given) == 1 and isinstance(given[0], readers.Measurements):
-        return replace(given[0], frame=select(given[0].frame, chosen))
+        return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     options = readers.Options(dict(units or {}), dict(defaults or {}), each=each)
-    found = readers.read(tables, options=options, where=chosen, jobs=jobs)
+    found = readers.read(tables, options=options, where=where, jobs=jobs)
     found = replace(
         found,
         rejected=pd.concat([*(one.rejected for one in before), found.rejected], ignore_index=True),

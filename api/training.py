@@ -31,9 +31,10 @@ from ..report.training import metric as label_of
 from ..report.training import training_document
 from ..report.words import in_words
 from ..report.words.evaluation import selection
+from ..table.conditions import Where
 from .devices import Device, device
 from .predicting import predict
-from .tables import Data, Where, check_jobs, items, load_measurements, names_of, titled
+from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -267,8 +268,8 @@ def train(
         the embedded measurements.
     host, target : str, Path or GPU, optional
         The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values; only these rows count.
+    where : mapping, or sequence of str, optional
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"

@@ -17,8 +17,9 @@ from ..report.formats import counted
 from ..report.html import page
 from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
+from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, Where, items, load_measurements, names_of, titled
+from .tables import Data, items, load_measurements, names_of, titled
 
 FILES = ("validation.json", "validation.html")
 
@@ -98,8 +99,8 @@ def validate(
         As for `flopcast.train`; None: the embedded measurements.
     host, target : str, Path or GPU
         The devices; with the embedded measurements they have defaults.
-    where : mapping of str to value or sequence of values, optional
-        Column -> accepted values; only these rows count.
+    where : mapping, or sequence of str, optional
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     margin : float, default=0.10

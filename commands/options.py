@@ -15,6 +15,7 @@ import typer
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
 from ..hardware import GPU, find
 from ..remarks import Remark
+from ..table.conditions import conditions
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
@@ -46,7 +47,10 @@ DataArgument = Annotated[
 ]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN=VALUE", help="Keep these rows only (repeatable; a column given twice: either value)."),
+    typer.Option(
+        metavar="COLUMN=VALUE",
+        help="Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512 (repeatable: all must hold).",
+    ),
 ]
 GroupOption = Annotated[
     str | None,
@@ -72,23 +76,16 @@ JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
-def parse_where(conditions: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return ``COLUMN=VALUE`` conditions as column -> accepted values.
+def parse_where(texts: list[str] | None) -> list[str] | None:
+    """Return conditions on columns as they are given, None for none.
 
     Raises
     ------
-    DataError
-        If a condition is not of that form.
-
-    Examples
-    --------
-    >>> parse_where(["op=gemm", "dtype_a=fp8", "dtype_a=bf16"])
-    {'op': ['gemm'], 'dtype_a': ['fp8', 'bf16']}
+    ParameterError
+        One is not ``COLUMN=VALUE[,VALUE]``, or a range holds nothing.
     """
-    chosen: dict[str, list[str]] = {}
-    for column, value in _assignments(conditions, "--where", "op=gemm"):
-        chosen.setdefault(column, []).append(value)
-    return chosen
+    conditions(texts)
+    return texts or None
 
 
 def parse_group(columns: str | None) -> list[str] | None:

@@ -14,6 +14,7 @@ import pandas as pd
 from ..errors import DataError, NoMeasurementsError, ParameterError
 from ..operators.operators import OPS
 from ..remarks import Remark, remark
+from ..table.conditions import Where, select
 from ..table.measurements import (
     MEASURED,
     REFUSED,
@@ -25,7 +26,6 @@ from ..table.measurements import (
     count_reasons,
     fill_text,
     judge,
-    select,
 )
 from ..table.problems import merge_duplicates, number_runs
 from ..traces.summary import Annotated, Overview, measurements, overview
@@ -106,7 +106,7 @@ def read(
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
-    where: Mapping[str, Sequence[str]] | None = None,
+    where: Where = None,
     options: Options | None = None,
     lenient: bool = False,
     jobs: int = 1,
@@ -123,8 +123,8 @@ def read(
     defaults : mapping of str to str, optional
         Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
         never overridden.
-    where : mapping of str to sequence of str, optional
-        Column -> accepted values (`table.measurements.select`); the other rows are left out before repeats are merged.
+    where : mapping, or sequence of str, optional
+        Conditions on columns (`table.conditions`); other rows are left out before repeats are merged.
     options : Options, optional
         In place of `units` and `defaults`, where there is more to state.
     lenient : bool, default=False
@@ -149,7 +149,7 @@ def read(
     options = options or Options(dict(units or {}), dict(defaults or {}))
     tables, found = _tables(paths, options, lenient, jobs)
     parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
-    return _combined(parts, found, where or {}, options.each)
+    return _combined(parts, found, where, options.each)
 
 
 def read_rows(
@@ -325,9 +325,7 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
     return rows
 
 
-def _combined(
-    parts: Sequence[CleanRows], found: _Found, where: Mapping[str, Sequence[str]], each: bool
-) -> Measurements:
+def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, each: bool) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     frames = [part.frame for part in parts if len(part.frame)]

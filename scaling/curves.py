@@ -34,7 +34,7 @@ from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import read_plain_table
 from ..remarks import Remark, remark
-from ..table.measurements import select
+from ..table.conditions import Where, select
 
 FloatArray = NDArray[np.float64]
 
@@ -124,19 +124,19 @@ class CurveTable:
     notes: tuple[Remark, ...] = ()
 
 
-def read_curves(path: Path, where: Mapping[str, Sequence[str]] | None = None, scenario: str = "strong") -> CurveTable:
+def read_curves(path: Path, where: Where = None, scenario: str = "strong") -> CurveTable:
     """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance.
 
-    ``where`` has accepted values by column; ``scenario`` is that of benchmarks whose rows state none. A DataError says
-    that the file cannot be read, a column is missing, a value is no number or out of its range, or the sizes of a
-    benchmark do not increase.
+    ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows state none.
+    A DataError says that the file cannot be read, a column is missing, a value is no number or out of its range, or the
+    sizes of a benchmark do not increase.
     """
     return curves_of(read_plain_table(path), where, scenario, source=str(path))
 
 
 def curves_of(
     frame: pd.DataFrame,
-    where: Mapping[str, Sequence[str]] | None = None,
+    where: Where = None,
     scenario: str = "strong",
     *,
     source: str | None = None,
@@ -152,7 +152,7 @@ def curves_of(
         if name in rows:
             rows[name] = _as_numbers(rows, name, source)
     rows = _with_scenario(rows, scenario, source)
-    chosen = select(rows, where or {})
+    chosen = select(rows, where)
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
     ignored = tuple(str(name) for name in rows if name not in _KNOWN)

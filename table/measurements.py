@@ -1,7 +1,7 @@
 """The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
 
 Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
-what could not (:func:`judge` leaves every row in its place), :func:`select` chooses rows. Why a row cannot be used is a
+what could not (:func:`judge` leaves every row in its place); `conditions` chooses rows. Why a row cannot be used is a
 short stable name ("duration is zero"), under which rows are counted; the detail beside it is for people.
 
 ==============  ======================================================================================================
@@ -25,17 +25,16 @@ source          file and 1-based line, "file.csv:12"
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FlopcastError, few
+from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
 from ..operators.operators import Op, complete, op_of
+from .conditions import TRUTH
 
 COUNTER = "counter."
 """Prefix of hardware counters."""
@@ -54,9 +53,6 @@ DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
-
-_TRUTH = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
-_LISTED = 12  # values named in an error message
 
 
 @dataclass(frozen=True)
@@ -141,31 +137,6 @@ def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
 def as_text(column: pd.Series) -> pd.Series:
     """Return a column as text, "" where a value is missing."""
     return column.astype(object).where(column.notna(), "").astype("str")
-
-
-def select(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return the rows, renumbered, whose columns have one of the values asked for; all columns must agree.
-
-    Numbers and booleans are given as text ("m=16", "tuned=true"). Raises DataError for a column that the table lacks
-    (with the closest names), a value that no row has (with those present), or conditions that leave no row between
-    them.
-    """
-    chosen = frame
-    for column, values in where.items():
-        if column not in frame.columns:
-            close = difflib.get_close_matches(column, map(str, frame.columns), n=3) or list(map(str, frame.columns))
-            raise DataError(f"the table has no column {column!r}: try {few(close, _LISTED)}")
-        wanted = [_typed(frame[column], value) for value in values]
-        for value, number in zip(values, wanted, strict=True):
-            if not frame[column].eq(number).any():
-                raise DataError(f"no row has {column}={value}: {column} is {few(_present(frame[column]), _LISTED)}")
-        left = chosen[chosen[column].isin(wanted)]
-        if left.empty:
-            present = few(_present(chosen[column]), _LISTED)
-            asked = " or ".join(f"{column}={value}" for value in values)
-            raise DataError(f"no row has {asked} after the other conditions: there {column} is {present}")
-        chosen = left
-    return chosen.reset_index(drop=True)
 
 
 class _Verdict:
@@ -265,7 +236,7 @@ def _check_dimension(
 
 def _truth(values: pd.Series) -> pd.Series:
     """Return 1.0 for true, 0.0 for false, missing for what is neither."""
-    words = {value: _TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()}
+    words = {value: TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()}
     return values.map(words).astype(float)
 
 
@@ -279,26 +250,6 @@ def _text(frame: pd.DataFrame, column: str) -> pd.Series:
     if column not in frame:
         return pd.Series("", index=frame.index, dtype="str")
     return as_text(frame[column]).str.strip()
-
-
-def _typed(column: pd.Series, value: str) -> Any:
-    """Return `value` in the type of `column`."""
-    if pd.api.types.is_bool_dtype(column):
-        return bool(_TRUTH.get(value.lower(), np.nan) == 1.0) if value.lower() in _TRUTH else value
-    if pd.api.types.is_numeric_dtype(column):
-        try:
-            return float(_TRUTH.get(value.lower(), value))
-        except ValueError:
-            raise DataError(f"column {column.name!r} holds numbers, got {value!r}") from None
-    return value
-
-
-def _present(column: pd.Series) -> list[str]:
-    counts = column.value_counts()
-    return [
-        f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
-        for value in counts.index
-    ]
 
 
 # What a metric measures, in words and signs: read from the name of its column, which ends in the unit.

@@ -22,28 +22,12 @@ from flopcast.commands.options import (
     parse_size,
     parse_time,
     parse_units,
-    parse_where,
     run_command,
 )
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.readers.labels import UNKNOWN_DEVICE
 
 TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
-
-
-def test_where_gathers_the_values_of_a_column() -> None:
-    assert parse_where(["op=gemm", "kernel=a=b", " dtype_a = fp8", "dtype_a=bf16"]) == {
-        "op": ["gemm"],
-        "kernel": ["a=b"],
-        "dtype_a": ["fp8", "bf16"],
-    }
-    assert parse_where(None) == {}
-
-
-@pytest.mark.parametrize("condition", ["gemm", "=gemm", ""])
-def test_a_condition_without_a_column_is_refused(condition: str) -> None:
-    with pytest.raises(DataError, match=r"--where must be COLUMN=VALUE, got .*: write e.g. --where op=gemm"):
-        parse_where([condition])
 
 
 def test_group_is_a_list_of_columns() -> None:

@@ -247,7 +247,7 @@ def test_a_law_off_by_the_margin_is_seldom_said_to_hold_and_a_true_one_often() -
 @pytest.mark.long
 def test_measured_gemms_do_not_follow_flops_scaling(shared_data: object) -> None:
     from flopcast.readers import read
-    from flopcast.table.measurements import select
+    from flopcast.table.conditions import select
 
     frame = select(read([f"{shared_data}/aiter"]).frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
     pooled, *classes = assess(frame)

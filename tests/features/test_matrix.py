@@ -13,7 +13,7 @@ from flopcast.errors import DataError
 from flopcast.features.matrix import build_dataset, groups_of
 from flopcast.hardware import GPU, find
 from flopcast.readers import read
-from flopcast.table.measurements import select
+from flopcast.table.conditions import select
 
 HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
 TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0)

@@ -12,7 +12,8 @@ from flopcast.errors import DataError
 from flopcast.readers import Measurements, Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
 from flopcast.readers.base import _READERS
 from flopcast.remarks import remark
-from flopcast.table.measurements import REFUSED, select
+from flopcast.table.conditions import select
+from flopcast.table.measurements import REFUSED
 from flopcast.table.problems import best_kernel, problem_columns
 
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n"

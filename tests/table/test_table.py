@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.errors import DataError
-from flopcast.table.measurements import REFUSED, REFUSED_DETAIL, clean, fill_text, judge, select
+from flopcast.table.measurements import REFUSED, REFUSED_DETAIL, clean, fill_text, judge
 
 GEMM: dict[str, Any] = {"device": "MI300X", "op": "gemm", "dtype_a": "fp8", "m": "16", "n": "32", "k": "64"}
 CONV: dict[str, Any] = {
@@ -96,44 +95,6 @@ def test_flags_become_one_or_zero(word: object, value: float) -> None:
 def test_a_flag_that_is_neither_is_refused() -> None:
     moe = {"op": "moe", "tokens": 1, "model_dim": 2, "inter_dim": 3, "experts": 4, "topk": 1, "gated": "perhaps"}
     assert clean(rows(moe)).rejected["detail"].tolist() == ["gated = perhaps"]
-
-
-def selectable() -> pd.DataFrame:
-    return clean(rows({}, {"m": 17, "family": "x", "tuned": True}, {"device": "MI355X"})).frame
-
-
-@pytest.mark.parametrize(
-    ("where", "sources"),
-    [
-        ({}, [2, 3, 4]),
-        ({"op": ["gemm"]}, [2, 3, 4]),
-        ({"m": ["17"]}, [3]),
-        ({"m": ["16.0", "17"]}, [2, 3, 4]),
-        ({"m": ["16"], "device": ["MI300X"]}, [2]),
-        ({"family": [""]}, [2, 4]),
-        ({"tuned": ["true"]}, [3]),
-    ],
-)
-def test_select(where: dict[str, list[str]], sources: list[int]) -> None:
-    chosen = select(selectable(), where)
-    assert chosen["source"].tolist() == [f"a.csv:{line}" for line in sources]
-    assert chosen.index.tolist() == list(range(len(sources)))
-
-
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ({"famly": ["x"]}, "no column 'famly': try family"),
-        ({"family": ["x", "y"]}, "no row has family=y: family is '', x"),
-        ({"m": ["wide"]}, "column 'm' holds numbers, got 'wide'"),
-        ({"m": ["18"]}, "no row has m=18: m is 16, 17"),
-        ({"tuned": ["maybe"]}, "no row has tuned=maybe"),
-        ({"device": ["MI355X"], "family": ["x"]}, "no row has family=x after the other conditions: there family is ''"),
-    ],
-)
-def test_select_says_what_there_is(where: dict[str, list[str]], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        select(selectable(), where)
 
 
 def test_fill_text_leaves_numbers_missing() -> None:

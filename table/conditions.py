@@ -1,0 +1,173 @@
+"""Rows of a table by conditions on its columns: values, lists of them, and ranges of numbers."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ..errors import DataError, ParameterError, few
+
+if TYPE_CHECKING:  # conditions are checked before anything is read
+    import pandas as pd
+
+Where: TypeAlias = Mapping[str, Any] | Sequence[str] | str | None
+"""Conditions on columns: column -> value, list of values or ``(from, to)``; or texts such as ``m=16..512``."""
+
+TRUTH: Final = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
+_TO: Final = ".."
+_LISTED: Final = 12  # values named in an error message
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a column must have: one of the texts, each a value or, of numbers, a range such as ``16..512``."""
+
+    column: str
+    texts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.column}={','.join(self.texts)}"
+
+
+def conditions(where: Where) -> tuple[Condition, ...]:
+    """Return conditions on columns, all of which a row must meet.
+
+    Parameters
+    ----------
+    where : mapping, sequence of str, str or None
+        Column -> value, or list of values of which a row has one. A tuple of two numbers is a range with both its
+        ends; None in the place of one leaves it open. A text may hold several values (``"bf16,fp8"``) or a range
+        (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions as texts: ``["op=gemm", "m=16..512"]``.
+
+    Raises
+    ------
+    ParameterError
+        A condition has no column, or a range cannot hold a number.
+
+    Examples
+    --------
+    >>> [str(one) for one in conditions({"op": "gemm", "m": (16, None), "n": [32, 64]})]
+    ['op=gemm', 'm=16..', 'n=32,64']
+    >>> conditions("m=16..512")
+    (Condition(column='m', texts=('16..512',)),)
+    """
+    if where is None:
+        return ()
+    if isinstance(where, Mapping):
+        return tuple(Condition(str(column), _texts(str(column), values)) for column, values in where.items())
+    texts = [where] if isinstance(where, str) else where
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise ParameterError("where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}")
+    return tuple(map(_condition, texts))
+
+
+def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
+    """Return the rows, renumbered, that meet all conditions (`conditions`).
+
+    Numbers are compared as numbers ("m=16" is "m=16.0"), flags as words ("tuned=true"); a text that a column of words
+    holds as it stands is that value, with its commas. Raises DataError for a column that the table lacks (with
+    the closest), a value or range that no row has (with those present), or conditions that leave no row between them.
+    """
+    chosen, every = frame, conditions(where)
+    for place, one in enumerate(every):
+        if one.column not in frame.columns:
+            names = list(map(str, frame.columns))
+            close = difflib.get_close_matches(one.column, names, n=3) or names
+            raise DataError(f"the table has no column {one.column!r}: try {few(close, _LISTED)}")
+        left = chosen[_meeting(chosen[one.column], frame[one.column], one)]
+        if left.empty:
+            if same := [other for other in every[:place] if other.column == one.column]:
+                either = f"{same[0]},{','.join(one.texts)}"
+                raise DataError(f"no row has {same[0]} and {one} at once: for either of them write {either}")
+            raise DataError(f"no row has {one} after the other conditions: there {_held(chosen[one.column])}")
+        chosen = left
+    return chosen.reset_index(drop=True)
+
+
+def _condition(text: str) -> Condition:
+    column, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not column:
+        raise ParameterError("where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512")
+    return Condition(column, _texts(column, value))
+
+
+def _texts(column: str, values: Any) -> tuple[str, ...]:
+    """Return values as texts, a pair of numbers as the text of a range; refuse ranges that can hold nothing."""
+    if isinstance(values, tuple) and len(values) == 2 and all(v is None or _is_number(v) for v in values):
+        values = _TO.join("" if value is None else str(value) for value in values)
+    if isinstance(values, set | frozenset):
+        values = sorted(values, key=str)
+    texts = tuple(map(str, values if isinstance(values, list | tuple) else [values]))
+    for text in _parts(texts):
+        ends = _range(text)
+        if ends is not None and (ends[0] > ends[1] or text.strip() == _TO):
+            raise ParameterError("where", f"{column}={text} holds no number: a range is 16..512, ..256 or 1024..")
+    return texts
+
+
+def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
+    """Return which of some rows of a column meet a condition; each of its values must occur in `every` row."""
+    met = column.isin([])
+    for text in one.texts:
+        whole = _is_words(every) and every.eq(text).any()
+        for part in [text] if whole else _parts([text]):
+            if not _equal(every, part).any():
+                raise DataError(f"no row has {one.column}={part}: {_held(every)}")
+            met |= _equal(column, part)
+    return met
+
+
+def _equal(column: pd.Series, text: str) -> pd.Series:
+    """Return which rows have the value, or lie in the range, that a text names for a column of its type."""
+    if _is_words(column):
+        return column.eq(text)
+    word = TRUTH.get(text.lower())
+    if column.dtype.kind == "b":
+        return column.eq(bool(word)) if word is not None else column.isin([])
+    if (ends := _range(text)) is not None:
+        return column.between(*ends)
+    try:
+        return column.eq(float(text) if word is None else word)
+    except ValueError:
+        kinds = "16, 16,32, 16..512, ..256 or 1024.."
+        raise DataError(f"column {column.name!r} holds numbers, got {text!r}: write e.g. {kinds}") from None
+
+
+def _range(text: str) -> tuple[float, float] | None:
+    """Return the ends of a range of numbers, None where the text is none."""
+    if _TO not in text:
+        return None
+    start, _, end = (part.strip() for part in text.partition(_TO))
+    try:
+        ends = float(start or "-inf"), float(end or "inf")
+    except ValueError:
+        return None
+    return None if any(map(math.isnan, ends)) else ends
+
+
+def _parts(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",")]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_words(column: pd.Series) -> bool:
+    return column.dtype.kind not in "biuf"
+
+
+def _held(column: pd.Series) -> str:
+    """Say what a column holds: its values, the most frequent first; of many numbers the least and the greatest."""
+    counts = column.value_counts()
+    if not _is_words(column) and len(counts) > _LISTED:
+        return f"{column.name} is {column.min():g}..{column.max():g}"
+    shown = [
+        f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+        for value in counts.index
+    ]
+    return f"{column.name} is {few(shown, _LISTED)}"
