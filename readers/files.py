@@ -229,7 +229,7 @@ def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
     if not csv_table.overlong:
         return rows
     refused = pd.DataFrame(csv_table.overlong, columns=[LINE, DEFECT_DETAIL])
-    return pd.concat([rows, refused.assign(**{DEFECT: "more fields than the header names"})], ignore_index=True)
+    return pd.concat([rows, refused.assign(**{DEFECT: "line-unlike-header"})], ignore_index=True)
 
 
 def _fields(line: str, delimiter: str) -> list[str]:

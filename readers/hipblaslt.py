@@ -112,7 +112,7 @@ class _Log:
         if len(values) == len(self._names):
             row.update(zip(self._names, (value.strip() for value in values), strict=True))
         else:
-            row[DEFECT] = "the line does not fit the header above it"
+            row[DEFECT] = "line-unlike-header"
             row[DEFECT_DETAIL] = f"{len(values)} values for {len(self._names)} columns"
         row[_DEVICE_WORD], row[_DEVICE_GFX] = self._device()
         self.rows.append(row)
@@ -158,7 +158,7 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     rows[LINE] = given[LINE].astype("int64")
     rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
     grouped = ~text_column(given, "grouped_gemm").isin(_OFF) & rows[DEFECT].eq("")
-    rows.loc[grouped, DEFECT] = "grouped GEMM: the line does not give the sizes of its groups"
+    rows.loc[grouped, DEFECT] = "group-sizes-not-given"
     rows.loc[grouped, DEFECT_DETAIL] = "grouped_gemm = " + text_column(given, "grouped_gemm")[grouped]
     return rows
 

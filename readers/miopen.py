@@ -62,7 +62,7 @@ class MiopenReader(Reader):
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
         rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
         _check_geometry(rows, notes)
-        refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not a convolution's key", DEFECT_DETAIL: malformed})
+        refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not-a-convolution", DEFECT_DETAIL: malformed})
         rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
 
@@ -119,7 +119,7 @@ def _solvers(values: pd.Series) -> pd.DataFrame:
             "algorithm": fields["algorithm"].str.removeprefix("miopenConvolution"),
             "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float) * _US_PER_MS,
             "workspace_bytes": pd.to_numeric(fields["workspace_bytes"], errors="coerce").astype(float),
-            DEFECT: np.where(malformed, "not solver:ms,workspace,algorithm", ""),
+            DEFECT: np.where(malformed, "not-a-solver", ""),
             DEFECT_DETAIL: np.where(malformed, [entry for _, entry in entries], ""),
         }
     )
@@ -154,6 +154,6 @@ def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
         clamped |= expected < 1
         wrong |= out != np.maximum(expected, 1)
     wrong &= rows["direction"].notna().to_numpy()
-    rows.loc[wrong & rows[DEFECT].eq("").to_numpy(), DEFECT] = "output size does not follow from the input"
+    rows.loc[wrong & rows[DEFECT].eq("").to_numpy(), DEFECT] = "output-size-mismatch"
     if (clamped & ~wrong).any():
         notes.append(Note(remark("filter-larger-than-input"), int((clamped & ~wrong).sum())))

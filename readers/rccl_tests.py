@@ -163,7 +163,7 @@ class _Log:
         if len(values) == len(run.columns):
             row.update(zip(run.columns, values, strict=True))
         else:
-            row[DEFECT] = "the line does not fit the table's header"
+            row[DEFECT] = "line-unlike-header"
             row[DEFECT_DETAIL] = f"{len(values)} values for {len(run.columns)} columns"
         self.rows.append(row)
 
@@ -241,7 +241,7 @@ def _refuse_wrong(rows: pd.DataFrame, wrong: pd.Series, error: pd.Series) -> Non
     largest = pd.to_numeric(error.str.rstrip("*"), errors="coerce").astype(float)
     failed = pd.to_numeric(wrong, errors="coerce").gt(0) | error.str.endswith("*") | np.isinf(largest)
     failed &= rows[DEFECT].eq("")
-    rows.loc[failed, DEFECT] = "the collective's result was wrong"
+    rows.loc[failed, DEFECT] = "wrong-result"
     rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
 
 

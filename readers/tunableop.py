@@ -99,13 +99,13 @@ def _problem(op: str, params: str) -> dict[str, str | None]:
     """Return a problem in BLAS's words, or why the line is not one."""
     operator, parameters = _OPERATOR.match(op), _PARAMETERS.match(params)
     if operator is None:
-        return _defect("not a GEMM of TunableOp", op)
+        return _defect("not-a-gemm", op)
     if parameters is None or (rest := _rest(parameters["rest"])) is None:
-        return _defect("parameters are not of a known form", params)
+        return _defect("unknown-parameters", params)
     if operator["trans"].lower() != parameters["trans_a"] + parameters["trans_b"]:
-        return _defect("operator and parameters disagree in their transpositions", f"{op},{params}")
+        return _defect("transpositions-disagree", f"{op},{params}")
     if operator["kind"] == "GemmStridedBatched" and rest.get("batch") is None:
-        return _defect("a batched GEMM without its number of batches", params)
+        return _defect("missing-dimension", params)
     types = {name: operator[name] or operator["type_a"] for name in ("type_a", "type_b", "type_c")}
     return {**parameters.groupdict(), **rest, **types, "kind": operator["kind"], DEFECT: "", DEFECT_DETAIL: ""}
 
@@ -130,9 +130,9 @@ def _defect(reason: str, detail: str) -> dict[str, str | None]:
 def _refuse_untuned(rows: pd.DataFrame, fields: pd.DataFrame) -> None:
     """Refuse problems that no search has timed or for which it kept the library's own choice, in place."""
     reasons = (
-        (fields["solution"].eq(""), "no tuned solution: the line has no time"),
-        (fields["solution"].eq("Default"), "no tuned solution: the library's default was kept"),
-        (fields["ms"].eq(""), "no time"),
+        (fields["solution"].eq(""), "not-tuned"),
+        (fields["solution"].eq("Default"), "default-kept"),
+        (fields["ms"].eq(""), "no-duration"),
     )
     for mask, reason in reasons:
         new = mask & rows[DEFECT].eq("")

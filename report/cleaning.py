@@ -15,7 +15,7 @@ from ..traces.cleaning.several_traces import CleanedTraces
 from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
 from .formats import between, counted, formatted, milliseconds, share, shortened
 from .words import say
-from .words.traces import REASONS
+from .words.reading import reason_of
 
 SCHEMA: Final = 1
 SHOWN: Final = 20
@@ -82,7 +82,7 @@ def removed_table(cleaned: Cleaned) -> Table:
         return f"{count:,}", share(count / total, 2), milliseconds(time_us), share(time_us / total_us, 2)
 
     found = [
-        Row((REASONS[reason], *cells(count, float(time[removed["reason"] == reason].sum()))))
+        Row((reason_of(str(reason)), *cells(count, float(time[removed["reason"] == reason].sum()))))
         for reason, count in cleaned.removed_by_reason.items()
     ]
     heads = columns("reason", numbers=["activities", "share", "time ms", "of the time"])
@@ -95,7 +95,7 @@ def step_table(steps: pd.DataFrame) -> Table:
     for reason, own in steps.groupby("reason", sort=False):
         named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
         span = milliseconds(own["span_us"].median())
-        found.append((REASONS.get(str(reason), "kept"), named, f"{len(own):,}", span))
+        found.append((reason_of(str(reason)) or "kept", named, f"{len(own):,}", span))
     return Table(columns("", "steps", numbers=["number", "median span ms"]), rows(found), "steps")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ..remarks import Remark
 from .formats import counted
 from .words import say
+from .words.reading import reason_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -246,7 +247,7 @@ def losses(rejected: Mapping[Any, int], remarks: Iterable[Remark | str] = (), un
     remarks, unreadable : iterable
         What there is to say of the data, and the error of each file that could not be read.
     """
-    reasons = {say(reason) if isinstance(reason, Remark) else str(reason): count for reason, count in rejected.items()}
-    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    said = {say(why) if isinstance(why, Remark) else reason_of(str(why)): count for why, count in rejected.items()}
+    ordered = sorted(said.items(), key=lambda item: (-item[1], item[0]))
     lost = [Line(f"{counted(count, 'row')} rejected: {reason}", "warning") for reason, count in ordered]
     return Lines((*lost, *remarked(remarks), *(Line(f"unreadable: {error}", "error") for error in unreadable)), "list")

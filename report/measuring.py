@@ -14,6 +14,7 @@ from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
 from .document import Document, Line, Lines, Row, Table, columns, remarked
 from .words import in_words
+from .words.reading import reason_of
 
 _NAMED: Final = 10  # failed rows that are listed
 
@@ -21,7 +22,7 @@ _NAMED: Final = 10  # failed rows that are listed
 def measuring_document(measured: Measured, out: Path) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
     failures, differences, refused = measured.failures, measured.differences, measured.provenance["refused"]
-    left_out = [f"left out: {row['source']}: {row['reason']} ({row['detail']})" for row in refused]
+    left_out = [f"left out: {row['source']}: {reason_of(row['reason'])} ({row['detail']})" for row in refused]
     more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
     warnings = [
         *in_words(doubts(measured.table)),

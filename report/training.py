@@ -36,6 +36,7 @@ from .document import (
 )
 from .formats import NONE, known, number, percent, share
 from .run_folder import ordered, reference
+from .words.reading import reason_of
 
 Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
@@ -247,7 +248,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         for reason, source, detail in rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False):
             quoted.setdefault(reason, []).append(f"{source}: {detail}" if detail else source)
     found = [
-        (str(reason), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
+        (reason_of(str(reason)), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
         for reason, count in sorted(counted.items(), key=lambda item: (-item[1], str(item[0])))
     ]
     heads = columns("rejected because", numbers=["rows"], prose=["first examples"])

@@ -2,7 +2,7 @@
 
 Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
 what could not (:func:`judge` leaves every row in its place); `conditions` chooses rows. Why a row cannot be used is a
-short stable name ("duration is zero"), under which rows are counted; the detail beside it is for people.
+short stable name ("zero-duration"), under which rows are counted; the detail beside it is for people.
 
 ==============  ======================================================================================================
 column          meaning
@@ -51,6 +51,8 @@ MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
+LONGEST_US, SHORTEST_US = 3600e6, 0.01
+"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
 
@@ -114,9 +116,9 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     for column in ("device", "op", *TEXT_COLUMNS):
         frame[column] = _text(frame, column)
     if "device" in required:
-        verdict.refuse(frame["device"].eq(""), "no device", "set device=NAME")
+        verdict.refuse(frame["device"].eq(""), "no-device", "set device=NAME")
     ops = _known_ops(frame["op"])
-    verdict.refuse(~frame["op"].isin(list(ops)), "unknown operator", frame["op"])
+    verdict.refuse(~frame["op"].isin(list(ops)), "unknown-operator", frame["op"])
     _clean_dtypes(frame, ops, verdict)
     if "duration_us" in required:
         _clean_duration(frame, verdict)
@@ -173,18 +175,18 @@ def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict)
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
         frame[column] = canonical_dtypes(given)
-        verdict.refuse(given.ne("") & frame[column].eq(""), "unknown number format", given, f"{column} = ")
+        verdict.refuse(given.ne("") & frame[column].eq(""), "unknown-number-format", given, f"{column} = ")
     exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
-    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no number format", "set dtype_a=NAME")
+    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no-number-format", "set dtype_a=NAME")
 
 
 def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:
     given = frame["duration_us"]
     duration = _numbers(frame, "duration_us")
-    verdict.refuse(duration.isna(), "duration is not a number", given)
-    verdict.refuse(np.isinf(duration), "duration is infinite", given)
-    verdict.refuse(duration.eq(0), "duration is zero", given)
-    verdict.refuse(duration.lt(0), "duration is negative", given)
+    verdict.refuse(duration.isna(), "no-duration", given)
+    verdict.refuse(np.isinf(duration), "infinite-duration", given)
+    verdict.refuse(duration.eq(0), "zero-duration", given)
+    verdict.refuse(duration.lt(0), "negative-duration", given)
 
 
 def _known_ops(names: pd.Series) -> dict[str, Op]:
@@ -213,7 +215,7 @@ def _clean_dimensions(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verd
             if name in given:
                 _check_dimension(frame[name], given[name], rows, verdict, required=name not in op.defaults)
             elif name not in op.defaults:
-                verdict.refuse(rows, "dimension is missing", name)
+                verdict.refuse(rows, "missing-dimension", name)
 
 
 def _check_dimension(
@@ -222,16 +224,16 @@ def _check_dimension(
     name, shown = str(values.name), f"{values.name} = "
     blank = (given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")).to_numpy(dtype=bool)
     if required:
-        verdict.refuse(rows & blank, "dimension is missing", name)
+        verdict.refuse(rows & blank, "missing-dimension", name)
     if name in TEXT_DIMENSIONS:
         return
     filled = rows & ~blank
     found = values.to_numpy(dtype=float)
-    verdict.refuse(filled & np.isnan(found), "dimension is not a number", given, shown)
-    verdict.refuse(filled & np.isinf(found), "dimension is infinite", given, shown)
+    verdict.refuse(filled & np.isnan(found), "dimension-not-a-number", given, shown)
+    verdict.refuse(filled & np.isinf(found), "infinite-dimension", given, shown)
     if name not in FLAGS:
-        verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension is not positive", given, shown)
-        verdict.refuse(filled & (found != np.floor(found)), "dimension is not whole", given, shown)
+        verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension-not-positive", given, shown)
+        verdict.refuse(filled & (found != np.floor(found)), "dimension-not-whole", given, shown)
 
 
 def _truth(values: pd.Series) -> pd.Series:

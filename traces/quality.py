@@ -9,7 +9,7 @@ code                   severity    meaning
 =====================  ==========  ====================================================================================
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
-impossible-duration    error       it lasts over an hour, or its end overflows 63 bits: damaged timestamps
+impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
 overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
 orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
 before-first-step      info        it was running before the profiler's first step: warm-up
@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..remarks import remark
+from ..table.measurements import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
 
@@ -100,8 +102,9 @@ def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
 
 BoolArray = NDArray[np.bool_]
 
-LONGEST_NS = 3600 * 10**9
-"""No single activity takes an hour."""
+IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
+"""Codes of times that no activity can take."""
+LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
 LEAST_TICKS = 10
 """Steps of the clock that a duration must have to be known within 5 % (half a step at either end)."""
 TOUCHING_NS = 1
@@ -156,18 +159,16 @@ def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
     return Finding(remark(item.code), item.severity, int(rows.sum()), share_of_time(table, rows), first)
 
 
-def _zero(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    return table["duration_ns"].to_numpy() == 0
-
-
-def _negative(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    return table["duration_ns"].to_numpy() < 0
-
-
-def _impossible(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+def impossible(table: pd.DataFrame) -> NDArray[np.object_]:
+    """Return why no activity can take the time of each row: one of `IMPOSSIBLE`, "" where one can."""
     start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
     overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))
-    return (duration > LONGEST_NS) | overflows
+    damaged = (duration > LONGEST_NS) | (duration < SHORTEST_NS) | overflows
+    return np.select([duration == 0, duration < 0, damaged], IMPOSSIBLE, "").astype(object)
+
+
+def _impossible(table: pd.DataFrame, steps: pd.DataFrame, code: str) -> BoolArray:
+    return np.asarray(impossible(table) == code)
 
 
 def _overlap(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
@@ -205,9 +206,7 @@ def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("zero-duration", "error", _zero),
-    Check("negative-duration", "error", _negative),
-    Check("impossible-duration", "error", _impossible),
+    *(Check(code, "error", partial(_impossible, code=code)) for code in IMPOSSIBLE),
     Check("overlap", "warning", _overlap),
     Check("orphan", "warning", _orphan),
     Check("before-first-step", "info", _before_first_step),

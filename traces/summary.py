@@ -16,11 +16,12 @@ import pandas as pd
 from ..operators.operators import OPS
 from ..remarks import Remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
+from ..table.problems import codes_of
 from . import quality
 from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
 from .classes import classify, unclassified
 from .dispatches import KERNEL, Finding, Trace, counters_of, empty_calls, empty_ranges
-from .quality import busy_ns, span_ns
+from .quality import IMPOSSIBLE, busy_ns, span_ns
 
 FLAGS = "flags"
 """Column of the quality codes that concern a row, joined by ";"."""
@@ -124,7 +125,6 @@ def _by_class(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for name in op.dims) if name not in WORDS)
-_IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
 
 
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
@@ -138,15 +138,13 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     Columns are `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of
     the repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
     the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
-    Calls with an impossible time, and kernels whose launch is unknown, are rows of their own with a `_defect`.
+    Each call with an impossible time, and each kernel whose launch is unknown, is a row of its own with a `_defect`.
     """
     table = annotated.dispatches
     if table.empty:
         return pd.DataFrame()
     calls = _calls(table)
-    keys = _keys(calls)
-    grouped = calls.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
-    codes = np.arange(len(calls)) if each else grouped
+    codes = np.arange(len(calls)) if each else _repeats(calls)
     repeats = calls.groupby(codes, sort=True)
     first = calls.loc[~pd.Series(codes).duplicated().to_numpy()].reset_index(drop=True)
     duration = calls["duration_us"]
@@ -167,9 +165,12 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     return pd.concat([rows.drop(columns=counters), medians], axis=1)
 
 
-def _keys(calls: pd.DataFrame) -> list[str]:
-    """Return the columns that make two calls repeats of each other; calls with a defect stay apart by it."""
-    return ["device", *WORDS, "kernel", *_present(calls, _SIZES), DEFECT]
+def _repeats(calls: pd.DataFrame) -> np.ndarray:
+    """Return a number per call, in order of appearance, the same for repeats; a call with a defect is no repeat."""
+    keys = ["device", *WORDS, "kernel", *_present(calls, _SIZES)]
+    grouped = calls.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    alone = np.where(calls[DEFECT].ne(""), np.arange(1, len(calls) + 1), 0)
+    return codes_of([grouped, alone])
 
 
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
@@ -215,10 +216,12 @@ def _flags(table: pd.DataFrame, code: np.ndarray) -> np.ndarray:
 def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
     """Say which calls cannot be measurements."""
     defect, detail = np.full(len(calls), "", dtype=object), np.full(len(calls), "", dtype=object)
-    impossible = calls["flags"].astype(str).str.contains("|".join(_IMPOSSIBLE)).to_numpy() & (calls["flags"] != "")
     unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
-    defect[unknown], detail[unknown] = "launch not recorded", calls["kernel"][unknown]
-    defect[impossible], detail[impossible] = "impossible time in the trace", calls["flags"][impossible].astype(str)
+    defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]
+    flags = calls["flags"].astype(str).str.split(";")
+    for code in reversed(IMPOSSIBLE):
+        rows = flags.map(lambda own, code=code: code in own).to_numpy(dtype=bool)
+        defect[rows], detail[rows] = code, ""
     return calls.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 

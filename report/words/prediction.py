@@ -7,6 +7,7 @@ from typing import Final
 
 from ...errors import few
 from ...remarks import Remark
+from .reading import reason_of
 
 
 def _outside(trained: Sequence[str], side: str) -> Callable[..., str]:
@@ -26,7 +27,7 @@ def _unseen_level(category: str, level: str, known: Sequence[str]) -> str:
 
 
 def _refused(reason: str, detail: str) -> str:
-    return f"{reason} ({detail})" if detail else reason
+    return f"{reason_of(reason)} ({detail})" if detail else reason_of(reason)
 
 
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
@@ -52,12 +53,12 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "no-positive-metric": "no positive {metric}",
 }
 
-CAUSES: Final = {
+CAUSES: Final[dict[str, str | Callable[..., str]]] = {
     "above-trained-range": "{feature} is above the trained range",
     "below-trained-range": "{feature} is below the trained range",
     "unseen-level": "{category} {level} was not in training",
     "was-constant": "{feature} never varied in training",
-    "row-refused": "{reason}",
+    "row-refused": lambda reason, detail: reason_of(reason),
 }
 """Code -> words without the figures of one row, under which rows are counted; other codes have none to leave out."""
 
@@ -76,10 +77,9 @@ def say_all(reasons: Sequence[Remark]) -> str:
 
 def cause(reason: Remark) -> str:
     """Return a reason without the figures of one row."""
-    template = CAUSES.get(reason.code)
-    return _say(reason) if template is None else template.format(**reason.values)
+    return _say(reason, CAUSES.get(reason.code))
 
 
-def _say(reason: Remark) -> str:
-    text = WORDS[reason.code]
+def _say(reason: Remark, words: str | Callable[..., str] | None = None) -> str:
+    text = words or WORDS[reason.code]
     return text(**reason.values) if callable(text) else text.format(**reason.values)

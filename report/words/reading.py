@@ -14,6 +14,45 @@ from ...remarks import Remark
 from . import traces
 from .traces import NAMED
 
+REASONS: Final = {
+    "no-device": "no device",
+    "unknown-operator": "unknown operator",
+    "no-number-format": "no number format",
+    "unknown-number-format": "unknown number format",
+    # times
+    "no-duration": "duration is not a number",
+    "infinite-duration": "duration is infinite",
+    "zero-duration": "duration is zero",
+    "negative-duration": "duration is negative",
+    "impossible-duration": "duration of over an hour or under 10 ns",
+    # dimensions
+    "missing-dimension": "dimension is missing",
+    "dimension-not-a-number": "dimension is not a number",
+    "infinite-dimension": "dimension is infinite",
+    "dimension-not-positive": "dimension is not positive",
+    "dimension-not-whole": "dimension is not whole",
+    # lines of single formats
+    "line-unlike-header": "the line has more or fewer fields than its header",
+    "not-a-gemm": "not a GEMM of TunableOp",
+    "unknown-parameters": "parameters are not of a known form",
+    "transpositions-disagree": "operator and parameters disagree in their transpositions",
+    "not-tuned": "no tuned solution: the line has no time",
+    "default-kept": "no tuned solution: the library's default was kept",
+    "group-sizes-not-given": "grouped GEMM: the line does not give the sizes of its groups",
+    "not-a-convolution": "not a convolution's key",
+    "not-a-solver": "not solver:ms,workspace,algorithm",
+    "output-size-mismatch": "output size does not follow from the input",
+    "wrong-result": "the collective's result was wrong",
+    "launch-not-recorded": "launch not recorded",
+}
+"""Why a row was kept out, by its code."""
+
+
+def reason_of(code: str) -> str:
+    """Return a reason in words; one that is a user's own (of `flopcast measure`) stays as it is."""
+    return REASONS.get(code) or traces.REASONS.get(code, code)
+
+
 _ASK_FOR_DEVICE: Final = {
     "ncu": "the file does not name the device: state it",
     "rocprof": "the device is not recorded: name it",

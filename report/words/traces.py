@@ -15,7 +15,6 @@ NAMED: Final = 3
 """Names listed in a remark."""
 
 REASONS: Final = {
-    "impossible-time": "impossible time",
     "warm-up": "warm-up",
     "outlier": "outlier",
     "not-in-fullest-bin": "not in the fullest bin",
@@ -151,7 +150,7 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     # by the quality gate, of any trace
     "zero-duration": "activities that took no time: rows refused",
     "negative-duration": "activities that end before they start: rows refused",
-    "impossible-duration": "activities of over an hour: damaged timestamps",
+    "impossible-duration": "activities of over an hour or under 10 ns: damaged timestamps, rows refused",
     "overlap": "activities that overlap on one queue: their times add up to more than the time",
     "orphan": _orphan,
     "before-first-step": "activities before the first step: warm-up",

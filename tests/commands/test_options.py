@@ -79,7 +79,7 @@ def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
     path.write_text(TIDY)
     found = load_measurements([path], {"dtype_a": ["fp16"]})
     assert list(found.frame["duration_us"]) == [4.0]
-    assert list(found.rejected["reason"]) == ["duration is negative"]
+    assert list(found.rejected["reason"]) == ["negative-duration"]
     with pytest.raises(DataError, match="dtype_a=fp64"):
         load_measurements([path], {"dtype_a": ["fp64"]})
 

@@ -130,7 +130,7 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
         "duration is zero (0.0)",
         "",
         "dimension is not a number (m = x)",
-        "more fields than the header names (LabChip,gemm,bf16,1,2,3,4,5)",
+        "the line has more or fewer fields than its header (LabChip,gemm,bf16,1,2,3,4,5)",
         "",
         "no device (set device=NAME)",
         "",
@@ -212,7 +212,7 @@ def test_columns_are_found_by_name_and_missing_ones_are_named(run: Path, tmp_pat
     turned = csv(tmp_path, "9,2048,1024,512,bf16,gemm,LabChip", header=",".join(reversed(HEADER.split(","))))
     pd.testing.assert_frame_equal(predict(run, [turned]).frame, straight)
     short = csv(tmp_path, "LabChip,gemm,bf16,512,1024,9", header="device,op,dtype_a,m,n,duration_us")
-    with pytest.raises(DataError, match=r"no row can be used \(dimension is missing: 1\); first: k"):
+    with pytest.raises(DataError, match=r"no row can be used \(missing-dimension: 1\); first: k"):
         predict(run, [short])
     untimed = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048", header="device,op,dtype_a,m,n,k")
     with pytest.raises(DataError, match="no column is a duration with its unit"):

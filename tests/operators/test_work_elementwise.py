@@ -42,4 +42,4 @@ def test_absent_sizes_of_operands_stay_absent_and_none_is_a_size():
     raw = rows(device="MI300X", duration_us=1.0, source="t:1")
     assert clean(raw).frame["elements_b"].isna().all()
     assert clean(raw.assign(elements_b=0.0)).rejected.empty
-    assert clean(raw.assign(elements_b=-1.0)).rejected["reason"].tolist() == ["dimension is not positive"]
+    assert clean(raw.assign(elements_b=-1.0)).rejected["reason"].tolist() == ["dimension-not-positive"]

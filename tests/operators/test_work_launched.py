@@ -64,4 +64,4 @@ def test_neither_needs_a_number_format_but_others_do():
     cleaned = clean(raw)
     assert cleaned.frame["op"].tolist() == ["kernel", "collective"]
     assert cleaned.frame["variant"].tolist() == ["k", ""]
-    assert cleaned.rejected["reason"].tolist() == ["no number format", "dimension is missing"]
+    assert cleaned.rejected["reason"].tolist() == ["no-number-format", "missing-dimension"]

@@ -116,7 +116,7 @@ def test_overlong_lines_become_refused_rows() -> None:
     table = parse_csv("a\n1\n2,3\n")
     rows = with_overlong(pd.DataFrame({"a": table.columns["a"], "file_line": table.lines}), table)
     assert rows["file_line"].tolist() == [2, 3]
-    assert rows["_defect"].tolist()[1] == "more fields than the header names"
+    assert rows["_defect"].tolist()[1] == "line-unlike-header"
     assert rows["_defect_detail"].tolist()[1] == "2,3"
 
 

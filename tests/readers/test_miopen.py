@@ -84,11 +84,11 @@ def test_what_cannot_be_used_is_refused_by_line(tmp_path: Path) -> None:
     measured = read_lines(tmp_path, *lines)
     assert measured.frame["kernel"].tolist() == ["Two"]
     assert [(row["source"][-1], row["reason"]) for row in measured.rejected.to_dict("records")] == [
-        ("1", "duration is zero"),
-        ("1", "duration is not a number"),
-        ("1", "not solver:ms,workspace,algorithm"),
-        ("4", "output size does not follow from the input"),
-        ("3", "not a convolution's key"),
+        ("1", "zero-duration"),
+        ("1", "no-duration"),
+        ("1", "not-a-solver"),
+        ("4", "output-size-mismatch"),
+        ("3", "not-a-convolution"),
     ]
 
 

@@ -149,7 +149,7 @@ def test_the_line_of_the_version_is_no_comment(tmp_path: Path) -> None:
 def test_wrong_results_are_refused(tmp_path: Path, wrong: str) -> None:
     line = MIDDLE.replace("       0    150.1", f"  {wrong}    150.1")
     table = read(tmp_path, NAMED + log(line))
-    assert defects(table) == [("the collective's result was wrong", f"#wrong = {wrong}")]
+    assert defects(table) == [("wrong-result", f"#wrong = {wrong}")]
     assert table.rows["_defect"].tolist()[1] == ""  # in place it was right
 
 
@@ -178,7 +178,7 @@ def test_an_error_beyond_its_bound_is_refused(tmp_path: Path) -> None:
     )
     line = "     1048576        262144   float     sum    38.20   27.45   48.04  2e+01*    37.90   27.67   48.42  inf\n"
     table = read(tmp_path, NAMED + START.format(ranks=1) + header + line)
-    wrong = "the collective's result was wrong"
+    wrong = "wrong-result"
     assert defects(table) == [(wrong, "error = 2e+01*"), (wrong, "error = inf")]
 
 
@@ -225,7 +225,7 @@ def test_number_formats(tmp_path: Path, given: str, expected: str) -> None:
 
 def test_lines_that_are_cut_short_are_refused_once(tmp_path: Path) -> None:
     table = read(tmp_path, NAMED + log(SMALL, MIDDLE[:50] + "\n", LARGE))
-    assert defects(table) == [("the line does not fit the table's header", "6 values for 13 columns")]
+    assert defects(table) == [("line-unlike-header", "6 values for 13 columns")]
     assert len(table.rows) == 5
 
 

@@ -168,10 +168,10 @@ def test_bad_fields_refuse_their_row_alone(tmp_path: Path) -> None:
     measured = read_csv(tmp_path, *lines, "MI300X,gemm,fp16,1,2,3,4,5", "MI300X,gemm,fp16,2,2")
     assert measured.frame["duration_us"].tolist() == [4.0]
     assert measured.rejected.to_numpy().tolist() == [
-        ["mine.csv:3", "dimension is not a number", "n = x"],
-        ["mine.csv:4", "duration is not a number", "nan"],
-        ["mine.csv:6", "duration is not a number", "blank"],
-        ["mine.csv:5", "more fields than the header names", "MI300X,gemm,fp16,1,2,3,4,5"],
+        ["mine.csv:3", "dimension-not-a-number", "n = x"],
+        ["mine.csv:4", "no-duration", "nan"],
+        ["mine.csv:6", "no-duration", "blank"],
+        ["mine.csv:5", "line-unlike-header", "MI300X,gemm,fp16,1,2,3,4,5"],
     ]
 
 

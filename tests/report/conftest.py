@@ -73,7 +73,7 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
         )
     data = {"n": rows, "groups": groups, "host": "MI300X", "target": "MI355X", "metric": "duration_us"}
     data |= {"features_available": 48, "sha256": "ab" * 32, "unpaired_host": 12000, "unpaired_target": 31}
-    data |= {"rejected": {"zero duration": 12, "not a number": 3}, "notes": ["fp8 <e4m3> read as fp8"]}
+    data |= {"rejected": {"zero-duration": 12, "no-duration": 3}, "notes": ["fp8 <e4m3> read as fp8"]}
     ranking = [
         {"feature": f"feature_{i}.target_us", "measure": "permutation importance", "value": 0.5**i} for i in range(15)
     ]
@@ -98,8 +98,8 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
             for i, name in enumerate(group)
         ],
     }
-    kept_out = [("zero duration", f"tuned<1>.csv:{line}", "us = 0") for line in (17, 18, 19, 20)]
-    kept_out.append(("not a number", "b.csv:4", "us = 'nan'"))
+    kept_out = [("zero-duration", f"tuned<1>.csv:{line}", "us = 0") for line in (17, 18, 19, 20)]
+    kept_out.append(("no-duration", "b.csv:4", "us = 'nan'"))
     rejected = pd.DataFrame(kept_out, columns=["reason", "source", "detail"])
     return metrics, pd.concat(frames, ignore_index=True), rejected
 

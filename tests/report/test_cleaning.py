@@ -42,7 +42,7 @@ def cleaned() -> Cleaned:
 
 
 def together(found: Cleaned, coverage: Coverage | None = None) -> CleanedTraces:
-    rows, rejected = pd.DataFrame(index=range(22)), pd.DataFrame({"reason": ["no device", "no device"]})
+    rows, rejected = pd.DataFrame(index=range(22)), pd.DataFrame({"reason": ["no-device", "no-device"]})
     return CleanedTraces(("t.json",), found, 0.95, rows, rejected, coverage, None, ())
 
 

@@ -35,7 +35,7 @@ TRACES = (
 
 
 def test_traces_losses_and_what_is_held_are_printed(golden: Callable[[str, str], None]) -> None:
-    document = ingest_document(TRACES, {"duration is zero": 4}, [DEVICE], ["c.json: no JSON"], held="7 measurements")
+    document = ingest_document(TRACES, {"zero-duration": 4}, [DEVICE], ["c.json: no JSON"], held="7 measurements")
     golden("ingest.txt", printed(document))
 
 

@@ -33,7 +33,7 @@ FACTS: dict[str, Any] = {
 BEYOND = remark(
     "above-trained-range", feature="log2.m", value=15.0, limit=14.0, only=False, log=True, far=2.0, factor=True
 )
-ZERO = remark("row-refused", reason="duration is zero", detail="0")
+ZERO = remark("row-refused", reason="zero-duration", detail="0")
 
 
 def predictions(count: int = 3) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def test_the_report_counts() -> None:
     frame = predictions(4)
     frame.loc[1, ["predicted_us", "lower_us", "upper_us"]] = np.nan
     frame.loc[2, ["extrapolated", "upper_us"]] = True, 100.0
-    refused = remark("row-refused", reason="dimension is not a number", detail="k = x")
+    refused = remark("row-refused", reason="dimension-not-a-number", detail="k = x")
     found = reported(frame, {1: refused, 2: BEYOND})
     assert (found["n"], found["predicted"], found["extrapolated"]) == (4, 3, 1)
     assert found["not_predicted"] == {"dimension is not a number": 1}

@@ -115,7 +115,7 @@ def test_what_was_written_is_one_line_whatever_the_width() -> None:
 
 
 def test_what_was_lost_is_told_the_most_frequent_first() -> None:
-    rejected = {"zero": 1, "no device": 1200, "[b]": 1}
+    rejected = {"zero": 1, "no-device": 1200, "[b]": 1}
     assert printed(losses(rejected, ["fp8 is [e4m3]"], ["a.json: no JSON"])) == [
         "1,200 rows rejected: no device",
         "1 row rejected: [b]",

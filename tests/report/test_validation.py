@@ -46,7 +46,7 @@ def result() -> ValidationResult:
     frame = clean(raw.assign(source=[f"softmax.csv:{row + 2}" for row in range(len(raw))])).frame
     dataset = build_dataset(frame, host=host, target=target)
     classes = assess_scaling(dataset, replicates=200)
-    return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"duration is zero": 2}, ("a remark",))
+    return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"zero-duration": 2}, ("a remark",))
 
 
 def cells(row: Row) -> list[str]:
@@ -117,7 +117,7 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     ]  # fmt: skip
     assert list(found["data"]) == ["pairs", "groups", "rejected", "pairing"]
     assert (found["schema"], found["host"], found["target"]) == (1, "MI300X", "MI355X")
-    assert found["data"]["rejected"] == {"duration is zero": 2}
+    assert found["data"]["rejected"] == {"zero-duration": 2}
     pooled, softmax, gelu = found["classes"]
     assert (pooled["op"], pooled["rows"]) == ("all", 33)
     law = next(one for one in softmax["laws"] if one["law"] == "bandwidth scaling")

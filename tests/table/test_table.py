@@ -27,28 +27,28 @@ def rows(*changes: dict[str, Any], base: dict[str, Any] = GEMM) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("change", "reason", "detail"),
     [
-        ({"duration_us": "0"}, "duration is zero", "0"),
-        ({"duration_us": "0.000"}, "duration is zero", "0.000"),
-        ({"duration_us": "-1.5"}, "duration is negative", "-1.5"),
-        ({"duration_us": "inf"}, "duration is infinite", "inf"),
-        ({"duration_us": "nan"}, "duration is not a number", "nan"),
-        ({"duration_us": ""}, "duration is not a number", "blank"),
-        ({"duration_us": None}, "duration is not a number", "blank"),
-        ({"duration_us": "2,5"}, "duration is not a number", "2,5"),
-        ({"device": ""}, "no device", "set device=NAME"),
-        ({"device": None}, "no device", "set device=NAME"),
-        ({"op": "gem"}, "unknown operator", "gem"),
-        ({"dtype_a": "fp99"}, "unknown number format", "dtype_a = fp99"),
-        ({"dtype_b": "fp99"}, "unknown number format", "dtype_b = fp99"),
-        ({"dtype_a": ""}, "no number format", "set dtype_a=NAME"),
-        ({"m": ""}, "dimension is missing", "m"),
-        ({"k": None}, "dimension is missing", "k"),
-        ({"n": "x"}, "dimension is not a number", "n = x"),
-        ({"n": "inf"}, "dimension is infinite", "n = inf"),
-        ({"m": "0"}, "dimension is not positive", "m = 0"),
-        ({"m": "-4"}, "dimension is not positive", "m = -4"),
-        ({"m": "16.5"}, "dimension is not whole", "m = 16.5"),
-        ({"batch": "q"}, "dimension is not a number", "batch = q"),
+        ({"duration_us": "0"}, "zero-duration", "0"),
+        ({"duration_us": "0.000"}, "zero-duration", "0.000"),
+        ({"duration_us": "-1.5"}, "negative-duration", "-1.5"),
+        ({"duration_us": "inf"}, "infinite-duration", "inf"),
+        ({"duration_us": "nan"}, "no-duration", "nan"),
+        ({"duration_us": ""}, "no-duration", "blank"),
+        ({"duration_us": None}, "no-duration", "blank"),
+        ({"duration_us": "2,5"}, "no-duration", "2,5"),
+        ({"device": ""}, "no-device", "set device=NAME"),
+        ({"device": None}, "no-device", "set device=NAME"),
+        ({"op": "gem"}, "unknown-operator", "gem"),
+        ({"dtype_a": "fp99"}, "unknown-number-format", "dtype_a = fp99"),
+        ({"dtype_b": "fp99"}, "unknown-number-format", "dtype_b = fp99"),
+        ({"dtype_a": ""}, "no-number-format", "set dtype_a=NAME"),
+        ({"m": ""}, "missing-dimension", "m"),
+        ({"k": None}, "missing-dimension", "k"),
+        ({"n": "x"}, "dimension-not-a-number", "n = x"),
+        ({"n": "inf"}, "infinite-dimension", "n = inf"),
+        ({"m": "0"}, "dimension-not-positive", "m = 0"),
+        ({"m": "-4"}, "dimension-not-positive", "m = -4"),
+        ({"m": "16.5"}, "dimension-not-whole", "m = 16.5"),
+        ({"batch": "q"}, "dimension-not-a-number", "batch = q"),
         ({"_defect": "bad line", "_defect_detail": "?"}, "bad line", "?"),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_row_that_cannot_be_used_is_kept_out_with_its_reason(
 
 def test_the_first_reason_counts_once() -> None:
     measured = clean(rows({"device": "", "duration_us": "0", "m": "x"}, {"duration_us": "0", "m": "x"}))
-    assert measured.rejected["reason"].tolist() == ["no device", "duration is zero"]
+    assert measured.rejected["reason"].tolist() == ["no-device", "zero-duration"]
     assert measured.frame.empty
 
 
@@ -108,7 +108,7 @@ def test_judged_rows_stay_in_their_place() -> None:
     raw = rows({}, {"m": "x", "n": "7"}, {"op": "gem"}, {"k": "5", "device": "MI355X"})
     judged = judge(raw)
     assert judged["source"].tolist() == raw["source"].tolist()
-    assert judged[REFUSED].tolist() == ["", "dimension is not a number", "unknown operator", ""]
+    assert judged[REFUSED].tolist() == ["", "dimension-not-a-number", "unknown-operator", ""]
     assert judged[REFUSED_DETAIL].tolist() == ["", "m = x", "gem", ""]
     assert judged.loc[1, ["m", "n", "dtype_a"]].fillna(-1).tolist() == [-1, 7, "fp8"]
     usable = judged[judged[REFUSED] == ""].drop(columns=[REFUSED, REFUSED_DETAIL]).reset_index(drop=True)
@@ -117,9 +117,9 @@ def test_judged_rows_stay_in_their_place() -> None:
 
 def test_workloads_need_neither_device_nor_duration_where_they_are_not_required() -> None:
     raw = rows({"device": "", "duration_us": "0"}, {"duration_us": "-"}, {"m": "0"})
-    assert judge(raw)[REFUSED].tolist() == ["no device", "duration is not a number", "dimension is not positive"]
-    assert judge(raw, required=())[REFUSED].tolist() == ["", "", "dimension is not positive"]
+    assert judge(raw)[REFUSED].tolist() == ["no-device", "no-duration", "dimension-not-positive"]
+    assert judge(raw, required=())[REFUSED].tolist() == ["", "", "dimension-not-positive"]
     shapes = raw.drop(columns=["device", "duration_us"])
     judged = judge(shapes, required=())
-    assert judged[REFUSED].tolist() == ["", "", "dimension is not positive"]
+    assert judged[REFUSED].tolist() == ["", "", "dimension-not-positive"]
     assert judged["duration_us"].isna().all()

@@ -56,24 +56,22 @@ def test_another_kernel_for_the_same_shape_is_another_row() -> None:
 def test_kernels_without_an_operator_are_measured_by_name_and_launch() -> None:
     launch = {"name": "stencil", "grid_x": 8, "grid_y": 2, "grid_z": 1, "block_x": 64, "block_y": 1, "block_z": 1}
     found = rows(
-        {**launch, "duration_ns": 500}, {**launch, "duration_ns": 700}, {**launch, "grid_x": 9, "duration_ns": 1}
+        {**launch, "duration_ns": 500}, {**launch, "duration_ns": 700}, {**launch, "grid_x": 9, "duration_ns": 10}
     )
     assert found[["op", "variant", "workgroups", "threads"]].to_numpy().tolist() == [
         ["kernel", "stencil", 16, 64],
         ["kernel", "stencil", 18, 64],
     ]
-    assert found["duration_us"].tolist() == [0.6, 0.001]
+    assert found["duration_us"].tolist() == [0.6, 0.01]
     assert len(clean(found).frame) == 2
 
 
 def test_a_kernel_without_a_launch_and_impossible_times_are_refused_with_their_reason() -> None:
-    found = rows({"name": "orphan", "duration_ns": 10, "linked": False}, mm(1, 1000), mm(2, 0), mm(3, 1000))
-    assert dict(zip(found[DEFECT], found["repeats"], strict=True)) == {
-        "launch not recorded": 1,
-        "": 2,
-        "impossible time in the trace": 1,
-    }
-    assert count_reasons(clean(found).rejected) == {"launch not recorded": 1, "impossible time in the trace": 1}
+    times = [mm(call, time) for call, time in enumerate((1000, 0, 1000, 0, -5, 9, 4 * 3600 * 10**9, 0), start=1)]
+    found = rows({"name": "orphan", "duration_ns": 10, "linked": False}, *times)
+    refused = {"launch-not-recorded": 1, "zero-duration": 3, "negative-duration": 1, "impossible-duration": 2}
+    assert count_reasons(clean(found).rejected) == refused
+    assert found.loc[found[DEFECT].eq(""), "repeats"].tolist() == [2]
 
 
 def test_counters_are_medians_over_the_repeats() -> None:

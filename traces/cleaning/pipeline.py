@@ -1,7 +1,7 @@
 """Cleaning from end to end: impossible times, steps, warm-up, outliers, and what hangs on them.
 
 Activities of one run or of several (`repeats.pool`) enter `clean`; those that can be trusted leave it, and the others
-with the reason why they were left out: a code of this module or of `steady_state`.
+with the reason why they were left out: a code of this module, of `quality.IMPOSSIBLE` or of `steady_state`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, ParameterError
 from ...remarks import Remark, remark
-from ..quality import LONGEST_NS
+from ..quality import IMPOSSIBLE, impossible
 from .binning import MARGINS, golden_runs, margin_of
 from .repeats import OF_RUN, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes, spread_report
 from .robust import LEAST, THRESHOLD, mad_filter
 from .steady_state import LEAST_KEPT, STABLE, select_steps, step_range, warm_up
 
-IMPOSSIBLE = "impossible-time"
 WARM_UP = "warm-up"
 OUTLIER = "outlier"
 NOT_GOLDEN = "not-in-fullest-bin"
@@ -118,7 +117,9 @@ def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions |
         raise DataError("nothing to clean: no activity of a GPU is recorded")
     verdict = _Verdict(np.full(count, "", dtype=object), np.full(count, np.nan), np.full(count, np.nan))
     duration = dispatches["duration_ns"].to_numpy(dtype=np.int64)
-    verdict.remove((duration <= 0) | (duration > LONGEST_NS), IMPOSSIBLE)
+    damage = impossible(dispatches)
+    for code in IMPOSSIBLE:
+        verdict.remove(damage == code, code)
     chosen = _steps(dispatches, steps, options, verdict)
     repeats, resolution = repeat_codes(dispatches), resolutions_ns(dispatches)
     unsettled = _warm_up(dispatches, repeats, resolution, verdict) if options.warm_up else np.zeros(0, dtype=np.int64)
