@@ -87,7 +87,7 @@ def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     if name not in frame:
         return np.full(len(frame), "", dtype=object)
     column = frame[name].astype(object)
-    return column.where(column.notna(), "").to_numpy(dtype=object)
+    return (column.where(column.notna(), "") if column.hasnans else column).to_numpy(dtype=object)
 
 
 def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import DataError
@@ -58,6 +60,7 @@ _DURATION_WORDS = frozenset(
     | {"exec_time", "kernel_time", "kernel_duration", "wall_time", "walltime"}
 )
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
+_PLAIN_NUMBER = r"^(?:[0-9.\-][0-9.eE+\-]*)?$"
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 
@@ -106,7 +109,7 @@ class TidyCsvReader(_TidyReader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; lines with more fields than the header are refused one by one."""
         csv = parse_csv(text(path))
-        table = pd.DataFrame({unguarded(name): _inferred(values) for name, values in csv.columns.items()})
+        table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
         raw = self._raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return RawTable(with_overlong(rows, csv), raw.notes, raw.columns)
@@ -146,12 +149,16 @@ def _is_measurements(names: Iterable[str]) -> bool:
     return timed and not plain.isdisjoint(ALIASES["op"])
 
 
-def _inferred(values: np.ndarray) -> pd.Series:
+def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
-    column = pd.Series(values, dtype="str")
-    filled = column.ne("")
-    numbers = pd.to_numeric(column.where(filled), errors="coerce")
-    if filled.any() and not (filled & numbers.isna()).any():
+    filled = pc.not_equal(cells, "")
+    if pc.any(filled).as_py() and pc.all(pc.match_substring_regex(cells, _PLAIN_NUMBER)).as_py():
+        for kind in (pa.int64(), pa.float64()):
+            with suppress(pa.ArrowInvalid):
+                return pc.if_else(filled, cells, None).cast(kind).to_pandas()
+    column = cells.to_pandas().astype("str")
+    numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
+    if column.ne("").any() and not (column.ne("") & numbers.isna()).any():
         return numbers
     return column.map(unguarded) if column.str.startswith("'").any() else column
 

@@ -138,6 +138,8 @@ def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return a column as text, "" where a value is missing."""
+    if column.dtype == "str":
+        return column.fillna("")
     return column.astype(object).where(column.notna(), "").astype("str")
 
 

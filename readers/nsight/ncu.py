@@ -92,7 +92,7 @@ def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
         table = parse_csv(body)
     except csv.Error as error:
         raise DataError(f"is not readable CSV ({error})", source=source) from error
-    return Csv(table.columns, table.lines + before, table.overlong), findings
+    return Csv(table.cells, table.lines + before, table.overlong), findings
 
 
 def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:

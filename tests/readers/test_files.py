@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.readers import files
 from flopcast.readers.files import (
     by_number,
     campaign_of,
@@ -149,3 +150,21 @@ def test_the_order_of_numbers() -> None:
     assert sorted(["pass_10", "pass_2", "", "12", "9", "x\u0663"], key=by_number) == [
         *("", "9", "12", "pass_2", "pass_10", "x\u0663"),
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "1,2\n3,4\n",
+        '"1","a, b"\r\n"",""\r\n3,\r\n',
+        "1,2,\n3\n\n5,6",
+        'a"b,2\n"c ""d""",4\n',
+        '"two\nlines",2\n3,4\n',
+        "1,2\r3,4\n",
+        ",\n,2\n",
+    ],
+)
+def test_the_fast_way_cuts_as_the_slow_one(body):
+    fast, slow = parse_csv("x,y\n" + body), files._uneven_csv("x,y\n" + body, ",")
+    assert fast.cells.to_pydict() == slow.cells.to_pydict()
+    assert (fast.lines.tolist(), fast.overlong) == (slow.lines.tolist(), slow.overlong)
