@@ -294,7 +294,7 @@ def _swap(new: Path, folder: Path, previous: Path) -> None:
     shutil.rmtree(previous)
 
 
-# JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse.
+# JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse or a terminal obey.
 
 
 def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort: bool = False) -> str:
@@ -335,7 +335,45 @@ def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort:
             return item.as_posix()
         raise TypeError(f"{path} is a {type(item).__name__}, which JSON cannot hold")
 
-    return json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return printable_json(json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+
+def printable_json(text: str) -> str:
+    """Return JSON text with escapes for the characters that `visible` shows; it holds the same values.
+
+    JSON escapes control characters up to U+001F by itself.
+    """
+    return _without_hidden(text, lambda sign: json.dumps(sign)[1:-1])
+
+
+# Text as it may be shown: names come from data, and a name must not steer a terminal or turn the order of a line.
+
+
+def visible(text: str) -> str:
+    r"""Return text with escapes in place of the characters that cannot be seen; ends of lines, tabs and blanks stay.
+
+    These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that are no text.
+
+    Examples
+    --------
+    >>> print(visible("gemm\x1b[31m"), visible("a\u202eb"))
+    gemm\x1b[31m a\u202eb
+    """
+    return _without_hidden(text, lambda sign: sign.encode("unicode_escape").decode())
+
+
+def _without_hidden(text: str, escaped: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    lines = (
+        line if line.isprintable() else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
+def _is_seen(sign: str) -> bool:
+    return sign.isprintable() or sign == "\t" or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
 
 
 def _number(value: float, path: str, digits: int | None, missing: bool) -> float | None:

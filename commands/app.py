@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -11,6 +13,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from .. import __version__
+from ..output import visible
 from .options import INTERRUPTED, run_command
 
 COMMANDS: Final = {
@@ -51,10 +54,28 @@ def load(name: str) -> Any:
     """
     module = import_module(f".{name}", __package__)
     if hasattr(module, "app"):
-        return get_command(module.app)
+        return _legible(get_command(module.app))
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name)(run_command(module.command, **getattr(module, "OPTIONS", {})))
-    return get_command(single)
+    return _legible(get_command(single))
+
+
+def _legible(command: Any) -> Any:
+    """Return a command whose complaints about its arguments can be shown: they repeat what was given."""
+
+    def told(call: Callable[..., Any]) -> Callable[..., Any]:
+        def careful(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return call(*args, **kwargs)
+            except Exception as error:
+                if isinstance(given := getattr(error, "message", None), str):
+                    error.message = visible(given)  # type: ignore[attr-defined]
+                raise
+
+        return careful
+
+    command.make_context, command.invoke = told(command.make_context), told(command.invoke)
+    return command
 
 
 class _Unloaded(TyperCommand):
@@ -102,13 +123,20 @@ def _common(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    _run(lambda: _legible(get_command(app))())
 
 
 def script(name: str) -> None:
     """Run one command, as a script of its name does."""
+    _run(lambda: load(name).main(sys.argv[1:], prog_name=f"{name}.py"))
+
+
+def _run(command: Callable[[], Any]) -> None:
     try:
-        load(name).main(sys.argv[1:], prog_name=f"{name}.py")
+        command()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except Exception:  # a bug, whose message may hold what the data hold
+        print(visible(traceback.format_exc()), end="", file=sys.stderr)
+        sys.exit(1)

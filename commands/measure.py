@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..errors import FlopcastError
-from ..output import check_table
+from ..output import check_table, visible
 from .options import JsonOption, check_data, parse_budget, parse_counts, parse_names
 
 DEFAULT_OUT = Path("measured.parquet")
@@ -94,7 +94,7 @@ def command(
     document = measuring_document(measured, out)
     show(document, out, provenance_path(out), as_json=as_json, rows=len(measured.table))
     if measured.ended == INTERRUPTED:
-        print(resuming(measured, out), file=sys.stderr)
+        print(visible(resuming(measured, out)), file=sys.stderr)
         raise KeyboardInterrupt
     if measured.ended == LOST:
         raise FlopcastError(f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}")

@@ -14,6 +14,7 @@ import typer
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
 from ..hardware import GPU, find
+from ..output import visible
 from ..remarks import Remark
 from ..table.conditions import conditions
 
@@ -316,7 +317,7 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
 def announce(doing: str, *, quiet: bool = False) -> None:
     """Say on a terminal what begins, before what takes time is imported; a file or a pipe gets results alone."""
     if not quiet and sys.stderr.isatty():
-        print(f"{doing} ...", file=sys.stderr, flush=True)
+        print(f"{visible(doing)} ...", file=sys.stderr, flush=True)
 
 
 def _in_words(notes: Sequence[Remark]) -> list[str]:
@@ -335,7 +336,7 @@ def _is_killed_worker(error: Exception) -> bool:
 
 
 def _refuse(line: str) -> NoReturn:
-    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+    print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
     raise typer.Exit(USER_ERROR) from None
 
 

@@ -9,9 +9,10 @@ nothing of topics, and topics nothing of rich, HTML or JavaScript. `report.valid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..output import visible
 from ..remarks import Remark
 from .formats import counted
 from .words import say
@@ -207,6 +208,19 @@ class Document:
     sections: Sequence[Section] = ()
     closing: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def printable(shown: Any) -> Any:
+    """Return what is shown (a part, a section, JSON, a text) with every text made visible (`output.visible`)."""
+    if isinstance(shown, str):
+        return visible(shown)
+    if isinstance(shown, Mapping):
+        return {printable(key): printable(value) for key, value in shown.items()}
+    if isinstance(shown, list | tuple):
+        return type(shown)(map(printable, shown))
+    if is_dataclass(shown) and not isinstance(shown, type):
+        return replace(shown, **{one.name: printable(getattr(shown, one.name)) for one in fields(shown)})
+    return shown
 
 
 def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ()) -> tuple[Column, ...]:

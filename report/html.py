@@ -6,6 +6,7 @@ made of lies beside this file: ``page.html.j2`` (escapes every name of the data)
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from typing import ClassVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from .document import Document, Facts, Figure, Headline, Lines, Part, Table
+from ..output import visible
+from .document import Document, Facts, Figure, Headline, Lines, Part, Table, printable
 
 _BESIDE = Path(__file__).parent
 
@@ -34,14 +36,15 @@ def page(document: Document) -> str:
     """Return a document as a complete page, its figures drawn now; the same document gives the same text."""
     plots: list[str] = []
     opening = [
-        (of_headlines, list(_placed(list(parts), plots)))
+        (of_headlines, printable(list(_placed(list(parts), plots))))
         for of_headlines, parts in groupby(document.opening, lambda part: isinstance(part, Headline))
     ]
     sections = [
-        replace(one, parts=parts, anchor=one.anchor or _slug(one.heading), link=one.link or one.heading)
+        printable(replace(one, parts=parts, anchor=one.anchor or _slug(one.heading), link=one.link or one.heading))
         for one in document.sections
         if (parts := list(_placed(one.parts, plots)))
     ]
+    document = replace(document, title=visible(document.title), lead=visible(document.lead))
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(
         document=document, opening=opening, sections=sections, plots=plots, plotly=_plotly() if plots else "",
@@ -58,9 +61,8 @@ def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
             yield part
         elif (figure := part.draw()) is not None:
             yield _Plot(len(plots), part.caption, figure.layout.height)
-            text = figure.to_json(validate=False, engine="json")
-            # In a script no character of the data may end the script, or a line of it.
-            plots.append(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+            shown = printable(json.loads(figure.to_json(validate=False, engine="json")))
+            plots.append(json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c"))  # no name ends the script
 
 
 def _empty(part: Part) -> bool:

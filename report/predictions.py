@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..operators.operators import OPS
-from ..output import PREDICTION_FORMATS, check_file, whole_file, write_csv
+from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, write_csv
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
@@ -99,7 +99,7 @@ def to_json(frame: pd.DataFrame, report: Report) -> str:
     names = [str(name) for name in frame]
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     rows = ",\n".join(encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
-    return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
+    return printable_json(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n')
 
 
 def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = False) -> Document:

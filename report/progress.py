@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..output import visible
 from .formats import clock
 
 Report = Callable[[int, int, str, float], None]
@@ -29,15 +30,15 @@ def shown_progress(title: str, *, unit: str = "fits", first: str = "", quiet: bo
     console = Console(stderr=True)
     if not console.is_terminal:
         if first:
-            console.print(f"{title}: {first}", markup=False, highlight=False)
+            console.print(visible(f"{title}: {first}"), markup=False, highlight=False)
         yield _lines(console, title, unit)
         return
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
-        bar = bars.add_task(": ".join(filter(None, (title, first))), total=None, left="")
+        bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            bars.update(bar, completed=done, total=total, description=label, left=_left(eta_seconds))
+            bars.update(bar, completed=done, total=total, description=visible(label), left=_left(eta_seconds))
 
         yield draw
 
@@ -54,6 +55,6 @@ def _lines(console: Console, title: str, unit: str) -> Report:
         if 10 * done // total > tenth:
             tenth = 10 * done // total
             parts = (f"{title}: {done} of {total} {unit}", label, _left(eta_seconds))
-            console.print(", ".join(filter(None, parts)), markup=False, highlight=False)
+            console.print(visible(", ".join(filter(None, parts))), markup=False, highlight=False)
 
     return say

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from .document import Cell, Column, Document, Facts, Headline, Lines, Part, Row, Table
+from .document import Cell, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
 from .formats import counted
 
 WIDTH: Final = 120
@@ -66,11 +66,12 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
     *first, last = map(str, paths)
     names = " and ".join(filter(None, (", ".join(first), last)))
     held = "" if rows is None else f" ({counted(rows, 'row')})"
-    console.print(f"Wrote {names}{held}", markup=False, highlight=False, soft_wrap=True)
+    console.print(files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _blocks(document: Document, console: Console) -> Iterator[RenderableType]:
-    yield from (Text(text, style) for text, style in ((document.title, "bold"), (document.lead, "")) if text)
+    heads = ((document.title, "bold"), (document.lead, ""))
+    yield from (Text(files.visible(text), style) for text, style in heads if text)
     sections = (part for section in document.sections for part in section.parts)
     for part in (*document.opening, *sections, *document.closing):
         yield from rendered(part, console)
@@ -80,6 +81,7 @@ def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
     """Yield what to print of a part; nothing of figures, of what is for pages, and of tables without rows."""
     if part.medium == "page":
         return
+    part = printable(part)
     if isinstance(part, Table) and part.rows:
         yield from _table(part, console)
     elif isinstance(part, Facts) and part.facts:
