@@ -49,6 +49,12 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def no_start_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time no process of its own: `test_the_smallest_configuration_runs_through` does."""
+    monkeypatch.setattr("flopcast.benchmarks.__main__.start_up", lambda runs: [])
+
+
 def sums(*peers: Contender) -> Comparison:
     return Comparison(
         task="sum of 1000 numbers",
@@ -105,6 +111,7 @@ def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.Capt
     }
 
 
+@pytest.mark.usefixtures("no_start_up")
 def test_without_measured_data_the_readers_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,6 +123,7 @@ def test_without_measured_data_the_readers_are_skipped(
     assert "features of 100 GEMMs" in printed
 
 
+@pytest.mark.usefixtures("no_start_up")
 def test_a_difference_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = sums(Contender("wrong", lambda: 1))
     monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [wrong])
@@ -179,6 +187,7 @@ def test_a_slow_peer_runs_once_and_a_missing_one_not_at_all() -> None:
     ]
 
 
+@pytest.mark.usefixtures("no_start_up")
 def test_a_peer_that_fails_is_a_row_and_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

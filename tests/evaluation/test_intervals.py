@@ -182,17 +182,16 @@ def new_group_coverage(seed: int, shift: float, spread: float, scheme: str) -> f
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0, 4.0])
-@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("shift", "spread"), [(0.0, 0.0), (1.0, 0.0), (4.0, 0.0), (2.0, 0.5), (0.0, 1.0), (4.0, 1.0)])
 def test_new_groups_are_covered_as_claimed(shift: float, spread: float) -> None:
-    found = [new_group_coverage(seed, shift, spread, "grouped") for seed in range(40)]
+    found = [new_group_coverage(seed, shift, spread, "grouped") for seed in range(25)]
     assert 0.88 < np.mean(found) < 0.95
 
 
 @pytest.mark.long
 def test_pooled_calibration_under_covers_new_groups() -> None:
-    pooled = [new_group_coverage(seed, 4.0, 0.0, "kfold") for seed in range(40)]
-    grouped = [new_group_coverage(seed, 4.0, 0.0, "grouped") for seed in range(40)]
+    pooled = [new_group_coverage(seed, 4.0, 0.0, "kfold") for seed in range(25)]
+    grouped = [new_group_coverage(seed, 4.0, 0.0, "grouped") for seed in range(25)]
     assert np.mean(pooled) < 0.88
     assert np.mean(grouped) > np.mean(pooled) + 0.02
 
