@@ -96,11 +96,13 @@ def check_margin(margin: float) -> float:
 
 
 class UnknownGPUError(FlopcastError):
-    """No GPU answers to ``name``; ``matches`` are the closest known names."""
+    """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest known names."""
 
-    def __init__(self, name: str, matches: Sequence[str]) -> None:
+    def __init__(self, name: str, matches: Sequence[str], *, several: bool = False) -> None:
         hint = f"did you mean {' or '.join(matches)}?" if matches else "see `flopcast gpus` for the known ones"
-        super().__init__(f"unknown GPU {name!r}: {hint} (your own: a TOML file, see `flopcast gpus --help`)")
+        own = "(your own: a TOML file, see `flopcast gpus --help`)"
+        told = f"{name!r} is several GPUs: say which of {', '.join(matches)}" if several else ""
+        super().__init__(told or f"unknown GPU {name!r}: {hint} {own}")
         self.name, self.matches = name, tuple(matches)
 
 

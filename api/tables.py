@@ -101,7 +101,7 @@ def read(
     --------
     >>> import flopcast as fc
     >>> fc.read(where={"op": "gemm", "dtype_a": "fp32", "m": (64, 512)}).frame["m"].unique().tolist()
-    [64.0, 128.0, 256.0, 512.0]
+    [64.0, 128.0, 200.0, 512.0]
     """
     check_jobs(jobs)
     found = load_measurements(items(data), where, units, defaults, each=each, jobs=jobs)

@@ -48,9 +48,9 @@ def sources() -> dict[str, Source]:
 def find(name_or_path: str | Path) -> GPU:
     """Return the GPU of that name, alias, or TOML file.
 
-    Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD Instinct MI300X VF``. What a driver reports for
-    one of several devices in a package is that device: ``AMD Instinct MI250X`` is one GCD, ``MI250X`` the package.
-    A name that fits several GPUs (``A100``) is refused.
+    Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``, ``AMD Instinct MI300X
+    VF``. What a driver reports for one of several devices in a package is that device: ``AMD Instinct MI250X`` is one
+    GCD, ``MI250X`` the package. A name that fits several GPUs (``A100``, ``gfx942``) is refused.
 
     Parameters
     ----------
@@ -196,14 +196,23 @@ def _find_known(name: str) -> GPU:
     names = _names()
     plain = _plain(name)
     canonical = names.get(plain) or names.get(_bare(plain))
+    if canonical is None and plain.startswith("gfx"):
+        same = [gpu.name for gpu in all_gpus() if gpu.gfx == plain.split(":")[0]]
+        if len(same) > 1:
+            raise UnknownGPUError(name, same, several=True)
+        canonical = next(iter(same), None)
     if canonical is None:
         raise UnknownGPUError(name, _closest(_bare(plain), names))
     return _known()[canonical]
 
 
 def _plain(name: str) -> str:
-    """Return `name` in lower case, words separated by one space, without the mark of a virtual function."""
-    return re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf")
+    """Return `name` in lower case, words separated by one space, without what a driver adds to it.
+
+    That is the mark of a virtual function, and the form factor: drivers of AMD say "AMD Instinct MI300X OAM" on some
+    systems and leave the last word out on others (github.com/vllm-project/vllm/pull/13438).
+    """
+    return re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf").removesuffix(" oam")
 
 
 def _bare(plain: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -223,13 +224,75 @@ OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK)} | {
 """Every operator by its name in column ``op``."""
 
 
+_SPELLINGS = {
+    "gemm": ("linear", "mm", "addmm", "matmul", "_addmm_activation", "_scaled_mm", "_int_mm"),
+    "batched_gemm": ("bmm", "baddbmm"),
+    "grouped_gemm": ("_grouped_mm",),
+    "conv": (
+        "conv1d", "conv2d", "conv3d", "convolution", "_convolution", "cudnn_convolution", "miopen_convolution",
+    ),
+    "attention": (
+        "sdpa", "flash_attention", "scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+    ),
+    "softmax": ("_softmax", "log_softmax", "_log_softmax"),
+    "softmax_backward": ("_softmax_backward_data", "_log_softmax_backward_data"),
+    "layer_norm": ("ln", "layernorm", "native_layer_norm"),
+    "layer_norm_backward": ("native_layer_norm_backward",),
+    "rms_norm": ("rmsnorm", "_fused_rms_norm"),
+    "rms_norm_backward": ("_fused_rms_norm_backward",),
+    "add_rms_norm": ("fused_add_rms_norm", "fused_add_rmsnorm", "add_rmsnorm"),
+    "group_norm": ("native_group_norm",),
+    "group_norm_backward": ("native_group_norm_backward",),
+    "batch_norm": ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"),
+    "batch_norm_backward": ("native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward"),
+    "gather": ("embedding", "index_select"),
+}  # fmt: skip
+ALIASES: dict[str, str] = {word: name for name, words in _SPELLINGS.items() for word in words}
+"""Other names of operators: PyTorch's (``aten/src/ATen/native/native_functions.yaml`` of PyTorch 2.9, and what
+``torch.nn.functional`` calls them), NeuSight's ("ln"), vLLM's and AITER's of the normalisations."""
+_NAMESPACE = re.compile(r"(?:torch\.ops\.)?(?:aten(?:::|\.)|torch\.nn\.functional\.|nn\.functional\.|torch\.|f\.)")
+
+
+def without_namespace(word: str) -> str:
+    """Return an operator's name as written without its library, overload and mark of the in-place form, lower case.
+
+    Examples
+    --------
+    >>> without_namespace("aten::addmm"), without_namespace("torch.ops.aten.relu_.default")
+    ('addmm', 'relu')
+    """
+    plain = word.strip().lower()
+    library = _NAMESPACE.match(plain)
+    return (plain[library.end() :].partition(".")[0] if library else plain).rstrip("_")
+
+
+def canonical_op(word: str) -> str:
+    """Return the name in `OPS` of an operator that a file or a user names in words; the words where there is none.
+
+    Examples
+    --------
+    >>> canonical_op("aten::mm"), canonical_op("GEMM"), canonical_op("fft")
+    ('gemm', 'gemm', 'fft')
+    """
+    plain = without_namespace(word)
+    name = ALIASES.get(plain, plain)
+    return name if name in OPS else word
+
+
+def nearest_op(word: str) -> str:
+    """Say which operators are called most like a word that is none."""
+    names = dict.fromkeys([*OPS, *ALIASES])
+    close = difflib.get_close_matches(without_namespace(word), names, n=2)
+    alike = dict.fromkeys(ALIASES.get(name, name) for name in close)
+    return f"did you mean {' or '.join(alike)}?" if alike else f"known are {', '.join(OPS)}"
+
+
 def op_of(name: str) -> Op:
     """Return the operator of that name; a DataError with the closest ones if there is none."""
     if name in OPS:
         return OPS[name]
-    close = difflib.get_close_matches(str(name), OPS, n=2)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(OPS)}"
-    raise DataError(f"unknown operator {name!r}: {hint}")
+    raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
 def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:

@@ -83,7 +83,10 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
     """
     if not word:
         return "", None
-    gpu = known_gpu(word)
+    try:
+        gpu = None if _is_file(word) else find(word)
+    except UnknownGPUError as error:
+        return word, remark(UNKNOWN_DEVICE, device=word, **({"nearest": error.matches} if error.matches else {}))
     return (gpu.name, None) if gpu else (word, remark(UNKNOWN_DEVICE, device=word))
 
 
@@ -93,9 +96,13 @@ def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
     `find` would read a TOML file of that name: data do not say which file to open, so a word of theirs that looks like
     one is no GPU. The user's own word (`stated`) may name one; a DataError if that describes no GPU.
     """
-    if not word or (not stated and word.casefold().endswith(".toml")):
+    if not word or (not stated and _is_file(word)):
         return None
     try:
         return find(word)
     except UnknownGPUError:
         return None
+
+
+def _is_file(word: str) -> bool:
+    return word.casefold().endswith(".toml")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
-from ..operators.operators import OPS
+from ..operators.operators import OPS, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
 from ..table.measurements import as_text
@@ -46,14 +46,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "rows": (),
     "cols": ("columns",),
 }
-#: Other names of operators: PyTorch's, and NeuSight's ("ln").
-OP_ALIASES = {
-    "linear": "gemm", "mm": "gemm", "addmm": "gemm", "matmul": "gemm",
-    "bmm": "batched_gemm", "baddbmm": "batched_gemm",
-    "ln": "layer_norm", "layernorm": "layer_norm", "rmsnorm": "rms_norm",
-    "conv1d": "conv", "conv2d": "conv", "conv3d": "conv", "convolution": "conv",
-    "sdpa": "attention", "scaled_dot_product_attention": "attention", "flash_attention": "attention",
-}  # fmt: skip
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(
     {"", "duration", "latency", "time", "t", "dur", "elapsed", "elapsed_time", "runtime", "run_time", "execution_time"}
@@ -260,10 +252,11 @@ def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
 
 def _resolve_operators(rows: pd.DataFrame) -> None:
     """Put operators and their dimensions under the table's names, in place."""
-    called = as_text(rows["op"]).str.strip().str.lower()
-    rows["op"] = called.replace(OP_ALIASES)
+    words = as_text(rows["op"])
+    rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
     if "batch" in rows and "m" in rows:
         batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
+        called = words.map({word: without_namespace(word) for word in words.unique()})
         folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
         rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
     _rows_and_cols(rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..errors import DataError, ParameterError, few
+from ..errors import DataError, FlopcastError, ParameterError, few
 
 if TYPE_CHECKING:  # conditions are checked before anything is read
     import pandas as pd
@@ -69,8 +70,9 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     """Return the rows, renumbered, that meet all conditions (`conditions`).
 
     Numbers are compared as numbers ("m=16" is "m=16.0"), flags as words ("tuned=true"); a text that a column of words
-    holds as it stands is that value, with its commas. Raises DataError for a column that the table lacks (with
-    the closest), a value or range that no row has (with those present), or conditions that leave no row between them.
+    holds as it stands is that value, with its commas; operators, devices and number formats may have any of their
+    names. Raises DataError for a column that the table lacks (with the closest), a value or range that no row has (with
+    those present), or conditions that leave no row between them.
     """
     chosen, every = frame, conditions(where)
     for place, one in enumerate(every):
@@ -115,10 +117,27 @@ def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
     for text in one.texts:
         whole = _is_words(every) and every.eq(text).any()
         for part in [text] if whole else _parts([text]):
-            if not _equal(every, part).any():
+            value = part if _equal(every, part).any() else _as_in_table(one.column, part)
+            if not _equal(every, value).any():
                 raise DataError(f"no row has {one.column}={part}: {_held(every)}")
-            met |= _equal(column, part)
+            met |= _equal(column, value)
     return met
+
+
+def _as_in_table(column: str, text: str) -> str:
+    """Return a word for an operator, a device or a number format as the measurement table spells it."""
+    from ..hardware import find
+    from ..operators.dtypes import canonical_dtype  # here: conditions are checked before what this imports
+    from ..operators.operators import canonical_op
+
+    with suppress(FlopcastError):
+        if column == "op":
+            return canonical_op(text)
+        if column.startswith("dtype_"):
+            return canonical_dtype(text)
+        if column == "device" and not text.endswith(".toml"):
+            return find(text).name
+    return text
 
 
 def _equal(column: pd.Series, text: str) -> pd.Series:

@@ -33,7 +33,7 @@ import pandas as pd
 
 from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
-from ..operators.operators import Op, complete, op_of
+from ..operators.operators import Op, complete, nearest_op, op_of
 from .conditions import TRUTH
 
 COUNTER = "counter."
@@ -118,7 +118,9 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     if "device" in required:
         verdict.refuse(frame["device"].eq(""), "no-device", "set device=NAME")
     ops = _known_ops(frame["op"])
-    verdict.refuse(~frame["op"].isin(list(ops)), "unknown-operator", frame["op"])
+    unknown = ~frame["op"].isin(list(ops))
+    told = {op: f"{op}: {nearest_op(op)}" for op in frame["op"][unknown].unique() if op}
+    verdict.refuse(unknown, "unknown-operator", frame["op"].map(lambda op: told.get(op, "")))
     _clean_dtypes(frame, ops, verdict)
     if "duration_us" in required:
         _clean_duration(frame, verdict)

@@ -141,6 +141,11 @@ def _files_skipped(files: Sequence[str]) -> str:
     return f"{len(files)} {noun} of no supported format skipped: {few(files, NAMED)}"
 
 
+def _unknown_device(device: str, nearest: Sequence[str] = ()) -> str:
+    close = f" (the closest: {few(nearest)})" if nearest else ""
+    return f"device {device!r} is not in the catalogue: kept under that name{close}"
+
+
 def _note(words: str | Callable[..., str]) -> Callable[..., str]:
     """Return the words of a note with the file before them, and behind them the rows and files concerned."""
 
@@ -155,7 +160,7 @@ def _note(words: str | Callable[..., str]) -> Callable[..., str]:
 
 _NOTES: Final[dict[str, str | Callable[..., str]]] = {
     # devices
-    "unknown-device": "device {device!r} is not in the catalogue: kept under that name",
+    "unknown-device": _unknown_device,
     "device-not-recorded": lambda by: f"{_ASK_FOR_DEVICE[by]} with --set device=NAME",
     "device-ambiguous": _device_ambiguous,
     "device-as-stated": "{gfx} is taken for {device}, as stated",

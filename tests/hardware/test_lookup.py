@@ -61,6 +61,8 @@ def test_what_drivers_and_people_write(name, canonical):
         ("NVIDIA H100", {"H100 PCIe", "H100 SXM5"}),
         ("H-100 SXM", {"H100 SXM5"}),
         ("MI300", {"MI300A", "MI300X"}),
+        ("gfx942", {"MI300A", "MI300X", "MI308X", "MI325X"}),
+        ("gfx950:sramecc+:xnack-", {"MI350X", "MI355X"}),
     ],
 )
 def test_an_unknown_or_ambiguous_name_names_the_closest(name, matches):
@@ -69,6 +71,23 @@ def test_an_unknown_or_ambiguous_name_names_the_closest(name, matches):
     assert matches <= set(caught.value.matches)
     assert all(match in str(caught.value) for match in matches)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("AMD_Instinct_MI355X_OAM", "MI355X"),
+        ("AMD_Instinct_MI355_OAM", "MI355X"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD_Instinct_MI300X_OAM", "MI300X"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM5"),
+        ("NVIDIA_H100_80GB_HBM3", "H100 SXM5"),
+        ("gfx1250", "MI455X"),
+        ("gfx908:sramecc+", "MI100"),
+    ],
+)
+def test_what_drivers_report_is_understood(name, gpu):
+    assert find(name).name == gpu
 
 
 @pytest.mark.parametrize("name", ["AMD Radeon Graphics", "", "nvidia", "abacus"])

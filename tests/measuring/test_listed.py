@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: 
     assert len(found.rows) == 1
     assert found.refused == [
         {"source": "s.csv:2", "reason": "dimension-not-positive", "detail": "n = 0"},
-        {"source": "s.csv:4", "reason": "unknown-operator", "detail": "gem"},
+        {"source": "s.csv:4", "reason": "unknown-operator", "detail": "gem: did you mean gemm?"},
     ]
 
 

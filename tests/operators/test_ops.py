@@ -8,7 +8,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.operators.dtypes import DTYPES
-from flopcast.operators.operators import COMMON, OPS, complete, group_labels, op_of, work_of
+from flopcast.operators.operators import ALIASES, COMMON, OPS, canonical_op, complete, group_labels, op_of, work_of
 from flopcast.operators.work import BITS
 
 MIXED = pd.DataFrame(
@@ -158,3 +158,31 @@ def test_a_zero_dimension_is_refused_not_computed():
 def test_unknown_precision_is_refused():
     with pytest.raises(DataError, match="unknown dtype_a 'fp7'"):
         work_of(pd.DataFrame({"op": "gemm", "m": [1], "n": 8, "k": 8, "dtype_a": "fp7"}))
+
+
+@pytest.mark.parametrize(
+    ("word", "op"),
+    [
+        ("aten::mm", "gemm"),
+        ("mm", "gemm"),
+        ("addmm", "gemm"),
+        (" Linear ", "gemm"),
+        ("torch.nn.functional.linear", "gemm"),
+        ("torch.ops.aten.bmm.default", "batched_gemm"),
+        ("aten::relu_", "relu"),
+        ("aten::_scaled_dot_product_flash_attention", "attention"),
+        ("SDPA", "attention"),
+        ("gemm", "gemm"),
+        ("gemm.v2", "gemm.v2"),
+        ("aten::sort", "aten::sort"),
+    ],
+)
+def test_names_of_frameworks_are_understood(word, op):
+    assert canonical_op(word) == op
+
+
+def test_other_names_are_of_operators_and_none_of_them_is_one():
+    assert set(ALIASES.values()) <= set(OPS)
+    assert not set(ALIASES) & set(OPS)
+    with pytest.raises(DataError, match="unknown operator 'aten::addm': did you mean gemm"):
+        op_of("aten::addm")

@@ -97,6 +97,16 @@ def test_spread_energy_and_power_have_units_too(tmp_path: Path) -> None:
     assert row["repeats"] == 7.0
 
 
+def test_a_device_that_is_several_gpus_or_none_names_the_nearest(tmp_path: Path) -> None:
+    lines = ["device,op,dtype,m,n,k,us", "gfx942,mm,fp16,1,2,3,4", "MI300XX,mm,fp16,1,2,3,4", "A CPU,mm,fp16,1,2,3,4"]
+    notes = {note.values["device"]: note.values.get("nearest") for note in read_csv(tmp_path, *lines).notes}
+    assert notes == {
+        "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
+        "MI300XX": ("MI300X", "MI350X", "MI308X"),
+        "A CPU": None,
+    }
+
+
 def test_the_unit_of_a_power_can_be_stated(tmp_path: Path) -> None:
     lines = ["device,op,dtype,m,n,k,latency_ms,power", "MI300X,gemm,fp16,1,2,3,4,0.5"]
     assert read_csv(tmp_path, *lines, units={"power": "kW"}).frame["power_w"].tolist() == [500.0]
@@ -116,7 +126,7 @@ def test_pytorch_operators(tmp_path: Path) -> None:
     lines = [
         "device,op,B,M,N,K,H,latency_ms,kernel",
         "MI210,linear,1,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
-        "MI210,linear,4,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
+        "MI210,aten::addmm,4,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
         "MI210,bmm,4,8,16,32,,1,Cijk_Ailk_Bljk_HB_MT",
         "MI210,ln,68,,,,1000,1,layer_norm<float>",
         "MI210,addu,7,,,,9,1,vectorized",

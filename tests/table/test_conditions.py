@@ -78,6 +78,16 @@ def test_select_says_what_there_is(where: Where, message: str) -> None:
         select(TABLE, where)
 
 
+def test_operators_devices_and_formats_may_have_any_of_their_names() -> None:
+    table = pd.DataFrame({"op": ["gemm", "conv"], "device": ["MI300X", "gfx942"], "dtype_a": ["bf16", "fp8"]})
+    for where in ("op=aten::mm", "device=AMD_Instinct_MI300X_OAM", "dtype_a=torch.bfloat16"):
+        assert select(table, where)["op"].tolist() == ["gemm"]
+    assert select(table, "device=gfx942")["op"].tolist() == ["conv"]
+    for where in ("op=aten::bmm", "device=MI355X", "dtype_a=fp99", "device=mine.toml"):
+        with pytest.raises(DataError, match="no row has"):
+            select(table, where)
+
+
 def test_of_many_numbers_the_ends_are_named() -> None:
     with pytest.raises(DataError, match=r"no row has m=99: m is 0\.\.49"):
         select(pd.DataFrame({"m": np.arange(50.0)}), {"m": 99})

@@ -37,7 +37,7 @@ def rows(*changes: dict[str, Any], base: dict[str, Any] = GEMM) -> pd.DataFrame:
         ({"duration_us": "2,5"}, "no-duration", "2,5"),
         ({"device": ""}, "no-device", "set device=NAME"),
         ({"device": None}, "no-device", "set device=NAME"),
-        ({"op": "gem"}, "unknown-operator", "gem"),
+        ({"op": "gem"}, "unknown-operator", "gem: did you mean gemm?"),
         ({"dtype_a": "fp99"}, "unknown-number-format", "dtype_a = fp99"),
         ({"dtype_b": "fp99"}, "unknown-number-format", "dtype_b = fp99"),
         ({"dtype_a": ""}, "no-number-format", "set dtype_a=NAME"),
@@ -109,7 +109,7 @@ def test_judged_rows_stay_in_their_place() -> None:
     judged = judge(raw)
     assert judged["source"].tolist() == raw["source"].tolist()
     assert judged[REFUSED].tolist() == ["", "dimension-not-a-number", "unknown-operator", ""]
-    assert judged[REFUSED_DETAIL].tolist() == ["", "m = x", "gem", ""]
+    assert judged[REFUSED_DETAIL].tolist() == ["", "m = x", "gem: did you mean gemm?", ""]
     assert judged.loc[1, ["m", "n", "dtype_a"]].fillna(-1).tolist() == [-1, 7, "fp8"]
     usable = judged[judged[REFUSED] == ""].drop(columns=[REFUSED, REFUSED_DETAIL]).reset_index(drop=True)
     pd.testing.assert_frame_equal(usable, clean(raw).frame)
