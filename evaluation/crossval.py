@@ -23,7 +23,7 @@ from sklearn.base import clone
 from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError, one_line
-from ..models.base import Candidate, Paths, fit, selected_features
+from ..models.base import Candidate, Memo, fit, selected_features
 from .metrics import check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
@@ -192,7 +192,7 @@ class _Shared:
 
 @dataclass(frozen=True)
 class _Task:
-    """One fold of one scheme for candidates that are fitted together: one, or those of one path."""
+    """One fold of one scheme for candidates that are fitted together: one, or those of one family."""
 
     candidates: tuple[Candidate, ...]
     scheme: str
@@ -256,20 +256,22 @@ def _run(
 
 
 def _together(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-    """Return the candidates, those of one path together, in the order of the first of them."""
+    """Return the candidates, those of one family together, in the order of the first of them."""
     found: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        found.setdefault(candidate.name if candidate.path is None else f"path {candidate.path}", []).append(candidate)
+        found.setdefault(candidate.name if candidate.family is None else f"family {candidate.family}", []).append(
+            candidate
+        )
     return [tuple(group) for group in found.values()]
 
 
 def _fit_fold(task: _Task, shared: _Shared) -> list[_Outcome]:
-    """Fit candidates without one fold and predict the fold; those of one path walk along it once."""
-    paths = Paths()
-    return [_fit_one(candidate, task.scheme, task.fold, shared, paths) for candidate in task.candidates]
+    """Fit candidates without one fold and predict the fold; what several of them need is worked out once."""
+    memo = Memo()
+    return [_fit_one(candidate, task.scheme, task.fold, shared, memo) for candidate in task.candidates]
 
 
-def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, paths: Paths) -> _Outcome:
+def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> _Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
     train = shared.fold_of[scheme] != fold
     X, y, groups = shared.training(scheme, fold, candidate.uses_unpaired)
@@ -279,7 +281,7 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, path
     with warnings.catch_warnings(record=True) as caught, _thread_pools().limit(limits=1):
         warnings.simplefilter("always")
         try:
-            fitted = fit(estimator, shared.frame(X), y, told, paths=paths)
+            fitted = fit(estimator, shared.frame(X), y, told, memo=memo)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, shared.frame(shared.X[~train]))
             e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
 
+import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold
@@ -47,9 +48,9 @@ class Candidate:
         Whether the fit gives each column that it keeps a p-value.
     is_forest : bool
         Whether it is the literature's forest, which ranks features by the decrease of the residual sum of squares.
-    path : str, optional
-        Candidates of one path are stepwise searches that differ in the criterion alone: fitted together on the same
-        rows, they walk along it once.
+    family : str, optional
+        Candidates of one family need the same searches or fits, and are fitted together on the same rows: stepwise
+        searches that differ in the criterion alone, a mean and the models that it mixes.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Candidate:
     selects_features: bool = False
     tests_features: bool = False
     is_forest: bool = False
-    path: str | None = None
+    family: str | None = None
 
 
 class DroppedColumns(UserWarning):
@@ -97,24 +98,45 @@ class PositiveRegressor(RegressorMixin, BaseEstimator):
         return tags
 
 
-class Paths:
-    """Paths of searches, kept for the next criterion on the same training rows.
+class Memo:
+    """What was worked out on some training rows, kept for the next fit that needs the same on equal rows.
 
-    Forward/AIC and Forward/BIC walk along one path. Whoever fits them one after the other makes this, hands it to each
-    `fit`, and lets go of it: nothing is kept beyond. A path that is found may have grown; that must not show in
-    results. Not for several threads at once.
+    Forward/AIC and Forward/BIC walk along one path; a stack fits the models it mixes as they are fitted alone. Whoever
+    fits several models on the same rows makes this, hands it to each `fit`, and lets go of it: nothing is kept beyond.
+    Of each kind the last one is kept. What is found again is the same object: a fitted model must not be changed; a
+    path may have grown, and that must not show in results. Not for several threads at once.
     """
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[tuple[np.ndarray, ...], Any]] = {}
 
     def of(self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]) -> Result:
-        """Return the path of this kind on equal rows, or make it; the rows must not be written to afterwards."""
-        known, path = self._kept.get(kind, ((), None))
-        if not known or not all(np.array_equal(a, b) for a, b in zip(known, rows, strict=True)):
-            path = make()
-            self._kept[kind] = rows, path
-        return path
+        """Return what is known of this kind on equal rows, or make it; the rows must not be written to afterwards."""
+        known, found = self._kept.get(kind, ((), None))
+        if not known or not all(_same(a, b) for a, b in zip(known, rows, strict=True)):
+            found = make()
+            self._kept[kind] = rows, found
+        return found
+
+    def of_fit(self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]) -> Result:
+        """Return what is known of an estimator with equal parameters fitted to equal rows, columns and groups."""
+        names = tuple(X.columns) if hasattr(X, "columns") else None
+        rows = (np.asarray(X), np.asarray(y), *(() if groups is None else (np.asarray(groups),)))
+        return self.of((_parameters(estimator), names, len(rows)), rows, make)
+
+
+def _parameters(value: Any) -> Hashable:
+    """Return what is equal for two estimators when all their parameters are, those of what they wrap included."""
+    if isinstance(value, BaseEstimator):
+        return type(value), tuple((name, _parameters(each)) for name, each in value.get_params(deep=False).items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(_parameters, value))
+    return type(value), value if isinstance(value, Hashable) else joblib.hash(value)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two arrays hold the same bytes, NaN included."""
+    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
 
 
 def fit(
@@ -123,12 +145,13 @@ def fit(
     y: np.ndarray,
     groups: np.ndarray | None = None,
     sample_weight: np.ndarray | None = None,
-    paths: Paths | None = None,
+    memo: Memo | None = None,
 ) -> BaseEstimator:
-    """Fit ``estimator``, handing it the groups where its inner folds can respect them.
+    """Fit ``estimator``, handing it the groups where its inner folds can respect them, and return it.
 
-    All reach the last step of a pipeline. Groups are for inner folds only and paths save time only, so a model without
-    any does not get them; weights change what is minimised, so a model that cannot take them is an error.
+    All reach the last step of a pipeline. Groups are for inner folds only and the memo saves time only, so a model
+    without any does not get them; weights change what is minimised, so a model that cannot take them is an error.
+    Where the memo has the same model fitted to the same rows without weights, that one is returned.
 
     Raises
     ------
@@ -139,9 +162,11 @@ def fit(
     known = inspect.signature(last.fit).parameters
     if sample_weight is not None and "sample_weight" not in known:
         raise ValueError(f"{type(last).__name__} cannot weight its rows: use a model whose fit takes sample_weight")
-    given = {"groups": groups, "sample_weight": sample_weight, "paths": paths}
+    given = {"groups": groups, "sample_weight": sample_weight, "memo": memo}
     extra = {prefix + key: value for key, value in given.items() if value is not None and key in known}
-    return estimator.fit(X, y, **extra)
+    if memo is None or sample_weight is not None:
+        return estimator.fit(X, y, **extra)
+    return memo.of_fit(estimator, X, y, groups, lambda: estimator.fit(X, y, **extra))
 
 
 def _last_step(estimator: Any) -> tuple[str, Any]:

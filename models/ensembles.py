@@ -19,6 +19,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .base import (
+    Memo,
     PositiveRegressor,
     all_selected,
     check_positive_target,
@@ -111,8 +112,10 @@ class LogResidual(PositiveRegressor):
     ) -> None:
         self.base, self.learner, self.columns, self.ratios = base, learner, columns, ratios
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,).
+
+        ``memo``, where given, may have the base.
 
         Raises
         ------
@@ -122,7 +125,7 @@ class LogResidual(PositiveRegressor):
         y = check_positive_target(self, check_target(self, X, y))
         base = AdditiveTime() if self.base is None else clone(self.base)
         learner = ExtraTreesRegressor(100, random_state=0) if self.learner is None else clone(self.learner)
-        self.base_ = fit(base, X, y, groups)
+        self.base_ = fit(base, X, y, groups, memo=memo)
         validate_data(self, X, skip_check_array=True)
         self.columns_ = Columns(self.columns).fit(X)
         log_base = np.log(self.base_.predict(X))
@@ -187,8 +190,10 @@ class GeometricStack(PositiveRegressor):
     ) -> None:
         self.parts, self.cv, self.learn_weights, self.random_state = parts, cv, learn_weights, random_state
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,); groups shape inner folds.
+
+        ``memo``, where given, may have models fitted to these rows.
 
         Raises
         ------
@@ -202,7 +207,7 @@ class GeometricStack(PositiveRegressor):
         if self.learn_weights and len(y) > len(parts):
             weights = simplex_weights(self._out_of_fold(parts, X, y, groups), np.log(y))
         self.weights_ = {name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)}
-        self.parts_ = [fit(clone(model), X, y, groups) for name, model in parts if self.weights_[name] > 0]
+        self.parts_ = [fit(clone(model), X, y, groups, memo=memo) for name, model in parts if self.weights_[name] > 0]
         self.selected_features_ = all_selected(self.parts_, feature_names(self))
         return self
 
@@ -211,9 +216,10 @@ class GeometricStack(PositiveRegressor):
         logs = np.full((len(y), len(parts)), np.nan)
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
             told = None if groups is None else np.asarray(groups)[train]
+            known, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
             for j, (_, model) in enumerate(parts):
-                inner = fit(clone(model), rows_of(X, train), y[train], told)
-                logs[held_out, j] = log_predictions(inner, rows_of(X, held_out))
+                inner = fit(clone(model), known, y[train], told, memo=memo)
+                logs[held_out, j] = log_predictions(inner, unknown)
         return logs
 
     def predict(self, X: Any) -> np.ndarray:
@@ -313,8 +319,10 @@ class Transfer(PositiveRegressor):
     ) -> None:
         self.shape_model, self.regressor, self.shape_columns = shape_model, regressor, shape_columns
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features), NaN in unpaired rows, and positive y of shape (n_samples,).
+
+        ``memo``, where given, may have the shape model, and what the second one needs.
 
         Raises
         ------
@@ -330,11 +338,14 @@ class Transfer(PositiveRegressor):
         if not paired.any():
             raise ValueError("Transfer needs rows without NaN to learn from: there is none")
         shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
-        self.shape_model_ = shape_model
-        shape_time = shape_model.fit_out_of_fold(self._shapes(values), y, groups)
+        shapes = self._shapes(values)
+        self.shape_model_, shape_time = (memo or Memo()).of_fit(
+            shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
+        )
         regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
         told = None if groups is None else np.asarray(groups)[paired]
-        self.regressor_ = fit(regressor, self._with_shape(values[paired], shape_time[paired]), y[paired], told)
+        X = self._with_shape(values[paired], shape_time[paired])
+        self.regressor_ = fit(regressor, X, y[paired], told, memo=memo)
         self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
         return self
 

@@ -139,7 +139,7 @@ def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstim
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
         is_forest=isinstance(learner, Forest),
-        path=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
+        family=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
     )
 
 
@@ -175,19 +175,19 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
     base, boosted, trees, log = _base(data), Boosted(random_state=seed), _trees(data, seed), f"log {data.noun}"
     found = [
-        Candidate("Additive", base, RELATIVE, preference=1),
+        Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         Candidate("BoostedTrees", LogTarget(boosted), log),
-        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual", preference=3),
-        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual", preference=2),
-        Candidate("Stack", _stack(data, seed), log, preference=4),
+        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual", preference=3, family="residual"),
+        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual", preference=2, family="residual"),
+        Candidate("Stack", _stack(data, seed), log, preference=4, family="residual"),
     ]
     if data.unpaired:
         line = ("line", AdditiveTime([data.host_time], by="op="))
         mean = _transfer(data, GeometricStack([line, _SHAPE], learn_weights=False), seed)
         stack = _transfer(data, _stack(data, seed, [SHAPE_TIME]), seed)
         found += [
-            Candidate("Mean/Transfer", mean, log, uses_unpaired=True, preference=0),
-            Candidate("Stack/Transfer", stack, log, uses_unpaired=True, preference=5),
+            Candidate("Mean/Transfer", mean, log, uses_unpaired=True, preference=0, family="transfer"),
+            Candidate("Stack/Transfer", stack, log, uses_unpaired=True, preference=5, family="transfer"),
         ]
     return found
 

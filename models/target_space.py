@@ -33,10 +33,10 @@ class _Wrapper(PositiveRegressor):
         y = check_positive_target(self, check_target(self, X, y))
         return y, None if sample_weight is None else check_weights(sample_weight, len(y))
 
-    def _fit_inner(self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, paths: Any) -> None:
+    def _fit_inner(self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, memo: Any) -> None:
         """Fit a clone of the regressor (`OLS` by default) and take over what it says of the columns."""
         inner = OLS() if self.regressor is None else clone(self.regressor)
-        self.regressor_ = fit(inner, X, y, groups=groups, sample_weight=sample_weight, paths=paths)
+        self.regressor_ = fit(inner, X, y, groups=groups, sample_weight=sample_weight, memo=memo)
         validate_data(self, X, skip_check_array=True)
 
     def _predict_inner(self, X: Any) -> np.ndarray:
@@ -83,10 +83,10 @@ class RelativeError(_Wrapper):
     def __init__(self, regressor: Any = None, *, floor: float | None = None) -> None:
         self.regressor, self.floor = regressor, floor
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, paths: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None) -> Self:
         """Fit to positive y of shape (n_samples,); ``sample_weight`` multiplies 1 / y², ``groups`` go to the regressor.
 
-        So do ``paths`` (see `base.Paths`).
+        So does ``memo`` (see `base.Memo`).
 
         Raises
         ------
@@ -95,7 +95,7 @@ class RelativeError(_Wrapper):
         """
         y, weights = self._fit_rows(X, y, sample_weight)
         relative = (y.min() / y) ** 2  # 1 / y², in units that cannot overflow
-        self._fit_inner(X, y, groups, relative if weights is None else relative * weights, paths)
+        self._fit_inner(X, y, groups, relative if weights is None else relative * weights, memo)
         self.smallest_ = -np.inf if self.floor is None else self.floor * float(y.min())
         return self
 
@@ -138,8 +138,8 @@ class LogTarget(_Wrapper):
     def __init__(self, regressor: Any = None, *, smearing: bool = False) -> None:
         self.regressor, self.smearing = regressor, smearing
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, paths: Any = None) -> Self:
-        """Fit to positive y of shape (n_samples,); ``sample_weight``, ``groups`` and ``paths`` go to the regressor.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None) -> Self:
+        """Fit to positive y of shape (n_samples,); ``sample_weight``, ``groups`` and ``memo`` go to the regressor.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class LogTarget(_Wrapper):
             For a target that is not positive, and for weights the regressor cannot take.
         """
         y, weights = self._fit_rows(X, y, sample_weight)
-        self._fit_inner(X, np.log(y), groups, weights, paths)
+        self._fit_inner(X, np.log(y), groups, weights, memo)
         self.smearing_ = 1.0
         if self.smearing:
             residual = np.log(y) - self._predict_inner(X)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, Self, get_args
 import numpy as np
 import pandas as pd
 
-from ..base import Paths, check_weights, feature_names, one_blas_thread
+from ..base import Memo, check_weights, feature_names, one_blas_thread
 from .least_squares import LinearRegressor
 from .nnls_forward import NonNegativeForward
 from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
@@ -189,10 +189,10 @@ class Stepwise(LinearRegressor):
         self.base, self.direction, self.criterion, self.max_features = base, direction, criterion, max_features
 
     @one_blas_thread
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, paths: Paths | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, memo: Memo | None = None) -> Self:
         """Search and fit on X of shape (n_samples, n_features) and y of shape (n_samples,).
 
-        ``paths``, where given, has the path of an earlier fit on the same rows by another criterion, or keeps this one.
+        ``memo``, where given, has the path of an earlier fit on the same rows by another criterion, or keeps this one.
         """
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
@@ -200,7 +200,7 @@ class Stepwise(LinearRegressor):
         most = _most(X, criterion.largest, self.direction)
         cap = X.shape[1] if self.max_features is None else self.max_features
         kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
-        path = (paths or Paths()).of(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
+        path = (memo or Memo()).of(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
         names, sign = feature_names(self), "+" if self.direction == "forward" else "-"

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
@@ -22,6 +22,8 @@ from flopcast.errors import DataError
 from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
 from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
+from flopcast.models.baselines import AdditiveTime
+from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,62 @@ def test_jobs_change_nothing() -> None:
     assert one.predictions.to_numpy().tobytes() == two.predictions.to_numpy().tobytes()
     for first, second in zip(one.rows, two.rows, strict=True):
         assert first | {"fit_seconds": 0} == second | {"fit_seconds": 0}
+
+
+@pytest.fixture
+def relatives() -> tuple[Data, list[Candidate]]:
+    """Return data with rows of the target alone, and candidates that need the same fits."""
+    data, extra = make_data(groups=6), make_data(n=20, groups=4, seed=1)
+    alone = Data(extra.X.assign(work=np.nan), extra.y, extra.groups, extra.rows)
+    trees = LogResidual(AdditiveTime(["work"]), ExtraTreesRegressor(3, random_state=0))
+    stack = GeometricStack([("base", AdditiveTime(["work"])), ("trees", clone(trees))], cv=2)
+    shapes = CrossFitted(LogResidual(AdditiveTime(["size"]), ExtraTreesRegressor(2, random_state=0)), cv=2)
+    means = {
+        name: Transfer(shapes, GeometricStack(parts, learn_weights=False), shape_columns=["size"])
+        for name, parts in {"one": [("trees", trees)], "two": [("base", AdditiveTime(["work"])), ("t", trees)]}.items()
+    }
+    models = {"base": AdditiveTime(["work"]), "trees": trees, "stack": stack}
+    found = [Candidate(name, model, "log time", family="residual") for name, model in models.items()]
+    return Data(data.X, data.y, data.groups, data.rows, alone), [
+        *found,
+        *(Candidate(name, model, "log time", uses_unpaired=True, family="means") for name, model in means.items()),
+    ]
+
+
+def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
+    relatives: tuple[Data, list[Candidate]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, candidates = relatives
+    fits: list[str] = []
+    grow, base = ExtraTreesRegressor.fit, AdditiveTime.fit
+    monkeypatch.setattr(ExtraTreesRegressor, "fit", lambda self, X, y: fits.append("trees") or grow(self, X, y))
+    monkeypatch.setattr(AdditiveTime, "fit", lambda self, X, y: fits.append("base") or base(self, X, y))
+    together = evaluate(data, candidates, folds=5)
+    # a fold needs both on all rows, on two inner folds, for two members of the shape model, and beside its prediction
+    assert (fits.count("trees"), fits.count("base")) == (10 * 6, 10 * 6)
+    for candidate in candidates:
+        alone = evaluate(data, [candidate], folds=5)
+        for scheme, result in together.schemes.items():
+            predicted = result.predictions[candidate.name].to_numpy().tobytes()
+            assert predicted == alone[scheme].predictions[candidate.name].to_numpy().tobytes(), candidate.name
+
+
+def test_no_fit_is_shared_between_folds_or_schemes() -> None:
+    data, seen = make_data(groups=10), []
+
+    class Rows(RegressorMixin, BaseEstimator):
+        def fit(self, X: Any, y: Any) -> Rows:
+            self.rows_ = set(X["row"])
+            seen.append(frozenset(self.rows_))
+            return self
+
+        def predict(self, X: Any) -> np.ndarray:
+            return np.where(X["row"].isin(self.rows_), 1.0, 2.0)
+
+    found = evaluate(data, [Candidate(name, Rows(), "no fitting", family="rows") for name in ("first", "second")])
+    assert len(seen) == len(set(seen)) == 20
+    for result in found.schemes.values():
+        assert (result.predictions == 2.0).all(axis=None)
 
 
 def test_a_model_that_fails_is_a_row_with_its_reason() -> None:

@@ -114,8 +114,8 @@ def test_what_others_ask_of_a_model_is_a_property_of_it() -> None:
         selecting = {name for name, c in found.items() if c.selects_features}
         assert {"OLS/Forward/AIC", "NNLS/RFECV", "Lasso", "ElasticNet/NNLS"} <= selecting
         assert not {"OLS", "NNLS", "RandomForest", "MLP", "Stack"} & selecting
-        assert {c.path for name, c in found.items() if name.startswith("NNLS/Back")} == {"nnls/backward"}
-        assert {c.path for c in found.values() if not c.selects_features} == {None}
+        assert {c.family for name, c in found.items() if name.startswith("NNLS/Back")} == {"nnls/backward"}
+        assert {found[name].family for name in ("OLS", "MLP", "RandomForest")} == {None}
 
 
 def test_preference_falls_from_the_most_cautious() -> None:

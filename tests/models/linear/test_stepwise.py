@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from flopcast.models.base import DroppedColumns, Paths, fit
+from flopcast.models.base import DroppedColumns, Memo, fit
 from flopcast.models.linear import stepwise
 from flopcast.models.linear.stepwise import CRITERIA, Criterion, Stepwise, distinct_rows, new_path, selection_path
 from flopcast.models.target_space import RelativeError
@@ -233,13 +233,13 @@ def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: py
     monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
     for names in (("bic", "aic", "aic"), ("aic", "bic", "aic")):
         made.clear()
-        paths = Paths()
+        paths = Memo()
         for name in names:
-            shared = clone(alone[name]).fit(X.copy(), y, w, paths=paths)
+            shared = clone(alone[name]).fit(X.copy(), y, w, memo=paths)
             for attribute in ("coef_", "criterion_path_", "rss_path_"):
                 np.testing.assert_array_equal(getattr(shared, attribute), getattr(alone[name], attribute))
         assert made == [base]
-    Stepwise(base=base, direction=direction).fit(X, 2 * y, w, paths=paths)
+    Stepwise(base=base, direction=direction).fit(X, 2 * y, w, memo=paths)
     assert made == [base, base]
 
 
@@ -400,22 +400,22 @@ def test_rows_that_are_copies_count_once() -> None:
 
 
 def test_equal_rows_have_the_same_path_and_others_another() -> None:
-    paths = Paths()
+    paths = Memo()
     rows = (np.arange(3.0), np.eye(3))
     path = paths.of("kind", rows, list)
     assert paths.of("kind", (np.arange(3.0), np.eye(3)), list) is path
     assert paths.of("other", rows, list) is not path
     assert paths.of("kind", (np.arange(3.0) + 1, np.eye(3)), list) is not path
     assert paths.of("kind", (np.arange(4.0), np.eye(3)), list) is not path
-    assert Paths().of("kind", rows, list) is not path
+    assert Memo().of("kind", rows, list) is not path
 
 
 def test_paths_reach_the_search_through_wrappers_and_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).uniform(1, 2, (30, 4))
-    y, made, paths = X[:, 0] + 2 * X[:, 1], list[str](), Paths()
+    y, made, paths = X[:, 0] + 2 * X[:, 1], list[str](), Memo()
     monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))
     for criterion in ("aic", "bic"):
-        fit(RelativeError(make_pipeline(Stepwise(criterion=criterion))), X, y, paths=paths)
+        fit(RelativeError(make_pipeline(Stepwise(criterion=criterion))), X, y, memo=paths)
     assert made == ["ols"]
     fit(RelativeError(make_pipeline(Stepwise())), X, y)
     assert made == ["ols", "ols"]
