@@ -121,13 +121,23 @@ class Op:
         Absent precisions: ``dtype_b`` is ``dtype_a``; ``dtype_out`` is ``dtype_a``, but bf16 for matrix operators on
         8 bits and fewer (as AITER and hipBLASLt write by default).
         """
+        return frame.assign(**self.completed(frame))
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Columns that `completed` looks at."""
+        others = [value[1:] for value in self.defaults.values() if isinstance(value, str) and value.startswith("=")]
+        return (*self.defaults, *others, "dtype_a", "dtype_b", "dtype_out", "source")
+
+    def completed(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return the columns that `complete` fills."""
         columns = {name: _filled(frame, name, default) for name, default in self.defaults.items()}
         codes, levels = pd.factorize(texts(frame, "dtype_a"))
         widen = self.unit == "matrix"
         written = ["bf16" if widen and BITS.get(level, 32) <= 8 else level for level in levels]
         columns["dtype_b"] = _filled_text(frame, "dtype_b", levels[codes])
         columns["dtype_out"] = _filled_text(frame, "dtype_out", np.array(written, dtype=object)[codes])
-        return frame.assign(**columns)
+        return columns
 
     def work(self, frame: pd.DataFrame) -> Work:
         """Return the work of these rows (see `work_of`)."""
@@ -307,12 +317,18 @@ def complete(frame: pd.DataFrame) -> pd.DataFrame:
 
     Raises DataError for an unknown operator.
     """
-    parts = [op.complete(frame.iloc[rows]) for op, rows in each_op(frame)]
-    if not parts:
-        return frame.reset_index(drop=True)
-    order = np.concatenate([rows for _, rows in each_op(frame)])
-    whole = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-    return whole.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    ops = list(each_op(frame))
+    if len(ops) < 2:
+        return (ops[0][0].complete(frame) if ops else frame).reset_index(drop=True)
+    filled: dict[str, np.ndarray] = {}
+    for op, rows in ops:
+        for name, values in op.completed(frame.loc[:, frame.columns.isin(op.asked)].iloc[rows]).items():
+            if name not in filled:
+                filled[name] = frame[name].to_numpy(copy=True) if name in frame else np.full(len(frame), np.nan)
+            if filled[name].dtype != values.dtype:
+                filled[name] = filled[name].astype(object)
+            filled[name][rows] = values
+    return frame.assign(**filled).reset_index(drop=True)
 
 
 def work_of(frame: pd.DataFrame) -> Work:
@@ -324,7 +340,7 @@ def work_of(frame: pd.DataFrame) -> Work:
     for side in fields(Work):
         columns[side.name] = np.empty(len(frame), dtype=object if side.name in ("dtype", "unit") else float)
     for op, rows in each_op(frame):
-        part = op.work(frame.iloc[rows])
+        part = op.work(frame if len(rows) == len(frame) else frame.iloc[rows])
         for name, column in columns.items():
             column[rows] = getattr(part, name)
     return Work(**columns)

@@ -8,9 +8,11 @@ the file's name, between the names of models ("dsv4_a8w8_blockscale_tuned_gemm.c
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -78,13 +80,10 @@ class AiterReader(Reader):
         if table.names >= _GATED_DELTA:
             return RawTable(pd.DataFrame(), [Note(remark("gated-delta-skipped"), len(csv.lines))])
         notes: list[Note] = []
-        rows = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
-        rows["device"] = _devices(table, options, notes)
-        rows["duration_us"] = table["us"]
-        rows["tuned"] = True
-        rows["campaign"] = campaign_of(path)
-        rows[LINE] = csv.lines
-        return RawTable(with_overlong(rows, csv), notes)
+        columns = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
+        columns["device"] = _devices(table, options, notes)
+        columns |= {"duration_us": table["us"], "tuned": True, "campaign": campaign_of(path), LINE: csv.lines}
+        return RawTable(with_overlong(pd.DataFrame(columns), csv), notes)
 
 
 class _Table:
@@ -103,32 +102,36 @@ class _Table:
         present = next((self._columns[name] for name in names if name in self._columns), None)
         return np.full(self.rows, default, dtype=object) if present is None else present
 
+    def said(self, say: Callable[..., str], *columns: np.ndarray) -> np.ndarray:
+        """Return what `say` makes of the values of each row; it is asked once for those that are equal."""
+        rows = list(zip(*columns, strict=True))
+        words = {values: say(*values) for values in dict.fromkeys(rows)}
+        return np.array([words[values] for values in rows], dtype=object)
 
-def _gemm(table: _Table, stem: str, notes: list[Note]) -> pd.DataFrame:
-    """Return the rows of a GEMM or batched GEMM table."""
+
+def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
+    """Return the columns of a GEMM or batched GEMM table."""
     family = _family(table, stem, notes)
     known = _FAMILIES.get(family, _Family("", ""))
     batched = "b" in table.names
     stated = table.get("q_dtype_w", "dtype", default=known.dtype)
     shuffled = table.get("bpreshuffle") == "True"
-    return pd.DataFrame(
-        {
-            "op": "batched_gemm" if batched else "gemm",
-            "family": np.where(shuffled, f"{family}_bpreshuffle", family),
-            "variant": np.where(table.get("bias") == "True", "bias", ""),
-            "kernel": table["kernelname"],
-            "library": table.get("libtype"),
-            "split_k": pd.to_numeric(pd.Series(table.get("splitk")), errors="coerce"),
-            "m": table["m"],
-            "n": table["n"],
-            "k": table["k"],
-            "batch": table.get("b", default="1"),
-            "scale_block": np.where(table.get("scaleab") == "True", "tensor", known.scale_block),
-            "dtype_a": stated,
-            "dtype_b": stated,
-            "dtype_out": table.get("outdtype", default="bf16"),
-        }
-    )
+    return {
+        "op": "batched_gemm" if batched else "gemm",
+        "family": np.where(shuffled, f"{family}_bpreshuffle", family).astype(object),
+        "variant": np.where(table.get("bias") == "True", "bias", "").astype(object),
+        "kernel": table["kernelname"],
+        "library": table.get("libtype"),
+        "split_k": pd.to_numeric(table.get("splitk"), errors="coerce"),
+        "m": table["m"],
+        "n": table["n"],
+        "k": table["k"],
+        "batch": table.get("b", default="1"),
+        "scale_block": np.where(table.get("scaleab") == "True", "tensor", known.scale_block).astype(object),
+        "dtype_a": stated,
+        "dtype_b": stated,
+        "dtype_out": table.get("outdtype", default="bf16"),
+    }
 
 
 def _family(table: _Table, stem: str, notes: list[Note]) -> str:
@@ -144,42 +147,43 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     return family
 
 
-def _moe(table: _Table) -> pd.DataFrame:
-    """Return the rows of a fused or grouped mixture-of-experts table (both stages together)."""
-    scale = pd.Series(table.get("q_type")).str.removeprefix("QuantType.").str.lower()
+def _moe(table: _Table) -> dict[str, Any]:
+    """Return the columns of a fused or grouped mixture-of-experts table (both stages together)."""
     kind = "grouped_fmoe" if "max_m" in table.names else "fmoe"
-    first, second = pd.Series(table.get("kernelname1", "kernelname")), pd.Series(table.get("kernelname2"))
-    activation = pd.Series(table.get("act_type")).str.removeprefix("ActivationType.").str.lower()
-    weighted = pd.Series(table.get("doweight_stage1")).map({"1": " doweight_stage1"}).fillna("")
-    tag = pd.Series(table.get("_tag")).str.strip()
-    return pd.DataFrame(
-        {
-            "op": "moe",
-            "family": kind + scale.replace("no", "").radd("_").str.rstrip("_"),
-            "variant": (activation + weighted + tag.where(tag.eq(""), " " + tag)).str.strip(),
-            "kernel": first.where(second.eq(""), first + " + " + second),
-            "split_k": pd.to_numeric(pd.Series(table.get("ksplit", "split_k1")), errors="coerce"),
-            "tokens": table["token"],
-            "model_dim": table["model_dim"],
-            "inter_dim": table["inter_dim"],
-            "experts": table["expert"],
-            "topk": table["topk"],
-            "gated": table.get("use_g1u1"),
-            "scale_block": scale.map(_QUANTISATION).fillna(scale),
-            "dtype_a": table.get("q_dtype_a", "dtype"),
-            "dtype_b": table.get("q_dtype_w", "dtype"),
-            "dtype_out": table.get("dtype", default="bf16"),
-        }
-    )
+    scale = table.said(lambda name: name.removeprefix("QuantType.").lower(), table.get("q_type"))
+    first, second = table.get("kernelname1", "kernelname"), table.get("kernelname2")
+    variant = (table.get("act_type"), table.get("doweight_stage1"), table.get("_tag"))
+    return {
+        "op": "moe",
+        "family": table.said(lambda name: f"{kind}_{name.replace('no', '')}".rstrip("_"), scale),
+        "variant": table.said(_moe_variant, *variant),
+        "kernel": table.said(lambda one, two: f"{one} + {two}" if two else one, first, second),
+        "split_k": pd.to_numeric(table.get("ksplit", "split_k1"), errors="coerce"),
+        "tokens": table["token"],
+        "model_dim": table["model_dim"],
+        "inter_dim": table["inter_dim"],
+        "experts": table["expert"],
+        "topk": table["topk"],
+        "gated": table.get("use_g1u1"),
+        "scale_block": table.said(lambda name: _QUANTISATION.get(name, name), scale),
+        "dtype_a": table.get("q_dtype_a", "dtype"),
+        "dtype_b": table.get("q_dtype_w", "dtype"),
+        "dtype_out": table.get("dtype", default="bf16"),
+    }
 
 
-def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
+def _moe_variant(activation: str, weighted: str, tag: str) -> str:
+    """Return the activation, whether the first stage applies the weights, and AITER's own tag."""
+    words = (activation.removeprefix("ActivationType.").lower(), "doweight_stage1" * (weighted == "1"), tag.strip())
+    return " ".join(filter(None, words)).strip()
+
+
+def _devices(table: _Table, options: Options, notes: list[Note]) -> np.ndarray:
     """Return the device of each row, "" where the file does not say; a guess is always a note."""
-    given = pd.DataFrame({"gfx": table.get("gfx"), "cus": table.get("cu_num")})
+    given = list(zip(table.get("gfx"), table.get("cu_num"), strict=True))
     names: dict[tuple[str, str], str] = {}
     stated = options.defaults.get("device", "")
-    for key, rows in given.groupby(["gfx", "cus"], sort=True).size().items():
-        gfx, cus = cast("tuple[str, str]", key)
+    for (gfx, cus), rows in sorted(Counter(given).items()):
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]
@@ -187,4 +191,4 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pd.Series:
         if known:
             names[gfx, cus], assumption = device_of(known, int(cus) if cus.isdigit() else None, stated)
             notes.extend([Note(assumption, rows)] if assumption else [])
-    return pd.Series([names.get(key, "") for key in zip(given["gfx"], given["cus"], strict=True)], dtype="str")
+    return np.array([names.get(key, "") for key in given], dtype=object)

@@ -283,10 +283,13 @@ def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
     """Name the file and line of each row, and its place among the lines of all files."""
     if not len(rows):
         return rows
-    traced = LINE not in rows  # rows of a trace know the activity they come from
-    line = pd.Series(np.arange(1, len(rows) + 1), index=rows.index) if traced else rows[LINE]
-    source = rows["source"] if traced else label + ":" + line.astype("str")
-    return rows.drop(columns=LINE, errors="ignore").assign(source=source, **{_ORDER: place * _FILE + line})
+    if LINE in rows:
+        line = rows.pop(LINE).to_numpy(dtype=np.int64)
+        rows["source"] = pd.array([f"{label}:{number}" for number in line.tolist()], dtype="str")
+    else:  # rows of a trace know the activity they come from
+        line = np.arange(1, len(rows) + 1)
+    rows[_ORDER] = place * _FILE + line
+    return rows
 
 
 def _check_units(units: Mapping[str, str], columns: set[str]) -> None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import DataError
@@ -23,7 +21,7 @@ from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.operators import OPS, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import as_text
+from ..table.measurements import as_text, plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
@@ -52,7 +50,6 @@ _DURATION_WORDS = frozenset(
     | {"exec_time", "kernel_time", "kernel_duration", "wall_time", "walltime"}
 )
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
-_PLAIN_NUMBER = r"^(?:[0-9.\-][0-9.eE+\-]*)?$"
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 
@@ -143,11 +140,8 @@ def _is_measurements(names: Iterable[str]) -> bool:
 
 def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
-    filled = pc.not_equal(cells, "")
-    if pc.any(filled).as_py() and pc.all(pc.match_substring_regex(cells, _PLAIN_NUMBER)).as_py():
-        for kind in (pa.int64(), pa.float64()):
-            with suppress(pa.ArrowInvalid):
-                return pc.if_else(filled, cells, None).cast(kind).to_pandas()
+    if (plain := plain_numbers(cells)) is not None:
+        return plain.to_pandas()
     column = cells.to_pandas().astype("str")
     numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
     if column.ne("").any() and not (column.ne("") & numbers.isna()).any():

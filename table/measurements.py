@@ -26,10 +26,13 @@ source          file and 1-based line, "file.csv:12"
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
@@ -87,7 +90,7 @@ def clean(raw: pd.DataFrame) -> CleanRows:
     format (`Op.needs_dtype`) may leave it out.
     """
     frame, verdict = _judged(raw, MEASURED)
-    kept = complete(frame[verdict.accepted].reset_index(drop=True))
+    kept = complete(frame if verdict.accepted.all() else frame[verdict.accepted].reset_index(drop=True))
     return CleanRows(fill_text(kept), verdict.table(frame["source"]))
 
 
@@ -100,6 +103,8 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
     """
     frame, verdict = _judged(raw, required)
     frame[REFUSED], frame[REFUSED_DETAIL] = verdict.reason, verdict.detail
+    if verdict.accepted.all():
+        return fill_text(complete(frame))
     kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
     whole = complete(kept).set_axis(kept.index)
     parts = [part for part in (whole, refused) if len(part)]
@@ -249,7 +254,27 @@ def _truth(values: pd.Series) -> pd.Series:
 def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
     if column not in frame:
         return pd.Series(np.nan, index=frame.index, dtype=float)
-    return pd.to_numeric(frame[column], errors="coerce").astype(float)
+    given = frame[column]
+    if given.dtype == "str" and (found := plain_numbers(pa.array(given))) is not None:
+        return pd.Series(found.to_numpy(zero_copy_only=False).astype(float), index=frame.index)
+    return pd.to_numeric(given, errors="coerce").astype(float)
+
+
+_PLAIN_NUMBER = r"^(?:[0-9.\-][0-9.eE+\-]*)?$"
+
+
+def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+    """Return texts as int64, else float64, null where they are empty; None where one is no number, or none is filled.
+
+    Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows more of them.
+    """
+    filled = pc.fill_null(pc.not_equal(cells, ""), False)
+    if not pc.any(filled).as_py() or not pc.all(pc.match_substring_regex(cells, _PLAIN_NUMBER)).as_py():
+        return None
+    for kind in (pa.int64(), pa.float64()):
+        with suppress(pa.ArrowInvalid):
+            return pc.if_else(filled, cells, None).cast(kind)
+    return None
 
 
 def _text(frame: pd.DataFrame, column: str) -> pd.Series:
