@@ -21,7 +21,7 @@ from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.operators import OPS, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import as_text, plain_numbers
+from ..table.measurements import TEXT_DIMENSIONS, as_text, plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
@@ -52,6 +52,10 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
+_COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
+_THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
+_SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
+_NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
 
 
 def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: str = "") -> RawTable:
@@ -99,9 +103,10 @@ class TidyCsvReader(_TidyReader):
         """Return the rows; lines with more fields than the header are refused one by one."""
         csv = parse_csv(text(path))
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
+        table, notes = _with_points(table, options, str(path))
         raw = self._raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
-        return RawTable(with_overlong(rows, csv), raw.notes, raw.columns)
+        return RawTable(with_overlong(rows, csv), [*notes, *raw.notes], raw.columns)
 
 
 @register
@@ -142,11 +147,43 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
     if (plain := plain_numbers(cells)) is not None:
         return plain.to_pandas()
-    column = cells.to_pandas().astype("str")
+    column = _numbers_or_text(cells.to_pandas().astype("str"))
+    text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
+    return column.map(unguarded) if text_left else column
+
+
+def _numbers_or_text(column: pd.Series) -> pd.Series:
     numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
-    if column.ne("").any() and not (column.ne("") & numbers.isna()).any():
-        return numbers
-    return column.map(unguarded) if column.str.startswith("'").any() else column
+    return numbers if column.ne("").any() and not (column.ne("") & numbers.isna()).any() else column
+
+
+def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, list[Note]]:
+    """Return the table with points for decimal commas ("1,5", as spreadsheets of many countries write), and a remark.
+
+    Only columns of times, energies, powers and dimensions are looked at. Raises DataError where commas may as well mark
+    thousands, or stand beside points.
+    """
+    names = [name for name in table if not pd.api.types.is_numeric_dtype(table[name]) and _is_quantity(name, options)]
+    commas = {name: table[name].str.fullmatch(_COMMA) for name in names}
+    commas = {name: found for name, found in commas.items() if found.any()}
+    for name, found in commas.items():
+        if (pointed := table[name].str.contains(".", regex=False)).any():
+            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
+            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
+    if not commas:
+        return table, []
+    if all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
+        name, found = next(iter(commas.items()))
+        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
+        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
+    for name, found in commas.items():
+        table[name] = _numbers_or_text(table[name].where(~found, table[name].str.replace(",", ".")))
+    return table, [Note(remark("decimal-commas", columns=tuple(commas)), len(table))]
+
+
+def _is_quantity(name: str, options: Options) -> bool:
+    plain = name.strip().lower()
+    return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
 
 
 def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFrame:

@@ -177,6 +177,7 @@ _NOTES: Final[dict[str, str | Callable[..., str]]] = {
     "gpu-model-read-as": "gpu_model {model} is read as {device}",
     "gpu-model-series": _gpu_model_series,
     # tables of tuners and benchmarks
+    "decimal-commas": lambda columns: f"commas are read as decimal points in {few(columns, NAMED)}",
     "fp32-assumed": "no number format given: fp32 assumed (PyTorch's default); state it with --set dtype_a=NAME",
     "gated-delta-skipped": "gated delta-rule kernels (chunk_gdn) have no operator here yet: skipped",
     "gemm-family-unknown": "neither the file's name nor its kernels say the GEMM family: left empty",

@@ -97,6 +97,35 @@ def test_spread_energy_and_power_have_units_too(tmp_path: Path) -> None:
     assert row["repeats"] == 7.0
 
 
+def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
+    lines = [
+        "device;op;dtype;m;n;k;latency_ms;kernel",
+        "MI300X;gemm;fp16;16;4096,0;7168;1,5;a,1",
+        "MI300X;gemm;fp16;32;4096,0;7168;1,234;b,1",
+        "MI300X;gemm;fp16;64;4096,0;7168;-;c,1",
+    ]
+    found = read_csv(tmp_path, *lines)
+    assert found.frame["duration_us"].tolist() == [1500.0, 1234.0]
+    assert found.frame["n"].tolist() == [4096.0, 4096.0]
+    assert found.frame["kernel"].tolist() == ["a,1", "b,1"]
+    assert found.rejected_by_reason == {"no-duration": 1}
+    assert found.notes == (remark("decimal-commas", columns=("n", "latency_ms"), rows=3, files=("mine.csv",)),)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["1,500", "12,250"], "column 'latency_ms': 1,500 may have a decimal comma or mark thousands"),
+        (["1,5", "1.234"], "column 'latency_ms' has commas and points \\(1,5 and 1.234\\)"),
+        (["1.234,5", "1,5"], "column 'latency_ms' has commas and points"),
+    ],
+)
+def test_commas_that_may_mean_two_things_are_named(tmp_path: Path, times: list[str], message: str) -> None:
+    lines = ["device;op;dtype;m;n;k;latency_ms", *(f"MI300X;gemm;fp16;1;2;3;{time}" for time in times)]
+    with pytest.raises(DataError, match=rf"mine\.csv: {message}"):
+        read_csv(tmp_path, *lines)
+
+
 def test_a_device_that_is_several_gpus_or_none_names_the_nearest(tmp_path: Path) -> None:
     lines = ["device,op,dtype,m,n,k,us", "gfx942,mm,fp16,1,2,3,4", "MI300XX,mm,fp16,1,2,3,4", "A CPU,mm,fp16,1,2,3,4"]
     notes = {note.values["device"]: note.values.get("nearest") for note in read_csv(tmp_path, *lines).notes}
