@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test check lint bench setup clean
+.PHONY: demo test test-lowest check lint bench setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -16,6 +16,10 @@ test: lint
 # The same before a commit: of the tests only the brief ones, of what differs from the branch main.
 check: lint
 	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py)
+
+# The tests that are not marked `long` with the lowest versions that pyproject.toml allows.
+test-lowest: build/lowest/.test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/lowest/bin/python -m pytest -q -n auto --dist worksteal -m "not long"
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -36,6 +40,15 @@ setup: .venv/.dev
 
 .venv/.dev: .venv/.run
 	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+build/lowest/.test: pyproject.toml
+	$(PYTHON) -m venv --clear build/lowest
+	build/lowest/bin/python -m pip install --quiet uv
+	build/lowest/bin/uv pip compile --quiet --resolution lowest-direct --python build/lowest/bin/python \
+	  --output-file build/lowest/versions.txt pyproject.toml > /dev/null
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --constraint build/lowest/versions.txt \
+	  --group test --editable .
 	touch $@
 
 .venv/.bench: .venv/.dev

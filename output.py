@@ -6,16 +6,14 @@ import json
 import math
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from .errors import DataError, ParameterError
+from .staging import put_folder, staged
 
 if TYPE_CHECKING:  # what writes tables imports them: commands check where a result goes before they take the time
     import pyarrow as pa
@@ -60,16 +58,13 @@ def whole_file(out: Path) -> Iterator[Path]:
     DataError
         If ``out`` cannot be written.
     """
-    path = out.absolute().with_name(f".{out.name}.{uuid4().hex}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield path
-        os.replace(path, out)
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with staged(out.absolute()) as path:
+            yield path
+            os.replace(path, out)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
-    finally:
-        with suppress(OSError):
-            path.unlink()
 
 
 def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = ()) -> None:
@@ -223,10 +218,11 @@ def whole_folder(out: Path) -> Iterator[Path]:
     folder = Path(out).resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _beside(folder) as aside:
-            (aside / "new").mkdir()
-            yield aside / "new"
-            _swap(aside / "new", folder, aside / "previous")
+        with staged(folder, folder=True) as aside:
+            new = aside / "new"
+            new.mkdir()
+            yield new
+            put_folder(aside, new, folder)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
 
@@ -252,17 +248,6 @@ def write_texts(out: Path, texts: Mapping[str, str]) -> None:
             (folder / name).write_text(text, encoding="utf-8")
 
 
-@contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder on the same file system; it is removed unless a previous result is still in it."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        yield aside
-    finally:
-        if not (aside / "previous").exists():
-            shutil.rmtree(aside, ignore_errors=True)
-
-
 @dataclass(frozen=True)
 class _Writer:
     """A writer whose tables need not have the metadata of the file."""
@@ -273,25 +258,6 @@ class _Writer:
 
     def write_table(self, table: pa.Table) -> None:
         self.file.write_table(self.prepared(table.cast(self.schema)))
-
-
-def _swap(new: Path, folder: Path, previous: Path) -> None:
-    """Put ``new`` in the place of ``folder``; on any failure between the two renames the previous result returns."""
-    written = {item.name for item in new.iterdir()}
-    if not folder.exists():
-        new.rename(folder)
-        return
-    try:
-        folder.rename(previous)
-        new.rename(folder)
-    except BaseException:
-        if previous.exists() and not folder.exists():
-            previous.rename(folder)
-        raise
-    for item in sorted(previous.iterdir()):
-        if item.name not in written:
-            item.rename(folder / item.name)
-    shutil.rmtree(previous)
 
 
 # JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse or a terminal obey.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..readers.base import MAX_BYTES
 from ..remarks import Remark
 from ..report.ingest import overview_json
 from ..report.words import in_words, say
+from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..traces.summary import Overview, overview
 from .tables import check_jobs, items
@@ -218,7 +218,7 @@ def ingest_dispatches(
     traces: list[Overview] = []
     unreadable: list[str] = []
     rows = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         parts: list[Path] = []
         for label, found in read_traces(paths, options=options or Options(), jobs=jobs):
             if isinstance(found, TraceFailure):
@@ -227,7 +227,7 @@ def ingest_dispatches(
             traces.append(overview(found, label))
             rows += len(found.dispatches)
             if out is not None and len(found.dispatches):
-                parts.append(Path(folder) / f"{len(parts)}.parquet")
+                parts.append(folder / f"{len(parts)}.parquet")
                 pq.write_table(_arrow(found.dispatches), parts[-1])
         result = Ingested(rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable)
         if not traces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -132,6 +133,8 @@ def script(name: str) -> None:
 
 
 def _run(command: Callable[[], Any]) -> None:
+    """Run a command; what ends it (Ctrl-C, the end of a batch job) lets it remove its unfinished files."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         command()
     except KeyboardInterrupt:
@@ -140,3 +143,5 @@ def _run(command: Callable[[], Any]) -> None:
     except Exception:  # a bug, whose message may hold what the data hold
         print(visible(traceback.format_exc()), end="", file=sys.stderr)
         sys.exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..errors import DataError, one_line
 from ..output import whole_file
+from ..staging import remove_folder, sweep
 from .backend import Device
 from .machine import Monitor
 from .protocol import Rule, half_widths, row_statistics, visit
@@ -132,7 +132,8 @@ class Journal:
         self.folder = folder
         self.steps: list[list[Entry]] = []
         self.parts: list[Entry] = []
-        if folder.exists() and not resume:
+        sweep(folder)
+        if not resume and folder.exists() and any(folder.iterdir()):
             raise DataError("holds an unfinished measurement: resume it, or delete it", source=str(folder))
         if resume:
             self._check(plan)
@@ -154,7 +155,7 @@ class Journal:
 
     def remove(self) -> None:
         """Delete the folder, when everything is measured and written."""
-        shutil.rmtree(self.folder)
+        remove_folder(self.folder)
 
     def _check(self, plan: Mapping[str, Any]) -> None:
         where = str(self.folder)

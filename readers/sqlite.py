@@ -12,7 +12,6 @@ import gzip
 import re
 import shutil
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +23,7 @@ import pandas as pd
 
 from ..errors import DataError
 from ..remarks import remark
+from ..staging import temporary_folder
 from ..traces.dispatches import Finding
 from .base import DataFile, Options
 
@@ -210,8 +210,8 @@ def _plain(path: Path, max_bytes: int) -> Iterator[Path]:
         _check_size(path.stat().st_size, max_bytes, path)
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="flopcast-") as folder:
-        copy = Path(folder) / "database"
+    with temporary_folder() as folder:
+        copy = folder / "database"
         with opener(path) as packed, copy.open("wb") as unpacked:
             _copy(cast(IO[bytes], packed), unpacked, max_bytes, path)
         yield copy

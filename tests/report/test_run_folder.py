@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast import staging
 from flopcast.errors import ArtifactError, DataError
 from flopcast.report.run_folder import ordered, read_metrics, reference, write_run
 
@@ -86,6 +87,7 @@ def test_the_previous_run_returns_when_the_swap_is_interrupted(tmp_path, monkeyp
             raise KeyboardInterrupt
         return rename(self, target)
 
+    monkeypatch.setattr(staging, "_exchanged", lambda *_: False)
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "a", "<p>new")
@@ -102,10 +104,11 @@ def test_a_previous_run_that_cannot_return_is_not_removed(tmp_path, monkeypatch)
             raise OSError("disk gone")
         return rename(self, target)
 
+    monkeypatch.setattr(staging, "_exchanged", lambda *_: False)
     monkeypatch.setattr(Path, "rename", broken)
     with pytest.raises(DataError, match="cannot be written: disk gone"):
         write(tmp_path / "a", "<p>new")
-    assert [path.read_text() for path in tmp_path.glob(".a-*/previous/report.html")] == ["<p>old"]
+    assert [path.read_text() for path in tmp_path.glob(".a.*/previous/report.html")] == ["<p>old"]
 
 
 def test_a_run_is_replaced_and_what_the_user_added_stays(tmp_path):
