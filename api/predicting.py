@@ -20,7 +20,7 @@ from ..remarks import Remark, remark
 from ..report import figures
 from ..report.predictions import identifying, report_of, write_file
 from ..report.words import in_words
-from ..report.words.prediction import say_all
+from ..report.words.prediction import in_words_of_rows
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns
 from ..table.problems import HOST, slower_kernels
@@ -33,6 +33,8 @@ STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
 PLACE = "_place"
 """Column: place of a row among those that were read."""
+BATCH = 2**16
+"""Rows predicted at a time."""
 
 
 class Trained(Protocol):
@@ -155,9 +157,8 @@ def _predict(
     rows = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
     rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
     found = _predict_rows(model, rows, level)
-    reasons = found["reasons"]
     names = {"reasons": "reason", **prediction_columns(model.recipe.metric)}
-    worded = found.assign(reasons=reasons.map(say_all).astype("str")).rename(columns=names)
+    worded = found.drop(columns="cause").rename(columns=names)
     frame = pd.concat([identifying(rows, model.recipe.metric), worded], axis=1)
     facts = {
         "run": run,
@@ -169,9 +170,9 @@ def _predict(
         "scheme": model.intervals.scheme,
         "other_devices": others,
     }
-    lacking = model.unpublished(rows[found["predicted"].notna()])
+    lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
     remarks = [*_remarks(model.recipe, rows), *(remark("law-lacks", law=law, why=why) for law, why in lacking.items())]
-    report = report_of(frame, reasons, facts, in_words([*notes, *remarks]))
+    report = report_of(frame, found["cause"], facts, in_words([*notes, *remarks]))
     alone = given[0] if len(given) == 1 else None
     return Prediction(frame.set_axis(alone.index[rows[PLACE]]) if isinstance(alone, pd.DataFrame) else frame, report)
 
@@ -190,25 +191,47 @@ def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, di
 
 
 def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.DataFrame:
-    """Return the predictions of all rows; those refused by the reader have a reason instead."""
+    """Return the predictions of all rows; those refused by the reader have a reason instead.
+
+    ``reasons`` and ``cause`` are words: all reasons of the row, and the first one without figures.
+    """
     host, metric = model.recipe.host, model.recipe.metric
     usable = rows[REFUSED].eq("")
     if host is not None and metric != "duration_us":
         measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else pd.Series(np.nan, rows.index)
         rows = rows.assign(**{metric: measured})
         usable &= measured.gt(0) & np.isfinite(measured)
+    slower = pd.Series(False, index=rows.index)
+    if host is not None:
+        slower[usable] = slower_kernels(rows[usable])
+    batches = (slice(start, start + BATCH) for start in range(0, len(rows), BATCH))
+    parts = [_predict_batch(model, rows[some], usable[some], slower[some], level) for some in batches]
+    whole = pd.concat(parts)
+    if whole["predicted"].isna().all():
+        first = whole["reasons"].iloc[0]
+        raise DataError(f"no row can be predicted; first: {first}", source=str(rows["source"].iloc[0]))
+    return whole
+
+
+def _predict_batch(
+    model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float
+) -> pd.DataFrame:
+    """Return what `_predict_rows` says of some rows: reasons as data are many times larger than as words."""
     found = model.predict(rows[usable], level)
     whole = found.reindex(rows.index)
-    slower = slower_kernels(rows[usable]) if host is not None else np.zeros(len(found), dtype=bool)
-    whole.loc[rows.index[usable][slower], "extrapolated"] = True
-    reasons = [_refusal(*cells, metric) for cells in zip(rows[REFUSED], rows[REFUSED_DETAIL], strict=True)]
-    for place, why, slow in zip(np.flatnonzero(usable), found["reasons"], slower, strict=True):
-        reasons[place] = (remark("slower-kernel", host=host.name), *why) if host is not None and slow else why
-    if whole["predicted"].isna().all():
-        first = say_all(reasons[0])
-        raise DataError(f"no row can be predicted; first: {first}", source=str(rows["source"].iloc[0]))
+    reasons = dict(zip(found.index, found["reasons"], strict=True))
+    for place in slower.index[slower]:
+        reasons[place] = (
+            remark("slower-kernel", host=str(model.recipe.host and model.recipe.host.name)),
+            *reasons[place],
+        )
+    refused = rows.loc[~usable, [REFUSED, REFUSED_DETAIL]]
+    reasons |= {at: _refusal(*cells, model.recipe.metric) for at, *cells in refused.itertuples()}
+    words, causes = in_words_of_rows([reasons[place] for place in rows.index])
     return whole.assign(
-        extrapolated=whole["extrapolated"].eq(True), reasons=pd.Series(reasons, index=rows.index, dtype=object)
+        extrapolated=whole["extrapolated"].eq(True) | slower,
+        reasons=pd.array(words, dtype="str"),
+        cause=pd.array(causes, dtype="str"),
     )
 
 

@@ -162,14 +162,18 @@ class TrainedRange:
 
     def _reasons(self, values: FloatArray, distances: FloatArray) -> list[tuple[Remark, ...]]:
         """Return, for rows outside (n × p), the features that are, the furthest first, as remarks."""
-        order = np.argsort(-distances, axis=1, kind="stable")[:, :_NAMED]
-        worst = np.take_along_axis(distances, order, axis=1)
-        named = np.take_along_axis(values, order, axis=1)
-        judge = [self._judge(column) for column in range(len(self.names))]
-        return [
-            tuple(judge[c](v) for c, v, d in zip(cs, vs, ds, strict=True) if d > 0)
-            for cs, vs, ds in zip(order.tolist(), named.tolist(), worst.tolist(), strict=True)
-        ]
+        rows, left = np.arange(len(values)), distances.copy()
+        found = np.full((len(values), _NAMED), None, dtype=object)
+        for place in range(min(_NAMED, len(self.names))):
+            furthest = left.argmax(axis=1)
+            for column in np.unique(furthest):
+                at = np.flatnonzero((furthest == column) & (left[rows, furthest] > 0))
+                there, same = np.unique(values[at, column], return_inverse=True)
+                said = np.empty(len(there), dtype=object)
+                said[:] = list(map(self._judge(int(column)), there.tolist()))
+                found[at, place] = said[same]
+            left[rows, furthest] = 0.0
+        return [tuple(one for one in why if one is not None) for why in found.tolist()]
 
     def _judge(self, column: int) -> Callable[[float], Remark]:
         """Return what says of a value of the feature how it lies outside its range."""

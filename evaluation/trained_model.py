@@ -15,7 +15,7 @@ from ..features import roofline
 from ..features.recipe import FeatureRecipe
 from ..features.roofline import own_laws, scaling_laws
 from ..models import artifact
-from ..operators.operators import work_of
+from ..operators.operators import Work, work_of
 from ..remarks import Remark, remark
 from .domain import WIDENING, TrainedRange
 from .intervals import ConformalIntervals
@@ -96,7 +96,8 @@ class TrainedModel:
         where there is a host, its measurements. ``reasons`` holds a tuple of `Remark` per row: how it is unlike
         training. Where a row's features cannot be computed there is no prediction, and ``reasons`` says why.
         """
-        X, unlike, unable = self._features(rows)
+        work = work_of(rows)
+        X, unlike, unable = self._features(rows, work)
         able = np.array([not why for why in unable], dtype=bool)
         check = self.domain.check(X[able])
         new = np.array([bool(why) for why in unlike[able]], dtype=bool)
@@ -112,18 +113,19 @@ class TrainedModel:
         lower[able], upper[able] = self.intervals.bounds(predicted[able], level, widen=widen)
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "extrapolated": extrapolated}
         frame = pd.DataFrame({**columns, "reasons": reasons}, index=rows.index)
-        return pd.concat([frame, self._baselines(rows)], axis=1)
+        return pd.concat([frame, self._baselines(rows, work)], axis=1)
 
-    def _features(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
         unlike, unable = _no_reasons(len(rows)), _no_reasons(len(rows))
-        for kind in _kinds(rows):
-            part = rows.iloc[kind]
+        for kind in _kinds(rows, work):
+            part = rows if len(kind) == len(rows) else rows.iloc[kind]
             why: Remark | None = None
             try:
-                values[kind] = self.recipe.transform(part)
-                for row, ways in zip(kind, self.recipe.unseen(part), strict=True):
+                context = self.recipe.context(part)
+                values[kind] = self.recipe.transform(context)
+                for row, ways in zip(kind, self.recipe.unseen(context), strict=True):
                     unlike[row] = ways
             except NotPublishedError as error:
                 why = remark("figure-not-published", figure=error.figure, gpu=error.gpu)
@@ -138,15 +140,15 @@ class TrainedModel:
             )
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
-    def _baselines(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _baselines(self, rows: pd.DataFrame, work: Work) -> pd.DataFrame:
         """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
         if self.recipe.host is None:
             measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
-            reference, _ = roofline.where_published(work_of(rows), lambda kind: roofline.size(measure, kind, target))
+            reference, _ = roofline.where_published(work, lambda kind: roofline.size(measure, kind, target))
         else:
             reference = rows[self.recipe.metric].to_numpy(dtype=float)
         line = self.baselines["affine"]
-        return self._laws(rows)[0].assign(
+        return self._laws(rows, work)[0].assign(
             **{
                 "constant ratio": self.baselines["constant ratio"]["ratio"] * reference,
                 "affine": line["intercept"] + line["ratio"] * reference,
@@ -155,11 +157,11 @@ class TrainedModel:
 
     def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
         """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
-        return self._laws(rows)[1]
+        return self._laws(rows, work_of(rows))[1] if len(rows) else {}
 
-    def _laws(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
         """Return what the analytic laws predict, and what they lack (see `features.roofline`)."""
-        host, target, metric, work = self.recipe.host, self.recipe.target, self.recipe.metric, work_of(rows)
+        host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
         if host is None:
             laws, lacking = own_laws(metric, work, target)
         else:
@@ -167,9 +169,9 @@ class TrainedModel:
         return laws.set_axis(rows.index), lacking
 
 
-def _kinds(rows: pd.DataFrame) -> list[np.ndarray]:
+def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:
     """Return the positions of the rows of each operator and precision: a figure or a dimension is missing for all."""
-    codes, _ = work_of(rows).kinds()
+    codes, _ = work.kinds()
     ops = pd.factorize(rows["op"])[0]
     both = pd.factorize(ops * (codes.max(initial=0) + 1) + codes)[0]
     return [np.flatnonzero(both == kind) for kind in range(both.max(initial=-1) + 1)]

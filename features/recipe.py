@@ -61,7 +61,7 @@ class FeatureRecipe:
     target: GPU
     metric: str = "duration_us"
 
-    def transform(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.
 
         With a host the rows need what it measured, either as the table has it (`device` is then the host) or in columns
@@ -74,13 +74,13 @@ class FeatureRecipe:
         NotPublishedError
             A row computes at a precision whose peak is not published.
         """
-        return self._matrix(self._context(rows), self.columns)
+        return self._matrix(self.context(rows), self.columns)
 
     def without_host(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
         return self._matrix(Context(rows, self.host, self.target, self.metric), self.columns)
 
-    def unseen(self, rows: pd.DataFrame) -> list[tuple[Remark, ...]]:
+    def unseen(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
         """Return, per row, in which ways it is unlike every training row; () where it is not.
 
         Unlike means: a category has a level that training had not (``unseen-level``), a feature that was constant has
@@ -88,20 +88,23 @@ class FeatureRecipe:
         (``was-proportional``). Three are named, ``further-reasons`` counts the others. (Ranges of the columns are the
         models' matter.)
         """
-        context, words = self._context(rows), dict[str, np.ndarray]()
+        context, words = self.context(rows), dict[str, np.ndarray]()
         reasons: list[list[Remark]] = [[] for _ in range(len(rows))]
         for name, known in self.levels.items():
             levels = _CATEGORY[name].compute(context)
             for row in np.flatnonzero(~np.isin(levels, known)) if OTHER not in known else ():
                 reasons[row].append(remark("unseen-level", category=name, level=str(levels[row]), known=known))
         for name, value in self.constant.items():
-            now = self._column(name, context, words)
+            now, said = self._column(name, context, words), dict[float, Remark]()
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
-                reasons[row].append(remark("was-constant", feature=name, value=float(now[row]), trained=value))
+                if now[row] not in said:
+                    said[now[row]] = remark("was-constant", feature=name, value=float(now[row]), trained=value)
+                reasons[row].append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
+            proportion = remark("was-proportional", feature=name, factor=factor, to=twin)
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
             for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)):
-                reasons[row].append(remark("was-proportional", feature=name, factor=factor, to=twin))
+                reasons[row].append(proportion)
         return [tuple(_first_three(why)) for why in reasons]
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
@@ -178,7 +181,10 @@ class FeatureRecipe:
     def _feature(self, name: str) -> Feature:
         return _feature(name, self.metric, self.host is not None)
 
-    def _context(self, rows: pd.DataFrame) -> Context:
+    def context(self, rows: pd.DataFrame | Context) -> Context:
+        """Return what features are computed from; given to several methods in place of the rows, it is made once."""
+        if isinstance(rows, Context):
+            return rows
         if self.host is not None and f"{HOST}duration_us" not in rows:
             rows = as_host(rows, self.host, self.metric)
         return Context(rows, self.host, self.target, self.metric)

@@ -17,7 +17,6 @@ from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
 from .training import left_out, metric, title
-from .words.prediction import cause
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -44,12 +43,12 @@ def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.DataFrame(kept, index=rows.index)
 
 
-def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
+def report_of(frame: pd.DataFrame, first: pd.Series, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
     """Return what the terminal and the JSON say of predictions as a whole.
 
-    `reasons` say how each row is unlike training, or why it has no prediction (remarks; those of the column
-    ``reason``); `facts`, what is known of the model and the data, go along as they are; `notes` are remarks for the
-    user.
+    `first` is the first way in which each row is unlike training, or why it has no prediction, in words without figures
+    (`words.prediction.cause`; "" where there is none); `facts`, what is known of the model and the data, go along as
+    they are; `notes` are remarks for the user.
     """
     predicted, lower, upper = (frame[name] for name in prediction_columns(facts["metric"]).values())
     done = predicted.notna()
@@ -59,19 +58,18 @@ def report_of(frame: pd.DataFrame, reasons: pd.Series, facts: Report, notes: Seq
         **facts,
         "n": len(frame),
         "predicted": int(done.sum()),
-        "not_predicted": causes(reasons[~done]),
+        "not_predicted": causes(first[~done]),
         "extrapolated": int(frame["extrapolated"].sum()),
-        "causes": causes(reasons[frame["extrapolated"]]),
+        "causes": causes(first[frame["extrapolated"]]),
         "median_predicted": _median(predicted),
         "median_relative_width": _median(width),
         "notes": list(notes),
     }
 
 
-def causes(reasons: pd.Series) -> dict[str, int]:
+def causes(first: pd.Series) -> dict[str, int]:
     """Return how many rows have each first (worst) reason, figures left out, the most frequent first."""
-    counts = pd.Series([cause(why[0]) for why in reasons], dtype="str").value_counts()
-    return {str(words): int(count) for words, count in counts.items()}
+    return {str(words): int(count) for words, count in first.value_counts().items()}
 
 
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:

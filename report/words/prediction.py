@@ -75,6 +75,27 @@ def say_all(reasons: Sequence[Remark]) -> str:
     return "; ".join(map(_say, reasons))
 
 
+def in_words_of_rows(reasons: Sequence[Sequence[Remark]]) -> tuple[list[str], list[str]]:
+    """Return `say_all` of each row's reasons, and `cause` of its first ("" where it has none).
+
+    A remark that several rows share is put into words once.
+
+    Examples
+    --------
+    >>> from flopcast.remarks import remark
+    >>> missing = remark("missing-value", feature="m")
+    >>> in_words_of_rows([(missing,), ()])
+    (['m is missing, trained always with a value', ''], ['m is missing, trained always with a value', ''])
+    """
+    said = {id(one): one for why in reasons for one in why}
+    words = {key: _say(one) for key, one in said.items()}
+    causes = {key: cause(said[key]) for key in {id(why[0]) for why in reasons if why}}
+    return (
+        ["; ".join([words[id(one)] for one in why]) if why else "" for why in reasons],
+        [causes[id(why[0])] if why else "" for why in reasons],
+    )
+
+
 def cause(reason: Remark) -> str:
     """Return a reason without the figures of one row."""
     return _say(reason, CAUSES.get(reason.code))

@@ -22,7 +22,7 @@ from flopcast.report.predictions import (
     to_json,
     write_file,
 )
-from flopcast.report.words.prediction import say_all
+from flopcast.report.words.prediction import cause, in_words_of_rows, say_all
 
 from .pages import printed
 
@@ -47,8 +47,8 @@ def predictions(count: int = 3) -> pd.DataFrame:
 
 def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any) -> dict[str, Any]:
     """Return the report of predictions of which some rows have a reason."""
-    ways = pd.Series([(reasons[row],) if reasons and row in reasons else () for row in range(len(frame))], dtype=object)
-    return report_of(frame, ways, FACTS | facts, ["fp32 assumed"])
+    first = [cause(reasons[row]) if reasons and row in reasons else "" for row in range(len(frame))]
+    return report_of(frame, pd.Series(first, dtype="str"), FACTS | facts, ["fp32 assumed"])
 
 
 def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole() -> None:
@@ -73,13 +73,14 @@ def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
     constant = remark("was-constant", feature="log2.k", value=11.0, trained=10.0)
     other = remark("missing-value", feature="n")
     ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
-    assert causes(pd.Series(ways)) == {
+    first = pd.Series(in_words_of_rows(ways)[1])
+    assert causes(first) == {
         "log2.m is above the trained range": 2, "he.host is below the trained range": 1,
         "dtype fp6 was not in training": 1, "log2.k never varied in training": 1,
         "n is missing, trained always with a value": 1,
     }  # fmt: skip
-    assert next(iter(causes(pd.Series(ways)))) == "log2.m is above the trained range"
-    assert causes(pd.Series([], dtype=object)) == {}
+    assert next(iter(causes(first))) == "log2.m is above the trained range"
+    assert causes(pd.Series([], dtype="str")) == {}
 
 
 def test_the_report_counts() -> None:
