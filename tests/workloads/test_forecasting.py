@@ -1,0 +1,197 @@
+"""Forecasts: what must rise rises, what cannot run has its reason, intervals widen with the distance."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
+from flopcast.errors import FlopcastError, ParameterError
+from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, RESIDUAL, forecast, forecast_all
+from flopcast.workloads.release_fit import as_rows
+
+ASKED = {"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 256}
+SERVED = {**ASKED, "kind": "throughput", "num_prompts": 200, "max_num_seqs": 200}
+
+
+def _answer(**changes: Any) -> Any:
+    return forecast({**ASKED, "batch": 8, **changes})
+
+
+@pytest.mark.parametrize("field", ["batch", "input_len", "output_len"])
+def test_more_work_takes_longer(field: str) -> None:
+    times = [_answer(**{field: count}).predicted for count in (16, 64, 256)]
+    assert times == sorted(times)
+
+
+def test_parts_add_up_and_lie_in_their_intervals() -> None:
+    found = _answer(release="vllm-0.8.5")
+    assert sum(middle for middle, _, _ in found.parts.values()) == pytest.approx(found.predicted, rel=0.02)
+    assert all(low <= middle <= high for middle, low, high in found.parts.values())
+    assert found.lower < found.predicted < found.upper
+    assert found.details["energy_j"] == pytest.approx(found.details["power_w"] * found.predicted)
+    assert found.details["power_w"] < 8 * 750
+
+
+def test_a_cached_prompt_and_graphs_save_time() -> None:
+    eager, plain, cached = _answer(eager=True), _answer(), _answer(prefix_cache=True)
+    assert cached.predicted < plain.predicted < eager.predicted
+
+
+def test_the_interval_widens_with_the_distance() -> None:
+    near, far = _answer(release="vllm-0.8.5"), _answer(release="vllm-0.8.5", model="llama-3.1-8b")
+    farther, any_release = _answer(release="vllm-0.8.5", gpu="MI355X"), _answer()
+    assert near.half_width < far.half_width
+    assert near.half_width < any_release.half_width < farther.half_width
+    assert (near.sure(0.1), far.sure(0.01), farther.sure(0.9)) == ("reached", "not reached", "unknown")
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    assert _answer() == _answer()
+    assert forecast({**ASKED, "batch": 8}, seed=1).predicted == pytest.approx(_answer().predicted, rel=0.01)
+
+
+def test_what_does_not_fit_has_no_time_but_a_way_out() -> None:
+    found = _answer(model="llama-3.1-405b", dtype="bf16", gpus=4)
+    assert np.isnan(found.predicted)
+    assert found.fits is False
+    assert found.reason.code == "does-not-fit"
+    assert found.reason.values["needed_tp"] == 8
+    assert found.sure(0.5) == "unknown"
+    assert forecast({**ASKED, "batch": 8, "model": "llama-3.1-405b", "dtype": "bf16", "gpus": 8}).fits
+    largest = _answer(input_len=32768, batch=10_000).reason.values["largest_batch"]
+    assert _answer(input_len=32768, batch=largest).fits
+    assert _answer(input_len=32768, batch=largest + 8).fits is False
+
+
+def test_requests_that_wait_for_memory_take_longer_than_their_share() -> None:
+    roomy, tight = (
+        forecast({**SERVED, "model": "llama-3.1-405b", "input_len": 8192, "num_prompts": 400, "gpus": gpus})
+        for gpus in (8, 4)
+    )
+    assert tight.details["sequences_at_once"] < roomy.details["sequences_at_once"]
+    assert tight.predicted < roomy.predicted / 1.8
+
+
+def test_replicas_share_the_batch() -> None:
+    one, two = _answer(), _answer(gpus=16, tp=8, batch=16)
+    assert two.setting.dp == 2
+    assert two.predicted == pytest.approx(one.predicted)
+    assert two.details["tokens_per_second"] == pytest.approx(2 * one.details["tokens_per_second"])
+
+
+@pytest.mark.parametrize(
+    ("change", "parameter"),
+    [
+        ({"tp": 3}, "tp"),
+        ({"batch": 0}, "batch"),
+        ({"batch": 2.5}, "batch"),
+        ({"gpus": 6}, "tp"),
+        ({"dtype": "fp4"}, "dtype"),
+        ({"memory_utilisation": 1.5}, "memory_utilisation"),
+        ({"kind": "dreaming"}, "kind"),
+        ({"batch": None}, "batch"),
+        ({"eager": "perhaps"}, "eager"),
+        ({"kind": "throughput", "num_prompts": 8, "pp": 2}, "pp"),
+        ({"kind": "training", "global_batch": 9, "seq_len": 128}, "global_batch"),
+    ],
+)
+def test_what_cannot_be_names_its_parameter(change: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        _answer(**change)
+    assert caught.value.parameter == parameter
+
+
+def test_the_other_rows_are_answered() -> None:
+    bad = [{"model": "nonesuch"}, {"nonsense": 1}, {"gpu": "MI999"}, {"release": "vllm-9"}, {"dtype": "fp3"}]
+    found = forecast_all([{**ASKED, "batch": 8, **change} for change in ({}, *bad, {"batch": 1})])
+    assert [one.reason is None for one in found] == [True, *[False] * len(bad), True]
+    assert all("\n" not in str(one.reason.values) for one in found if one.reason)
+
+
+# AMD's published runs on 8x MI300X.
+
+
+@pytest.fixture(scope="module")
+def runs(shared_data: Any) -> tuple[pd.DataFrame, np.ndarray]:
+    table = published_runs(shared_data / "workloads" / RUNS)
+    return table, rows_of(table)
+
+
+def _errors(runs: tuple[pd.DataFrame, np.ndarray], train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Return forecast over measured, less one, of some runs by the constants of others."""
+    table, rows = runs
+    release = fitted(table[train], rows[train], "trial")
+    return rows[test] @ np.exp(release.mean) / table["seconds"].to_numpy()[test] - 1
+
+
+def test_one_model_forecasts_the_other(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, _ = runs
+    latency = (table["kind"] == "inference").to_numpy()
+    for learnt, asked, most in (("llama-3.1-70b", "llama-3.1-405b", 0.05), ("llama-3.1-405b", "llama-3.1-70b", 0.08)):
+        errors = []
+        for name in in_order(table["release"]):
+            here = latency & (table["release"] == name).to_numpy()
+            of = table["model"].to_numpy()
+            errors.append(np.abs(_errors(runs, here & (of == learnt), here & (of == asked))))
+        assert np.mean([one.mean() for one in errors]) <= most
+        assert max(one.max() for one in errors) <= 0.20
+
+
+def test_one_release_forecasts_the_next(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, rows = runs
+    latency = (table["kind"] == "inference").to_numpy()
+    order = in_order(table["release"])
+    errors, inside = [], []
+    for before, after in pairwise(order):
+        train, test = (latency & (table["release"] == name).to_numpy() for name in (before, after))
+        errors.append(_errors(runs, train, test))
+        release = fitted(table[train], rows[train], "trial")
+        shares = rows[test] * np.exp(release.mean)
+        own = np.sqrt(np.sum((shares / shares.sum(axis=1, keepdims=True) @ release.root) ** 2, axis=1))
+        half = 1.645 * np.sqrt(own**2 + RESIDUAL**2 + OTHER_RELEASE**2)
+        inside.append(np.abs(np.log1p(errors[-1])) <= half)
+        assert np.exp(half).max() - 1 <= 0.16
+    assert np.mean([np.abs(one).mean() for one in errors]) <= 0.05
+    assert 0.85 <= np.mean(np.concatenate(inside)) <= 0.97
+
+
+def test_throughput_from_latencies_and_from_the_other_model(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, _ = runs
+    latency, of = (table["kind"] == "inference").to_numpy(), table["model"].to_numpy()
+    same, other = [], []
+    for name in in_order(table["release"]):
+        here = (table["release"] == name).to_numpy()
+        same.append(np.abs(1 / (1 + _errors(runs, here & latency, here & ~latency)) - 1).mean())
+        for learnt in np.unique(of):
+            found = _errors(runs, here & (of == learnt), here & ~latency & (of != learnt))
+            other.append(np.abs(1 / (1 + found) - 1).mean())
+    assert np.mean(same) <= 0.12
+    assert np.mean(other) <= 0.07
+
+
+def test_the_shipped_releases_are_those_of_the_runs(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
+    from flopcast.workloads.constants import known_releases
+
+    table, rows = runs
+    assert list(known_releases()) == in_order(table["release"])
+    for name, shipped in known_releases().items():
+        here = (table["release"] == name).to_numpy()
+        assert shipped.mean == pytest.approx(fitted(table[here], rows[here], name).mean, abs=1e-3)
+
+
+def test_unknown_fields_are_refused() -> None:
+    with pytest.raises(FlopcastError, match="batch"):
+        _answer(bach=8)
+
+
+def test_spreads_are_told() -> None:
+    assert set(_answer().spreads) >= {"residual", "model", "release"}
+    many = forecast({**SERVED, "num_prompts": 5000, "max_num_seqs": 5000, "release": "vllm-0.8.5"})
+    assert many.spreads["beyond"] == BEYOND
+    assert OTHER_MODEL > 0
+    assert as_rows([]).shape == (0, 7)

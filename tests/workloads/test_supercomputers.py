@@ -1,0 +1,43 @@
+"""HPL and HPCG: limits worked out by hand, and one machine's efficiency forecasting another's score."""
+
+from __future__ import annotations
+
+import pytest
+
+from flopcast.errors import ParameterError
+from flopcast.hardware import find
+from flopcast.workloads.supercomputers import Spread, hpcg, hpl
+
+GCD = find("MI250X (per GCD)")
+SURE = Spread(1.0, 0.0)
+
+
+def test_hpcg_without_spread_is_its_product() -> None:
+    found = hpcg(GCD, 100, stream=SURE, reached=SURE, scaling=SURE)
+    assert found.predicted == found.lower == found.upper == pytest.approx(100 * 0.201 * 1638.4e9)
+
+
+def test_hpl_without_losses_reaches_the_peak() -> None:
+    free = Spread(1e9, 0.0)
+    found = hpl(GCD, 64, product=SURE, panel_share=free, network_gbs=free, noise=0.0)
+    assert found.predicted == pytest.approx(64 * 23.9e12, rel=0.02)
+
+
+def test_frontiers_efficiency_forecasts_lumi() -> None:
+    """The defaults are Frontier's (TOP500 2024-06, HPCG 2023-11); LUMI's scores are of the same lists."""
+    assert hpcg(GCD, 75264).predicted == pytest.approx(14.05e15, rel=0.01)
+    assert hpcg(GCD, 23824).predicted == pytest.approx(4.59e15, rel=0.07)
+    assert hpl(GCD, 73728).predicted == pytest.approx(1.206e18, rel=0.03)
+    assert hpl(GCD, 20480).predicted == pytest.approx(0.309e18, rel=0.15)
+
+
+def test_more_spread_is_a_wider_interval() -> None:
+    calm, wild = (hpcg(GCD, 100, stream=Spread(0.8, sigma)) for sigma in (0.01, 0.3))
+    assert wild.upper / wild.lower > calm.upper / calm.lower
+
+
+@pytest.mark.parametrize(("change", "parameter"), [({"p": 7}, "p"), ({"n": 10**9}, "n"), ({"devices": 0}, "devices")])
+def test_machines_that_cannot_be(change: dict[str, int], parameter: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        hpl(GCD, **{"devices": 64, **change})
+    assert caught.value.parameter == parameter

@@ -1,0 +1,135 @@
+"""What is not a kernel: few, physical constants with a distribution each, by software release.
+
+A constant's logarithm is normal around its median; a release (`releases.toml`) has been calibrated on measured runs,
+which moves the medians and narrows them (`release_fit`). `Constants.draws` gives factors on the medians.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, qmc
+
+from ..errors import DataError, nearest
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Median, spread (standard deviation of its logarithm) before any measured run, unit, and what it is."""
+
+    median: float
+    spread: float
+    unit: str
+    meaning: str
+
+
+CONSTANTS: Final = {
+    "products": Constant(1.0, 0.02, "", "matrix products over their law"),
+    "attention": Constant(1307.4 / 340.0, 0.3, "", "16-bit matrix peak over what attention to a prompt reaches"),
+    "cache": Constant(5325.0 / 3000.0, 0.15, "", "published bandwidth over what reading the cache reaches"),
+    "collectives": Constant(1.1, 0.1, "", "collectives over the model of the links"),
+    "layers": Constant(27.0, 0.15, "µs", "launches and small kernels per layer and step"),
+    "steps": Constant(0.5, 0.3, "ms", "scheduling and sampling per step"),
+    "sequences": Constant(1.3, 0.5, "µs", "per layer, step and sequence^0.75"),
+}
+"""In the order in which vectors of constants are written. Medians and spreads are those of vLLM on MI300X."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """Constants of a software release, calibrated on measured runs.
+
+    Attributes
+    ----------
+    name : str
+        ``vllm-0.10.0``.
+    gpu, models : str, tuple of str
+        What the runs were measured on.
+    mean, root : ndarray, shape (n,), (n, n)
+        Of the logarithms of the factors on the medians: the mean, and a square root of the covariance.
+    runs : int
+        Measured runs behind it.
+    largest : float
+        Most sequences that ran at once in them.
+    source : str
+        Where they are from.
+    """
+
+    name: str
+    gpu: str
+    models: tuple[str, ...]
+    mean: FloatArray
+    root: FloatArray
+    runs: int
+    source: str
+    largest: float = 0.0
+
+
+def unknown_release() -> Release:
+    """Return the constants before any run: those of the table."""
+    spread = np.array([one.spread for one in CONSTANTS.values()])
+    return Release(
+        name="", gpu="", models=(), mean=np.zeros(len(spread)), root=np.diag(spread), runs=0, source="priors"
+    )
+
+
+def factors(release: Release, draws: int, seed: int) -> FloatArray:
+    """Return draws of the factors on the medians, shape (draws, n), by a scrambled Sobol sequence."""
+    return np.exp(release.mean + standard_normal(len(release.mean), draws, seed) @ release.root.T)
+
+
+@lru_cache(maxsize=8)
+def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
+    """Return standard normal draws, shape (draws, dimensions), read-only: the same for the same arguments."""
+    found = norm.ppf(qmc.Sobol(dimensions, seed=seed).random(draws))
+    found.setflags(write=False)
+    return found
+
+
+def find_release(name: str) -> Release:
+    """Return a release by its name.
+
+    Raises
+    ------
+    DataError
+        There is none of that name; the message has the nearest.
+    """
+    known = known_releases()
+    if name not in known:
+        raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
+    return known[name]
+
+
+@cache
+def known_releases() -> dict[str, Release]:
+    """Return the releases of releases.toml, the oldest first."""
+    text = resources.files(__package__).joinpath("releases.toml").read_text(encoding="utf-8")
+    return {one["name"]: read_release(one) for one in tomllib.loads(text).get("release", [])}
+
+
+def read_release(table: dict[str, Any]) -> Release:
+    """Return the release that a table of releases.toml, or of a file of one's own, describes."""
+    size = len(CONSTANTS)
+    mean, root = (np.asarray(table[key], dtype=np.float64) for key in ("mean", "root"))
+    if mean.shape != (size,) or root.shape != (size, size) or not (np.isfinite(mean).all() and np.isfinite(root).all()):
+        raise DataError(
+            f"release {table.get('name')!r}: mean must hold {size} finite numbers, root as many rows of them"
+        )
+    return Release(
+        name=str(table["name"]),
+        gpu=str(table["gpu"]),
+        models=tuple(table["models"]),
+        mean=mean,
+        root=root,
+        runs=int(table["runs"]),
+        source=str(table["source"]),
+        largest=float(table["largest"]),
+    )

@@ -1,0 +1,384 @@
+"""The forecast of a setting: a time with its interval, what it is made of, the memory, and why it cannot be.
+
+The parts of the time (`inference`, `training`) are multiplied by draws of their constants (`constants`), and all of
+them by a common factor whose spread grows with the distance from what was calibrated: another model, another release,
+another GPU, more sequences than were measured. One distribution, from kernel to answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..errors import FlopcastError, ParameterError
+from ..remarks import Remark, remark
+from .board_power import SPREAD, mean_power_w
+from .constants import (
+    CONSTANTS,
+    Release,
+    factors,
+    find_release,
+    known_releases,
+    standard_normal,
+    unknown_release,
+)
+from .inference import inference_parts
+from .layers import check_split
+from .memory import InferenceMemory, inference_memory, training_memory
+from .release_fit import RESIDUAL, as_rows
+from .serving import Schedule, batch, serve
+from .setting import Setting, complete
+from .training import SPREADS, training_parts
+
+FloatArray = NDArray[np.float64]
+
+DRAWS: Final = 512
+OTHER_MODEL: Final = 0.05
+"""Spread of the logarithm that another model than the calibrated ones adds: 70B and 405B, each from the other."""
+OTHER_RELEASE: Final = 0.05
+"""The same of another release: each from the one before, 6 pairs."""
+OTHER_GPU: Final = 0.12
+"""Of another GPU than the calibrated one; no pair of systems was measured with one release, so this is a judgement."""
+BEYOND: Final = 0.075
+"""Of more sequences at once than the calibrated runs had: offline throughput from constants of batches up to 128."""
+
+STEP: Final = 0.05
+"""Of a training step: what the count of its kernels leaves out (at worst 4.1 % of Megatron's published steps)."""
+STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
+"""GPUs whose steps were looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The answer to one setting.
+
+    Attributes
+    ----------
+    setting : Setting or None
+        What was asked; None where it could not be understood.
+    predicted, lower, upper : float
+        Median and interval, in ``unit``; NaN where there is no answer.
+    unit : str
+        ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs).
+    memory_gb : float
+        GiB that one GPU needs.
+    fits : bool or None
+        Whether it has them; None where that is not known.
+    reason : Remark or None
+        Why there is no answer.
+    parts : dict of str to (median, lower, upper)
+        Seconds of each part of the time.
+    spreads : dict of str to float
+        Standard deviation of the logarithm of the answer, by where it comes from.
+    details : dict of str to float
+        Further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
+    remarks : tuple of Remark
+        What the answer rests on and assumes.
+    """
+
+    setting: Setting | None
+    predicted: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    unit: str = ""
+    memory_gb: float = math.nan
+    fits: bool | None = None
+    reason: Remark | None = None
+    parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a share of the answer; NaN where there is none."""
+        return (self.upper - self.lower) / 2 / self.predicted
+
+    def sure(self, need: float) -> str:
+        """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
+
+        Unknown is what has no answer, and what would be reached but rests on a GPU that was never calibrated.
+        """
+        if self.reason is not None:
+            return "unknown"
+        if self.half_width > need:
+            return "not reached"
+        return "unknown" if "gpu" in self.spreads else "reached"
+
+
+def forecast(given: Mapping[str, Any] | Setting, *, level: float = 0.9, seed: int = 0) -> Forecast:
+    """Return the forecast of a setting, or of its named fields (`setting.complete`).
+
+    Raises
+    ------
+    FlopcastError
+        The setting cannot be understood. What is understood and cannot run has a ``reason`` and no time.
+
+    Examples
+    --------
+    >>> found = forecast({"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8",
+    ...                   "batch": 1, "input_len": 128, "output_len": 2048})
+    >>> found.unit, found.fits, found.lower < found.predicted < found.upper
+    ('s', True, True)
+    """
+    setting = given if isinstance(given, Setting) else complete(given)
+    return _train(setting, level, seed) if setting.kind == "training" else _serve(setting, level, seed)
+
+
+def forecast_all(cases: Sequence[Mapping[str, Any]], *, level: float = 0.9, seed: int = 0) -> list[Forecast]:
+    """Return the forecast of every case; one that cannot be understood has its reason, the others their answer."""
+    found = []
+    for case in cases:
+        try:
+            found.append(forecast(case, level=level, seed=seed))
+        except FlopcastError as error:
+            found.append(Forecast(setting=None, reason=remark("not-understood", why=str(error))))
+    return found
+
+
+def parts_of(setting: Setting) -> dict[str, float]:
+    """Return the seconds of each part of an inference setting at the medians of the constants.
+
+    Raises
+    ------
+    DataError
+        Not one request fits.
+    """
+    return _parts(setting, _schedule(setting, _memory(setting)))
+
+
+def _serve(setting: Setting, level: float, seed: int) -> Forecast:
+    memory = _memory(setting)
+    whole = setting.input_len + setting.output_len
+    at_once = setting.batch // setting.dp if setting.kind == "inference" else 1
+    needed = memory.needed(at_once * whole)
+    if needed > memory.available:
+        why = _missing(setting, memory, needed)
+        return Forecast(setting=setting, memory_gb=needed, fits=False, reason=why, unit=_unit(setting))
+    schedule = _schedule(setting, memory)
+    release = _release(setting)
+    rows = as_rows([_parts(setting, schedule)])[0]
+    common, notes = _distance(setting, schedule, release)
+    draws = _draws(release, common, seed)
+    seconds = draws @ rows
+    low, high = (1 - level) / 2, (1 + level) / 2
+    made = {
+        name: tuple(np.quantile(draws[:, place] * rows[place], [0.5, low, high]).tolist())
+        for place, name in enumerate(CONSTANTS)
+    }
+    found = np.quantile(seconds, [0.5, low, high])
+    details = _details(setting, schedule, found[0]) | _energy(setting, made, found, level)
+    if setting.kind == "throughput":
+        found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
+    return Forecast(
+        setting=setting,
+        predicted=float(found[0]),
+        lower=float(found[1]),
+        upper=float(found[2]),
+        unit=_unit(setting),
+        memory_gb=memory.needed(float(schedule.cached.max())),
+        fits=True,
+        parts=made,
+        spreads=_spreads(rows, release, common),
+        details=details,
+        remarks=tuple(notes),
+    )
+
+
+def _train(setting: Setting, level: float, seed: int) -> Forecast:
+    memory = training_memory(setting)
+    if memory.needed > memory.available:
+        why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
+        return Forecast(setting=setting, memory_gb=memory.needed, fits=False, reason=why, unit="s")
+    parts = training_parts(setting)
+    rows, names = np.array(list(parts.values())), list(parts)
+    own = np.array([SPREADS[name] for name in names])
+    common = {"step": STEP}
+    if setting.gpu.measured_name not in STEPS_SEEN:
+        common["gpu"] = OTHER_GPU
+    normal = standard_normal(len(names) + 1, DRAWS, seed)
+    spread = math.sqrt(sum(value**2 for value in common.values()))
+    draws = np.exp(normal[:, :-1] * own + spread * normal[:, -1:])
+    low, high = (1 - level) / 2, (1 + level) / 2
+    found = np.quantile(draws @ rows, [0.5, low, high])
+    made = np.quantile(draws * rows, [0.5, low, high], axis=0).T
+    spreads = {**common, **dict(zip(names, (rows / rows.sum() * own).tolist(), strict=True))}
+    tokens = setting.global_batch * setting.seq_len / float(found[0])
+    rates = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": tokens / setting.gpus}
+    parts_made = {name: tuple(row.tolist()) for name, row in zip(names, made, strict=True)}
+    return Forecast(
+        setting=setting,
+        predicted=float(found[0]),
+        lower=float(found[1]),
+        upper=float(found[2]),
+        unit="s",
+        memory_gb=memory.needed,
+        fits=True,
+        parts=parts_made,
+        spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
+        details=rates | _energy(setting, parts_made, found, level),
+        remarks=(remark("training-constants"),),
+    )
+
+
+def _would_fit(setting: Setting) -> dict[str, Any]:
+    """Return the least tp that fits, or None, and the largest micro-batch that does."""
+    needed = None
+    for tp in range(setting.tp + 1, 65):
+        try:
+            check_split(setting.model, tp, setting.ep)
+        except ParameterError:
+            continue
+        other = training_memory(replace(setting, tp=tp))
+        if other.needed <= other.available:
+            needed = tp
+            break
+    smaller = (n for n in range(setting.micro_batch - 1, 0, -1))
+    fits = (n for n in smaller if (one := training_memory(replace(setting, micro_batch=n))).needed <= one.available)
+    return {"needed_tp": needed, "largest_batch": next(fits, 0)}
+
+
+def _unit(setting: Setting) -> str:
+    return "tok/s" if setting.kind == "throughput" else "s"
+
+
+def _memory(setting: Setting) -> InferenceMemory:
+    return inference_memory(
+        setting.model,
+        setting.gpu,
+        dtype=setting.dtype,
+        kv_dtype=setting.kv_dtype,
+        tp=setting.tp,
+        pp=setting.pp,
+        ep=setting.ep,
+        batched_tokens=setting.max_batched_tokens,
+        utilisation=setting.memory_utilisation,
+    )
+
+
+def _missing(setting: Setting, memory: InferenceMemory, needed: float) -> Remark:
+    """Say by how much it does not fit, in how many ways of cutting it would, and which batch still does."""
+    whole = setting.input_len + setting.output_len
+    largest = max(0, int(memory.tokens // max(whole, 1))) * setting.dp
+    fits = None
+    for tp in range(setting.tp + 1, 65):
+        try:
+            check_split(setting.model, tp, setting.ep)
+            other = _memory(replace(setting, tp=tp))
+        except ParameterError:
+            continue
+        if other.needed(needed_tokens(setting)) <= other.available:
+            fits = tp
+            break
+    return remark("does-not-fit", missing_gb=needed - memory.available, needed_tp=fits, largest_batch=largest)
+
+
+def needed_tokens(setting: Setting) -> int:
+    """Return the tokens that must have room in the cache of a replica at once."""
+    at_once = setting.batch // setting.dp if setting.kind == "inference" else 1
+    return at_once * (setting.input_len + setting.output_len)
+
+
+def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
+    if setting.kind == "inference":
+        return batch(setting.batch // setting.dp, setting.input_len, setting.output_len)
+    requests = -(-setting.num_prompts // setting.dp)
+    most = setting.max_num_seqs
+    return serve(requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens)
+
+
+def _parts(setting: Setting, schedule: Schedule) -> dict[str, float]:
+    return inference_parts(
+        setting.model,
+        setting.gpu,
+        schedule,
+        dtype=setting.dtype,
+        kv_dtype=setting.kv_dtype,
+        tp=setting.tp,
+        ep=setting.ep,
+        batched_tokens=setting.max_batched_tokens,
+        prefill=not setting.prefix_cache,
+        eager=setting.eager,
+    )
+
+
+def _release(setting: Setting) -> Release:
+    return find_release(setting.release) if setting.release else unknown_release()
+
+
+def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[dict[str, float], list[Remark]]:
+    """Return the spreads of the common factor by where they come from, and what is to be said of them."""
+    found, notes = {"residual": RESIDUAL}, []
+    if not release.name:
+        notes.append(remark("any-release", releases=len(known_releases())))
+    elif setting.model.name not in release.models:
+        notes.append(remark("other-model", release=release.name, models=release.models))
+    if setting.model.name not in release.models:
+        found["model"] = OTHER_MODEL
+    if not release.name:
+        found["release"] = OTHER_RELEASE
+    if setting.gpu.measured_name != (release.gpu or "MI300X"):
+        found["gpu"] = OTHER_GPU
+        notes.append(remark("other-gpu", gpu=setting.gpu.name, calibrated=release.gpu or "MI300X"))
+    if release.name and schedule.most > release.largest:
+        found["beyond"] = BEYOND
+        notes.append(remark("more-sequences", sequences=schedule.most, calibrated=release.largest))
+    return found, notes
+
+
+def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArray:
+    """Return factors on the parts, shape (draws, n): of the release, or of one drawn from all, times the common one."""
+    spread = math.sqrt(sum(value**2 for value in common.values()))
+    together = np.exp(spread * standard_normal(1, DRAWS, seed + 1))
+    if release.name:
+        return factors(release, DRAWS, seed) * together
+    known = list(known_releases().values()) or [release]
+    each = [factors(one, DRAWS, seed) for one in known]
+    return np.stack([each[place % len(each)][place] for place in range(DRAWS)]) * together
+
+
+def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float]) -> dict[str, float]:
+    """Return the standard deviations of the logarithm of the answer by where they come from, the largest first."""
+    weights = rows * np.exp(release.mean)
+    weights = weights / weights.sum()
+    known = list(known_releases().values())
+    if not release.name and known:
+        means, roots = np.stack([one.mean for one in known]), np.stack([one.root for one in known])
+        own = np.sqrt(means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0))
+    else:
+        own = np.sqrt((release.root**2).sum(axis=1))
+    found = {**common, **dict(zip(CONSTANTS, (weights * own).tolist(), strict=True))}
+    return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+
+def _details(setting: Setting, schedule: Schedule, seconds: float) -> dict[str, float]:
+    requests = setting.batch if setting.kind == "inference" else setting.num_prompts
+    return {
+        "sequences_at_once": schedule.most * setting.dp,
+        "tokens_per_second": requests * setting.output_len / float(seconds),
+        "tokens_per_second_per_gpu": requests * setting.output_len / float(seconds) / setting.gpus,
+        "seconds_per_token": float(seconds) / float(schedule.steps.sum()),
+    }
+
+
+def _energy(
+    setting: Setting, parts: Mapping[str, tuple[float, ...]], seconds: FloatArray, level: float
+) -> dict[str, float]:
+    """Return seconds, mean power of all GPUs and energy, with the interval of the energy."""
+    power = mean_power_w(setting.gpu, {name: values[0] for name, values in parts.items()}) * setting.gpus
+    middle, lower, upper = (float(value) for value in seconds)
+    z = float(norm.ppf((1 + level) / 2))
+    sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
+    return {
+        "seconds": middle,
+        "power_w": power,
+        "energy_j": power * middle,
+        "energy_j_lower": power * middle * math.exp(-sides[0]),
+        "energy_j_upper": power * middle * math.exp(sides[1]),
+    }

@@ -1,0 +1,121 @@
+"""Inference as sums of kernels: what a schedule of steps takes on one GPU of a replica, part by part.
+
+Every part is the time at the median of its constant (`constants.CONSTANTS`), which a draw of the constants multiplies:
+
+products             all matrix products, of prompts and of steps, by the law of the GPU
+attention            scores and weighted sums of the prompts, at a share of the 16-bit matrix peak
+cache                reading the cached keys and values at every step, at a share of the bandwidth
+collectives          two sums per layer over the GPUs that share it, and the exchange of tokens between experts
+layers               launches and small kernels, per layer and step
+steps                scheduling and sampling, per step
+sequences            per sequence, layer and step
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hardware import GPU
+from ..operators.work import BITS
+from .architecture import Architecture
+from .constants import CONSTANTS
+from .kernel_times import LAUNCH_US, collective_us, product_law
+from .layers import attention_flop, cached_per_token, layer
+from .memory import WIDE_BYTES
+from .serving import Schedule
+
+FloatArray = NDArray[np.float64]
+
+US, MS = 1e-6, 1e-3
+PER_SEQUENCES: Final = 0.75
+"""Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
+KERNELS_PER_LAYER: Final = 12.0
+"""That are launched one by one where no graph replays them."""
+
+
+def inference_parts(
+    model: Architecture,
+    gpu: GPU,
+    schedule: Schedule,
+    *,
+    dtype: str,
+    kv_dtype: str,
+    tp: int,
+    ep: int = 1,
+    batched_tokens: int,
+    prefill: bool = True,
+    eager: bool = False,
+) -> dict[str, float]:
+    """Return the seconds of each part of a schedule on a replica of ``tp`` GPUs, at the medians of the constants.
+
+    ``prefill`` is False where the prompts are found in a prefix cache; ``eager`` launches every kernel.
+    """
+    parts = dict.fromkeys(CONSTANTS, 0.0)
+    steps, running = schedule.steps, schedule.running
+    products, collectives = _tokens(model, gpu, running, dtype, tp, ep)
+    head = _head_us(model, gpu, running, tp)
+    parts["products"] = float(np.sum(steps * (products + head))) * US
+    parts["collectives"] = float(np.sum(steps * collectives)) * US
+    cached = cached_per_token(model, tp) * BITS[kv_dtype] / 8 * model.layers
+    bandwidth = gpu.require("memory_bw_gbs") * 1e9
+    parts["cache"] = float(np.sum(steps * schedule.cached)) * cached / bandwidth
+    parts["layers"] = float(steps.sum()) * model.layers * US
+    parts["steps"] = float(steps.sum()) * MS
+    parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
+    if prefill and schedule.prompts.any():
+        _add_prompts(parts, model, gpu, schedule, dtype=dtype, tp=tp, ep=ep, batched_tokens=batched_tokens)
+    scaled = {name: seconds * CONSTANTS[name].median for name, seconds in parts.items()}
+    if eager:
+        scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
+    return scaled
+
+
+def _add_prompts(
+    parts: dict[str, float],
+    model: Architecture,
+    gpu: GPU,
+    schedule: Schedule,
+    *,
+    dtype: str,
+    tp: int,
+    ep: int,
+    batched_tokens: int,
+) -> None:
+    """Add the reading of the prompts, in chunks of at most so many tokens."""
+    chunk = np.minimum(schedule.prompts, batched_tokens)
+    chunks = schedule.prompts / chunk
+    products, collectives = _tokens(model, gpu, chunk, dtype, tp, ep)
+    sequences = schedule.prompts / schedule.lengths
+    flop = sequences * attention_flop(model, schedule.lengths, schedule.lengths, tp) * model.layers
+    parts["products"] += float(np.sum(chunks * products)) * US
+    parts["collectives"] += float(np.sum(chunks * collectives)) * US
+    parts["attention"] += float(np.sum(flop)) / (gpu.peak_tflops("bf16") * 1e12)
+    parts["layers"] += float(chunks.sum()) * model.layers * US
+
+
+def _tokens(
+    model: Architecture, gpu: GPU, tokens: FloatArray, dtype: str, tp: int, ep: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the µs of products and of collectives for so many tokens through all layers, one value each."""
+    law, one = product_law(gpu, dtype), layer(model, tp, ep)
+    products = np.zeros_like(tokens)
+    for matrix in one.matrices:
+        products += matrix.share * law.time_us(matrix.outputs, tokens, matrix.inputs)
+    message = tokens * model.hidden * WIDE_BYTES
+    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp)
+    if one.experts:
+        visits, touched = one.experts.visits(tokens * ep), one.experts.touched(tokens * ep)
+        for matrix in one.experts.matrices:
+            products += one.experts.share * law.time_us(matrix.outputs, visits, matrix.inputs, touched)
+        if ep > 1:
+            sent = message * one.experts.visited
+            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep)
+    return products * model.layers, collectives * model.layers
+
+
+def _head_us(model: Architecture, gpu: GPU, sequences: FloatArray, tp: int) -> FloatArray:
+    """Return the µs of the output matrix for the last token of every sequence, in 16 bits."""
+    return product_law(gpu, "bf16").time_us(model.vocab / tp, sequences, model.hidden)

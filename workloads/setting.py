@@ -1,0 +1,225 @@
+"""What is to be forecast: one row of a table of cases, checked and completed.
+
+Empty fields take their defaults, and what was taken is told; `complete` raises one line for what cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args
+
+from ..errors import DataError, ParameterError, nearest
+from ..hardware import GPU, find
+from ..operators.dtypes import canonical_dtype
+from . import architecture
+from .architecture import Architecture
+from .layers import check_split
+
+Kind = Literal["inference", "throughput", "training"]
+Recompute = Literal["none", "selective", "full"]
+NODE_GPUS: Final = 8
+"""GPUs that share links within a node."""
+MOST: Final = 10_000_000
+_COUNTS: Final = (
+    *("gpus", "tp", "pp", "dp", "cp", "ep", "batch", "input_len", "output_len", "num_prompts", "max_num_seqs"),
+    *("micro_batch", "global_batch", "seq_len", "max_batched_tokens", "interleave", "zero", "recompute_layers"),
+)
+_NEEDED: Final = {
+    "inference": ("batch", "input_len", "output_len"),
+    "throughput": ("num_prompts", "input_len", "output_len"),
+    "training": ("global_batch", "seq_len"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A workload on so many GPUs.
+
+    Attributes
+    ----------
+    kind : {"inference", "throughput", "training"}
+        One batch that starts and ends together (seconds), requests served as they fit (output tokens per second), or
+        one optimizer step (seconds).
+    model, gpu : Architecture, GPU
+        Resolved.
+    gpus : int
+        All of them: tp · pp · dp · cp.
+    tp, pp, dp, cp, ep : int
+        Ways in which layers, depth, data, sequences and experts are cut. What is left out follows from ``gpus``.
+    dtype, kv_dtype : str
+        Of the weights and products, and of the cache.
+    batch, input_len, output_len : int
+        Sequences of a batch, tokens of each prompt and of each answer.
+    num_prompts, max_num_seqs : int
+        Requests, and how many may run at once.
+    micro_batch, global_batch, seq_len : int
+        Sequences of a micro-batch per replica and of a step over all, tokens of each.
+    recompute, recompute_layers : str, int or None
+        What the backward pass computes again: nothing, the attention, or whole layers (all, or so many).
+    optimizer, zero, interleave, sequence_parallel
+        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); model chunks per pipeline stage; whether norms are
+        cut along the sequence.
+    lora : bool
+        Whether only low-rank adapters are trained: no weight gradients of the matrices.
+    flash : bool
+        Whether attention is one fused kernel that keeps no scores.
+    network_gbs : float
+        Bandwidth per GPU between nodes, one way, GB/s.
+    release : str
+        Software release whose constants are used; empty: any.
+    eager, prefix_cache : bool
+        Kernels launched one by one; prompts found in the cache.
+    max_batched_tokens : int
+        Tokens of the largest step.
+    memory_utilisation : float
+        Part of the memory that may be used.
+    assumed : tuple of str
+        Fields that were left out and took a default.
+    """
+
+    kind: Kind
+    model: Architecture
+    gpu: GPU
+    gpus: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dtype: str = "bf16"
+    kv_dtype: str = "bf16"
+    batch: int = 1
+    input_len: int = 0
+    output_len: int = 0
+    num_prompts: int = 0
+    max_num_seqs: int = 1024
+    micro_batch: int = 1
+    global_batch: int = 0
+    seq_len: int = 0
+    recompute: Recompute = "none"
+    recompute_layers: int | None = None
+    optimizer: str = "adam"
+    zero: int = 0
+    interleave: int = 1
+    sequence_parallel: bool = False
+    lora: bool = False
+    flash: bool = True
+    network_gbs: float = 50.0
+    release: str = ""
+    eager: bool = False
+    prefix_cache: bool = False
+    max_batched_tokens: int = 65536
+    memory_utilisation: float = 0.9
+    assumed: tuple[str, ...] = ()
+
+
+FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")
+"""Columns of a table of cases."""
+
+
+def complete(given: Mapping[str, Any]) -> Setting:
+    """Return the setting of named values; None, NaN and empty text count as left out.
+
+    Raises
+    ------
+    FlopcastError
+        A field, model, GPU or number format is unknown (the message has the nearest), a needed one is missing, a number
+        is out of range, or the ways of cutting do not multiply to the GPUs or do not divide what they cut.
+    """
+    stated = {name: value for name, value in given.items() if not _empty(value)}
+    for name in stated:
+        if name not in FIELDS:
+            raise DataError(f"unknown field {name!r}: {nearest(name, FIELDS)}")
+    kind = stated.setdefault("kind", "inference")
+    if kind not in get_args(Kind):
+        raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+    for name in ("model", "gpu", *_NEEDED[kind]):
+        if name not in stated:
+            raise ParameterError(name, f"is needed to forecast {kind}")
+    values: dict[str, Any] = {**stated, "model": architecture.find(stated["model"])}
+    values["gpu"] = stated["gpu"] if isinstance(stated["gpu"], GPU) else find(stated["gpu"])
+    for name in _COUNTS:
+        if name in values:
+            values[name] = _count(name, values[name])
+    for name in ("dtype", "kv_dtype"):
+        if name in values:
+            values[name] = canonical_dtype(str(values[name]))
+    for name in ("eager", "prefix_cache", "sequence_parallel", "lora", "flash"):
+        if name in values:
+            values[name] = _switch(name, values[name])
+    values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
+    check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
+    found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
+    _check(found)
+    return found
+
+
+def _empty(value: object) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and value != value)
+
+
+def _count(name: str, value: object) -> int:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ParameterError(name, f"must be a whole number, got {value!r}") from None
+    least = 0 if name in ("zero", "recompute_layers", "input_len") else 1
+    if not (number.is_integer() and least <= number <= MOST):
+        raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {value}")
+    return int(number)
+
+
+def _switch(name: str, value: object) -> bool:
+    words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
+    if str(value).lower() not in words:
+        raise ParameterError(name, f"must be true or false, got {value!r}")
+    return words[str(value).lower()]
+
+
+def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
+    """Fill the ways of cutting that were left out: tp takes a node's GPUs, dp what remains."""
+    ways = {name: getattr(setting, name) for name in ("tp", "pp", "dp", "cp") if name in stated}
+    product = ways.get("tp", 1) * ways.get("pp", 1) * ways.get("dp", 1) * setting.cp
+    gpus = setting.gpus if "gpus" in stated else product
+    if gpus % product:
+        raise ParameterError("gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}")
+    rest = gpus // product
+    if "tp" not in ways and setting.kind != "training":
+        ways["tp"] = min(rest, NODE_GPUS)
+        rest //= ways["tp"]
+    if "dp" not in ways:
+        ways["dp"], rest = rest, 1
+    if rest != 1 or gpus != ways.get("tp", 1) * ways.get("pp", 1) * ways["dp"] * setting.cp:
+        raise ParameterError("gpus", f"must be tp · pp · dp · cp, got {gpus} for {' · '.join(map(str, ways.values()))}")
+    return replace(setting, gpus=gpus, **ways)
+
+
+def _check_dtype(gpu: GPU, dtype: str) -> None:
+    """Raise unless the GPU computes in a number format, in one line that names those it has."""
+    has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
+    if f"{dtype}_matrix" not in gpu.peaks:
+        raise ParameterError("dtype", f"must be one that {gpu.name} computes in ({', '.join(has)}), got {dtype}")
+
+
+def _check(setting: Setting) -> None:
+    check_split(setting.model, setting.tp, setting.ep)
+    if setting.pp > setting.model.layers:
+        raise ParameterError("pp", f"must be at most the {setting.model.layers} layers, got {setting.pp}")
+    _check_dtype(setting.gpu, setting.dtype)
+    if setting.kind == "throughput" and setting.pp > 1:
+        raise ParameterError(
+            "pp", f"must be 1 for throughput, got {setting.pp}: requests in a pipeline are not counted"
+        )
+    if not 0 < setting.memory_utilisation <= 1:
+        raise ParameterError("memory_utilisation", f"must lie above 0 and up to 1, got {setting.memory_utilisation:g}")
+    if setting.kind == "inference" and setting.batch % setting.dp:
+        raise ParameterError("batch", f"must be a multiple of the {setting.dp} replicas, got {setting.batch}")
+    if setting.kind == "training":
+        if setting.recompute not in get_args(Recompute):
+            raise ParameterError("recompute", f"must be one of {', '.join(get_args(Recompute))}")
+        together = setting.dp * setting.micro_batch
+        if setting.global_batch % together:
+            raise ParameterError(
+                "global_batch", f"must be a multiple of dp · micro_batch = {together}, got {setting.global_batch}"
+            )

@@ -1,0 +1,216 @@
+"""Scores of HPL and HPCG before a machine runs them, as distributions.
+
+HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q devices, panel by panel.
+Behind a look-ahead of one, a panel's factorisation and broadcast hide behind the update of the one before:
+
+    t_j = max(update_j, factor_j + broadcast_j) + swap_j,    score = (2/3 N³ + 3/2 N²) / Σ t_j
+
+HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
+it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
+
+Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; the draws are Sobol's, seeded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParameterError
+from ..hardware import GPU
+from ..remarks import Remark, remark
+from .constants import standard_normal
+from .memory import GIB
+
+FloatArray = NDArray[np.float64]
+
+FLOP_PER_BYTE: Final = 0.201
+"""Of HPCG: flop per byte that it moves."""
+DRAWS: Final = 512
+MOST_PANELS: Final = 1024
+"""Of the sum; neighbours beyond are summed as one, whose noise is the less."""
+MATRIX_SHARE: Final = 0.8
+"""Part of the memory that the matrix of HPL takes, unless N is given."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A factor: its median, and the standard deviation of its logarithm."""
+
+    median: float
+    sigma: float
+
+    def draws(self, normal: FloatArray) -> FloatArray:
+        """Return values at standard normal ones."""
+        return self.median * np.exp(self.sigma * normal)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A forecast score in FLOP/s: median, mean and interval, what it was made of, and what is to be said of it."""
+
+    benchmark: str
+    devices: int
+    predicted: float
+    mean: float
+    lower: float
+    upper: float
+    inputs: dict[str, float]
+    remarks: tuple[Remark, ...] = ()
+
+
+def hpcg(
+    gpu: GPU,
+    devices: int,
+    *,
+    stream: Spread = Spread(0.80, 0.05),
+    reached: Spread = Spread(0.75, 0.05),
+    scaling: Spread = Spread(0.945, 0.03),
+    level: float = 0.9,
+    seed: int = 0,
+) -> Score:
+    """Return the score of HPCG.
+
+    Parameters
+    ----------
+    gpu : GPU
+        A device as HPCG's ranks see it: ``MI250X (per GCD)``.
+    devices : int
+        Of them.
+    stream, reached, scaling : Spread
+        Part of the published bandwidth that a stream reaches, part of that which HPCG reaches on one device, and part
+        that is left on all. The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s).
+
+    Raises
+    ------
+    ParameterError
+        ``devices`` is below 1.
+    NotPublishedError
+        The bandwidth is not published.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> found = hpcg(find("MI250X (per GCD)"), 75264)
+    >>> 13e15 < found.predicted < 15e15
+    True
+    """
+    _check_devices(devices)
+    bandwidth = gpu.require("memory_bw_gbs") * 1e9
+    normal = standard_normal(3, DRAWS, seed)
+    each = zip((stream, reached, scaling), normal.T, strict=True)
+    shares = np.prod([spread.draws(column) for spread, column in each], axis=0)
+    scores = devices * FLOP_PER_BYTE * bandwidth * shares
+    inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
+    return _score("hpcg", devices, scores, level, {**inputs, "scaling": scaling.median})
+
+
+def hpl(
+    gpu: GPU,
+    devices: int,
+    *,
+    n: int | None = None,
+    nb: int = 512,
+    p: int | None = None,
+    product: Spread = Spread(0.74, 0.06),
+    panel_share: Spread = Spread(0.02, 0.3),
+    network_gbs: Spread = Spread(20.0, 0.15),
+    noise: float = 0.02,
+    level: float = 0.9,
+    seed: int = 0,
+) -> Score:
+    """Return the score of HPL.
+
+    Parameters
+    ----------
+    gpu : GPU
+        A device as HPL's ranks see it: ``MI250X (per GCD)``.
+    devices : int
+        Of them, P · Q.
+    n, nb, p : int, optional
+        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the grid (by default the
+        divisor of ``devices`` next to its root).
+    product, panel_share : Spread
+        Part of the 64-bit vector peak that the update's products reach, and that a panel's factorisation does. The
+        vector peak is what such machines are rated by; the matrix units of CDNA exceed it, the board's power does not.
+    network_gbs : Spread
+        Bandwidth per device between nodes, one way, GB/s.
+    noise : float
+        Standard deviation of the logarithm of the time of one panel.
+
+    Raises
+    ------
+    ParameterError
+        ``devices`` is below 1, ``p`` does not divide it, or the matrix has no room.
+    NotPublishedError
+        The 64-bit peak or the memory is not published.
+    """
+    _check_devices(devices)
+    rows_ = p or _near_root(devices)
+    if devices % rows_:
+        raise ParameterError("p", f"must divide the {devices} devices, got {rows_}")
+    room = devices * gpu.require("memory_gb") * GIB
+    size = n or int(math.sqrt(MATRIX_SHARE * room / 8.0)) // nb * nb
+    if not nb <= size or 8.0 * size**2 > room:
+        raise ParameterError("n", f"must be from {nb} to {math.sqrt(room / 8):.0f}, the memory's size, got {size}")
+    seconds = _panels(gpu, devices, size, nb, rows_, product, panel_share, network_gbs, noise, seed)
+    scores = (2.0 / 3.0 * float(size) ** 3 + 1.5 * float(size) ** 2) / seconds
+    inputs = {"n": float(size), "nb": float(nb), "p": float(rows_), "q": float(devices // rows_)}
+    inputs |= {"product": product.median, "network_gbs": network_gbs.median}
+    return _score("hpl", devices, scores, level, inputs, (remark("score-moves", percent=18.0),))
+
+
+def _panels(
+    gpu: GPU,
+    devices: int,
+    size: int,
+    nb: int,
+    p: int,
+    product: Spread,
+    panel_share: Spread,
+    network_gbs: Spread,
+    noise: float,
+    seed: int,
+) -> FloatArray:
+    """Return the seconds of the whole factorisation, shape (draws,)."""
+    peak = gpu.peak_tflops("fp64", "vector") * 1e12
+    normal = standard_normal(3, DRAWS, seed)
+    pairs = zip((product, panel_share, network_gbs), normal.T, strict=True)
+    rate, panel, network = (spread.draws(column)[:, None] for spread, column in pairs)
+    panels = -(-size // nb)
+    together = -(-panels // MOST_PANELS)
+    left = size - nb * (together * np.arange(-(-panels // together)) + (together - 1) / 2.0)
+    left = np.maximum(left, nb / 2.0)
+    q = devices // p
+    update = 2.0 * nb * left**2 / devices / (rate * peak)
+    factor = nb**2 * left / p / (panel * peak)
+    broadcast = 8.0 * nb * left / p / (network * 1e9)
+    swap = 8.0 * nb * left / q / (network * 1e9)
+    seconds = np.maximum(update, factor + broadcast) + swap
+    own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), seconds.shape) if noise else 0.0
+    return np.sum(seconds * np.exp(own), axis=1) * panels / len(left)
+
+
+def _score(
+    benchmark: str,
+    devices: int,
+    scores: FloatArray,
+    level: float,
+    inputs: dict[str, float],
+    remarks: tuple[Remark, ...] = (),
+) -> Score:
+    middle, lower, upper = np.quantile(scores, [0.5, (1 - level) / 2, (1 + level) / 2]).tolist()
+    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, inputs, remarks)
+
+
+def _check_devices(devices: int) -> None:
+    if devices < 1:
+        raise ParameterError("devices", f"must be at least 1, got {devices}")
+
+
+def _near_root(devices: int) -> int:
+    return max(one for one in range(1, math.isqrt(devices) + 1) if devices % one == 0)
