@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api.devices import gpu, gpus
+    from .api.forecasting import Forecasts, forecast
     from .api.ingesting import Ingested, ingest
     from .api.predicting import Prediction, predict
     from .api.projecting import ProjectedTrace, fidelity, project
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 _DOOR = {
     "DataError": "errors",
     "FlopcastError": "errors",
+    "Forecasts": "api.forecasting",
     "GPU": "hardware",
     "Ingested": "api.ingesting",
     "Measurements": "api.tables",
@@ -37,6 +39,7 @@ _DOOR = {
     "Scaling": "api.scaling",
     "Validation": "api.validating",
     "fidelity": "api.projecting",
+    "forecast": "api.forecasting",
     "gpu": "api.devices",
     "gpus": "api.devices",
     "ingest": "api.ingesting",
@@ -55,6 +58,7 @@ __all__ = [
     "GPU",
     "DataError",
     "FlopcastError",
+    "Forecasts",
     "Ingested",
     "Measurements",
     "ParameterError",
@@ -64,6 +68,7 @@ __all__ = [
     "Scaling",
     "Validation",
     "fidelity",
+    "forecast",
     "gpu",
     "gpus",
     "ingest",

@@ -88,7 +88,8 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
             new, waiting = waiting[:admitted], waiting[admitted:]
             read.append((length[new].sum(), length[new].mean()))
             running = np.concatenate([running, new])
-        steps = _to_the_next(stretch, left[running], length[running], cache_tokens, bool(waiting.size))
+        open_ = bool(waiting.size) and running.size < most
+        steps = _to_the_next(stretch, left[running], length[running], cache_tokens, open_)
         stretches.append((steps, running.size, length[running].sum() + running.size * (steps + 1) / 2))
         left[running] -= steps
         length[running] += steps
@@ -100,11 +101,11 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     return _joined(stretches, read)
 
 
-def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float, waits: bool) -> float:
-    """Return the steps until a sequence ends or the cache overflows; at most a stretch if some wait."""
+def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float, admits: bool) -> float:
+    """Return the steps until a sequence ends or the cache overflows; at most a stretch where one more may be admitted."""
     ends = float(left.min())
     free = (room - float(length.sum())) / len(left)
-    if not waits and free > ends:
+    if not admits and free > ends:
         return ends
     return min(float(stretch), ends)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...remarks import Remark
-from . import evaluation, measuring, prediction, projection, reading, scaling, traces
+from . import evaluation, measuring, prediction, projection, reading, scaling, traces, workloads
 
 Words = Mapping[str, str | Callable[..., str]]
 """Code -> a template (``"{rows} rows lack {column}"``), or a function of the values where words depend on them."""
@@ -19,6 +19,7 @@ _AREAS: tuple[Words, ...] = (
     reading.WORDS,
     scaling.WORDS,
     traces.WORDS,
+    workloads.WORDS,
 )
 """``WORDS`` of every module beside this one; an area that is not listed here has no words."""
 WORDS: dict[str, str | Callable[..., str]] = {code: text for area in _AREAS for code, text in area.items()}

@@ -1,0 +1,247 @@
+"""Whole workloads forecast from their configuration: one setting, a grid of them, or a table of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from ..errors import DataError, ParameterError
+from ..hardware import GPU
+from ..output import dumps, whole_file, write_csv, write_texts
+from ..report.formats import counted
+from ..report.html import page
+from ..report.words import say
+from ..workloads.architecture import Architecture
+from ..workloads.forecasting import Forecast, forecast_all
+from ..workloads.forecasting import forecast as forecast_one
+from ..workloads.setting import FIELDS
+from .tables import titled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from ..report.document import Document
+
+FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
+"""What the folder of a result holds."""
+MOST: Final = 100_000
+"""Points of a grid."""
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of one or more settings.
+
+    Attributes
+    ----------
+    answers : tuple of Forecast
+        In the order asked.
+    asked : tuple of mapping
+        The fields of each, as given.
+    level : float
+        Of the intervals.
+    need : float or None
+        Half-width that is asked for, as a share of the answer.
+    price : float or None
+        Of a GPU for an hour.
+    """
+
+    answers: tuple[Forecast, ...]
+    asked: tuple[Mapping[str, Any], ...]
+    level: float = 0.9
+    need: float | None = None
+    price: float | None = None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per setting: what was asked, then the answer.
+
+        Columns: the fields given, ``predicted``, ``lower``, ``upper``, ``unit``, ``memory_gb`` (GiB of one GPU),
+        ``fits``, ``reason`` (why there is no answer, else empty), ``tokens_per_second``, ``energy_j``, ``power_w`` (of
+        all GPUs), and ``cost`` where there is a price, ``sure`` where a half-width is needed.
+        """
+        return pd.DataFrame([self._row(*pair) for pair in zip(self.asked, self.answers, strict=True)])
+
+    def _row(self, asked: Mapping[str, Any], answer: Forecast) -> dict[str, Any]:
+        row = {name: _plain(value) for name, value in asked.items()}
+        row |= {name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
+        row["reason"] = "" if answer.reason is None else say(answer.reason)
+        for name in ("tokens_per_second", "energy_j", "power_w"):
+            row[name] = answer.details.get(name, float("nan"))
+        if self.price is not None:
+            gpus = answer.setting.gpus if answer.setting else 0
+            row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
+        if self.need is not None:
+            row["sure"] = answer.sure(self.need)
+        return row
+
+    def document(self) -> Document:
+        """Return the forecasts for readers; its ``data`` are those of ``forecast.json``."""
+        from ..report.forecast import forecast_document
+
+        return forecast_document(self.answers, self.asked, level=self.level, need=self.need, price=self.price)
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        return page(self.document())
+
+    def save(self, folder: str | Path) -> None:
+        """Write forecast.json, forecast.html and forecast.csv into a folder, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        found = self.document()
+        table = self.table.to_csv(index=False)
+        texts = (dumps(found.data, missing=True), page(found), table)
+        write_texts(Path(folder), dict(zip(FILES, texts, strict=True)))
+
+    def save_table(self, file: str | Path) -> None:
+        """Write `table` as CSV, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The file cannot be written.
+        """
+        with whole_file(Path(file)) as beside:
+            write_csv(pa.Table.from_pandas(self.table, preserve_index=False), beside)
+
+    def plot_parts(self) -> go.Figure:
+        """Draw what the time of each answer is made of, with the interval of each part."""
+        from ..report.forecast import parts_figure
+
+        return parts_figure(self.answers)
+
+    def plot_batch(self) -> go.Figure | None:
+        """Draw latency and throughput over the batch, a line per GPU and way of cutting, with bands; None for one."""
+        from ..report.forecast import batch_figure
+
+        return batch_figure(self.answers)
+
+    def plot_pareto(self) -> go.Figure | None:
+        """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""
+        from ..report.forecast import pareto_figure
+
+        return pareto_figure(self.answers)
+
+    def __repr__(self) -> str:
+        answered = sum(one.reason is None for one in self.answers)
+        return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
+
+    def _repr_html_(self) -> str:
+        return titled(repr(self)[1:-1], self.table)
+
+
+def forecast(
+    model: str | PathLike[str] | Mapping[str, Any] | Architecture | None = None,
+    *,
+    cases: str | PathLike[str] | pd.DataFrame | None = None,
+    level: float = 0.9,
+    seed: int = 0,
+    need: float | None = None,
+    price: float | None = None,
+    **fields: Any,
+) -> Forecasts:
+    """Forecast what a model takes on GPUs, before anything is run.
+
+    Parameters
+    ----------
+    model : str, Path, mapping or Architecture, optional
+        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents.
+    cases : path or DataFrame, optional
+        A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
+        has its reason, the others their answer.
+    level : float, default 0.9
+        Of the intervals.
+    seed : int, default 0
+        Of the draws.
+    need : float, optional
+        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %.
+    price : float, optional
+        Of a GPU for an hour, for the column ``cost``.
+    **fields
+        Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``, ``gpus``, ``tp``, ``pp``,
+        ``dtype``, ``batch``, ``input_len``, ``output_len``, ``global_batch``, ``seq_len``, ``recompute``, ``release``,
+        ... A list makes a grid of all combinations, in the order given.
+
+    Returns
+    -------
+    Forecasts
+        ``.table``, ``.plot_parts()``, ``.plot_batch()``, ``.plot_pareto()``, ``.report()``, ``.save(folder)``.
+
+    Raises
+    ------
+    FlopcastError
+        A single setting cannot be understood; what is understood and cannot run has its reason instead.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.forecast("llama-3.1-70b", gpu="MI300X", gpus=8, dtype="fp8", batch=[1, 16], input_len=128,
+    ...                     output_len=2048)
+    >>> found.table[["batch", "unit", "fits"]].values.tolist()
+    [[1, 's', True], [16, 's', True]]
+    """
+    _check(level, need, price)
+    if (model is None) == (cases is None):
+        raise ParameterError("model", "must be given, or cases in its place, and not both")
+    if cases is not None:
+        if fields:
+            raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
+        asked = _read(cases)
+        answers = forecast_all(asked, level=level, seed=seed)
+        return Forecasts(tuple(answers), tuple(asked), level, need, price)
+    asked = list(_grid({"model": model, **fields}))
+    if len(asked) == 1:
+        answers = [forecast_one(asked[0], level=level, seed=seed)]
+    else:
+        answers = forecast_all(asked, level=level, seed=seed)
+    return Forecasts(tuple(answers), tuple(asked), level, need, price)
+
+
+def _check(level: float, need: float | None, price: float | None) -> None:
+    if not 0 < level < 1:
+        raise ParameterError("level", f"must lie between 0 and 1, got {level:g}: 0.9 means 90 %")
+    if need is not None and not 0 < need < 10:
+        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+    if price is not None and not 0 <= price < float("inf"):
+        raise ParameterError("price", f"must not be negative, got {price:g}")
+
+
+def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return every combination of the fields that are lists, the first varying slowest."""
+    axes = [value if isinstance(value, list | tuple | range) else [value] for value in fields.values()]
+    points = 1
+    for axis in axes:
+        points *= len(axis)
+    if points > MOST:
+        raise DataError(f"the grid has {points} points, more than {MOST}: ask for fewer")
+    for values in product(*axes):
+        yield dict(zip(fields, values, strict=True))
+
+
+def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]:
+    if isinstance(cases, pd.DataFrame):
+        table = cases
+    else:
+        try:
+            table = pd.read_csv(cases, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot be read as a table of cases: {error}", source=str(cases)) from None
+    if "model" not in table or not len(table):
+        raise ParameterError("cases", f"must have rows, and a column model; the columns are {', '.join(FIELDS)}")
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    return value.name if isinstance(value, GPU | Architecture) else value

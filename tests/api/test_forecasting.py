@@ -1,0 +1,104 @@
+"""The front door to forecasts, and its command: grids, tables of cases, folders, lines for what cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import flopcast as fc
+from flopcast.commands.app import app
+
+ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
+
+
+@pytest.fixture(scope="module")
+def grid() -> fc.Forecasts:
+    return fc.forecast("llama-3.1-405b", **{**ASKED, "gpus": [4, 8], "batch": [1, 8, 64, 4096]}, price=2.5, need=0.2)
+
+
+def test_a_grid_is_a_table(grid: fc.Forecasts) -> None:
+    table = grid.table
+    assert table[["gpus", "batch"]].values.tolist() == [[g, b] for g in (4, 8) for b in (1, 8, 64, 4096)]
+    answered = table[table["fits"]]
+    assert (answered["lower"] < answered["predicted"]).all()
+    assert answered["cost"].to_numpy() == pytest.approx(
+        (answered["predicted"] * answered["gpus"] / 3600 * 2.5).to_numpy()
+    )
+    assert set(table["sure"]) <= {"reached", "not reached", "unknown"}
+    assert table.loc[table["fits"] == False, "reason"].str.contains("tp").any()  # noqa: E712
+
+
+def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
+    grid.save(tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "forecast.csv",
+        "forecast.html",
+        "forecast.json",
+    ]
+    stored = json.loads((tmp_path / "out" / "forecast.json").read_text())
+    assert [one["predicted"] for one in stored["forecasts"] if one["fits"]] == pytest.approx(
+        grid.table["predicted"].dropna().tolist()
+    )
+    batch, pareto = grid.plot_batch(), grid.plot_pareto()
+    assert batch is not None
+    assert pareto is not None
+    assert len(batch.data) == 4  # a line and its band for each of two ways of cutting
+    assert "llama-3.1-405b" in grid._repr_html_()
+
+
+def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
+    cases = pd.DataFrame([{"model": "llama-3.1-8b", **ASKED, "batch": batch} for batch in (1, 0, 2)])
+    path, out = tmp_path / "cases.csv", tmp_path / "answers.csv"
+    cases.to_csv(path, index=False)
+    result = CliRunner().invoke(app, ["forecast", "--cases", str(path), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    answers = pd.read_csv(out)
+    assert answers["predicted"].notna().tolist() == [True, False, True]
+    assert answers["predicted"].dropna().tolist() == pytest.approx(fc.forecast(cases=cases).table["predicted"].dropna())
+    assert "batch" in answers["reason"][1]
+
+
+def test_the_command_answers_in_json() -> None:
+    line = "forecast llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input 128 --output 64 --json"
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [one["asked"]["batch"] for one in found["forecasts"]] == ["1", "2", "4", "8"]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("forecast llama-3.1-70b --batch x", "--batch"),
+        ("forecast llama-3.1-70b --gpus 8", "--batch"),
+        ("forecast llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
+        ("forecast llama-3.1-70b --batch 1 --input 1 --output 1 --need much", "--need"),
+        ("forecast llama-3.1-70b --batch 1 --output 1", "--input"),
+        ("forecast train llama-3.1-70b --gpus 8 --seq-len 128", "--global-batch"),
+        ("forecast hpl --gpu MI250X --devices 0", "--devices"),
+        ("forecast train llama-3.1-70b --tp 3 --global-batch 8 --seq-len 128", "--tp"),
+    ],
+)
+def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> None:
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train llama-2-7b --gpu MI300X --gpus 8 --global-batch 64 --seq-len 4096",
+        "hpcg --gpu MI250X --devices 9",
+        "hpl --gpu MI250X --devices 9 --product 0.8±0.1",
+    ],
+)
+def test_steps_and_scores(line: str) -> None:
+    result = CliRunner().invoke(app, ["forecast", *line.split(), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["schema"] == 1
