@@ -102,7 +102,7 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
 
 
 def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float, admits: bool) -> float:
-    """Return the steps until a sequence ends or the cache overflows; at most a stretch where one more may be admitted."""
+    """Return the steps until a sequence ends or the cache overflows; at most a stretch where one more may come."""
     ends = float(left.min())
     free = (room - float(length.sum())) / len(left)
     if not admits and free > ends:
