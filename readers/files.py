@@ -24,17 +24,21 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
-from ..errors import DataError
+from ..errors import DataError, one_line
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+PARQUET = b"PAR1"
+"""The first bytes of every Parquet file."""
+_CELL = 8  # bytes of a number; a column of one value repeated is small in the file and large in memory
 _DELIMITERS = ",;\t|"
 _QUOTED = {
     sign: re.compile(rf'(?:^|[{re.escape(sign)}\n])"[^"\n\r]*"(?=[{re.escape(sign)}\r\n]|\Z)') for sign in _DELIMITERS
 }
 """Delimiter -> a field that stands between quotation marks and holds none."""
 _COMPRESSED = (".gz", ".bz2")
+_LINE_END = re.compile(r"[\r\n]")
 _PIECE = 2**20
 """Bytes that are inflated at a time."""
 _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
@@ -45,12 +49,13 @@ class Csv:
     """A delimited text file, as text: the cells of every named column ("" where a line is too short).
 
     `lines` has the 1-based line of each row, `overlong` line and text of the rows with more fields than the header,
-    which are in no column.
+    which are in no column. Of columns of one name (`twice`) the last is there.
     """
 
     cells: pa.Table
     lines: np.ndarray
     overlong: list[tuple[int, str]]
+    twice: tuple[str, ...] = ()
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:
@@ -118,8 +123,7 @@ def view(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
         if stream is not file:
             return _inflated(stream, path, max_bytes)
         size = os.fstat(file.fileno()).st_size
-        if size > max_bytes:
-            raise _too_large(path, max_bytes)
+        check_size(size, max_bytes, path)
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else b""
 
 
@@ -141,15 +145,18 @@ def _inflated(stream: IO[bytes], path: Path, max_bytes: int) -> bytes:
     """Return all of a compressed stream, piece by piece, so that a small archive cannot fill the memory."""
     found = io.BytesIO()
     while piece := stream.read(_PIECE):
-        if found.tell() + len(piece) > max_bytes:
-            raise _too_large(path, max_bytes)
+        check_size(found.tell() + len(piece), max_bytes, path)
         found.write(piece)
     return found.getvalue()
 
 
-def _too_large(path: Path, max_bytes: int) -> DataError:
-    size = f"{max_bytes / 2**30:g} GiB"
-    return DataError(f"has more than {size} decompressed: raise the limit on sizes if it is meant to", source=str(path))
+def check_size(size: int, max_bytes: int, path: Path) -> None:
+    """Refuse a file of more bytes, once decompressed, than is allowed."""
+    if size > max_bytes:
+        limit = f"{max_bytes / 2**30:g} GiB"
+        raise DataError(
+            f"has more than {limit} decompressed: raise the limit on sizes if it is meant to", source=str(path)
+        )
 
 
 def _decompressed(file: BinaryIO) -> IO[bytes]:
@@ -183,24 +190,27 @@ def as_utf8(data: bytes) -> bytes:
 
 def csv_header(beginning: bytes) -> list[str]:
     """Return the names in the first line of delimited text; nothing if it is not text."""
-    first, _, _ = beginning.partition(b"\n")
+    first = beginning.replace(b"\r", b"\n").partition(b"\n")[0]
     if b"\x00" in beginning[:1024] or len(first) == len(beginning) == HEAD_BYTES:
         return []
-    line = first.decode("utf-8-sig", errors="replace").strip("\r")
-    return _fields(line, _delimiter(line))
+    line = first.decode("utf-8-sig", errors="replace")
+    return [name.strip() for name in next(csv.reader([line], delimiter=_delimiter(line)), [])]
 
 
-def parse_csv(content_text: str) -> Csv:
+def parse_csv(content_text: str, source: str, before: int = 0) -> Csv:
     """Cut delimited text (comma, semicolon, tab or bar; the first line names the columns) into columns.
 
-    Empty lines are passed over, lines that are too short filled with "", trailing empty fields dropped.
+    Empty lines are passed over, lines that are too short filled with "", trailing empty fields dropped. A carriage
+    return ends a line, alone too. The text begins `before` lines after the file. Raises DataError, with `source` and
+    the line, for a field longer than 128 KiB.
     """
-    first = content_text.partition("\n")[0]
+    end = _LINE_END.search(content_text)
+    first = content_text[: end.start()] if end else content_text
     delimiter = _delimiter(first)
-    return _even_csv(content_text, first, delimiter) or _uneven_csv(content_text, delimiter)
+    return _even_csv(content_text, first, delimiter, before) or _uneven_csv(content_text, delimiter, source, before)
 
 
-def _even_csv(content_text: str, first: str, delimiter: str) -> Csv | None:
+def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv | None:
     """Return what `_uneven_csv` would, many times as fast; None for what Arrow might cut otherwise.
 
     That is where lines differ in their number of fields, end otherwise than in newlines, or are empty, and where a
@@ -208,8 +218,10 @@ def _even_csv(content_text: str, first: str, delimiter: str) -> Csv | None:
     """
     returns, marks = content_text.count("\r"), content_text.count('"')
     ends = returns and returns != content_text.count("\r\n")
-    names = _fields(first.strip("\r"), delimiter)
-    if ends or "\0" in content_text or '"' in first or not names or len(set(names)) < len(names):
+    if ends or "\0" in content_text or '"' in first:
+        return None
+    names = [name.strip() for name in first.split(delimiter)]
+    if not first or len(set(names)) < len(names):
         return None
     if marks and marks != 2 * sum(1 for _ in _QUOTED[delimiter].finditer(content_text)):
         return None
@@ -227,29 +239,35 @@ def _even_csv(content_text: str, first: str, delimiter: str) -> Csv | None:
         if pc.all(filled).as_py() is not False:
             break
         filled = pc.or_(filled, pc.not_equal(column, ""))
-    lines = np.arange(2, len(table) + 2, dtype=np.int64)
+    lines = np.arange(2, len(table) + 2, dtype=np.int64) + before
     if pc.all(filled).as_py() is False:
         table, lines = table.filter(filled), lines[filled.to_numpy()]
     return Csv(table, lines, [])
 
 
-def _uneven_csv(content_text: str, delimiter: str) -> Csv:
-    reader = csv.reader(io.StringIO(content_text, newline=""), delimiter=delimiter)
-    names = [name.strip() for name in next(reader, [])]
+def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> Csv:
+    reader = csv.reader(io.StringIO(content_text, newline=None), delimiter=delimiter)
     rows: list[list[str]] = []
     lines: list[int] = []
     overlong: list[tuple[int, str]] = []
-    before, width = reader.line_num, len(names)
-    for row in reader:
-        line, before = before + 1, reader.line_num
-        if len(row) > width and any(row[width:]):
-            overlong.append((line, ",".join(row)))
-        elif any(row):
-            rows.append((row + [""] * (width - len(row)))[:width] if len(row) != width else row)
-            lines.append(line)
+    line = 0
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        width, line = len(names), reader.line_num
+        for row in reader:
+            number, line = before + line + 1, reader.line_num
+            if len(row) > width and any(row[width:]):
+                overlong.append((number, ",".join(row)))
+            elif any(row):
+                rows.append((row + [""] * (width - len(row)))[:width] if len(row) != width else row)
+                lines.append(number)
+    except csv.Error as error:
+        place = f"{source}:{before + line + 1}"
+        raise DataError(f"cannot be cut into fields ({error}): is a quotation mark open?", source=place) from error
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * width, strict=True))
     cells = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    return Csv(cells, np.array(lines, dtype=np.int64), overlong)
+    twice = tuple(sorted({name for name in names if name and names.count(name) > 1}))
+    return Csv(cells, np.array(lines, dtype=np.int64), overlong, twice)
 
 
 def read_plain_table(path: Path) -> pd.DataFrame:
@@ -259,17 +277,62 @@ def read_plain_table(path: Path) -> pd.DataFrame:
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
-    if head(path).startswith(b"PAR1"):
-        try:
-            return pq.read_table(path).to_pandas()
-        except pa.ArrowException as error:
-            raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
+    if head(path).startswith(PARQUET):
+        return read_parquet(path)
     return plain_rows(text(path), str(path))
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file, which may be compressed; errors as of `read_parquet`."""
+    with _parquet(path, MAX_BYTES) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_parquet(path: Path, *, max_bytes: int = MAX_BYTES) -> pd.DataFrame:
+    """Return a Parquet file's columns, which are those of its own schema, whatever pandas wrote beside it.
+
+    Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are their words. Raises
+    DataError where it is damaged, has two columns of one name, or cells of more than `max_bytes` in all.
+    """
+    with _parquet(path, max_bytes) as file:
+        names = file.schema_arrow.names
+        check_names(sorted({name for name in names if names.count(name) > 1}), path)
+        check_size(file.metadata.num_rows * max(len(names), 1) * _CELL, max_bytes, path)
+        table = file.read()
+        return pd.DataFrame({name: _plain_column(table.column(name)) for name in names})
+
+
+def check_names(twice: Sequence[str], path: Path) -> None:
+    """Refuse a table that has two columns of one name: nobody can say which is meant."""
+    if twice:
+        raise DataError(f"has the column {twice[0]!r} more than once: rename or remove one", source=str(path))
+
+
+@contextmanager
+def _parquet(path: Path, max_bytes: int) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; what its bytes lead to is a DataError, also where that shows only while it is read."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise DataError(f"is not readable Parquet ({one_line(error)})", source=str(path)) from error
+
+
+def _plain_column(column: pa.ChunkedArray) -> pd.Series:
+    """Return numbers, truth values and text as they are, other values as their words, missing ones missing."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind):
+        return column.to_pandas()
+    return pd.Series([None if value is None else _word(value) for value in column.to_pylist()], dtype=object)
+
+
+def _word(value: object) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def plain_rows(content_text: str, source: str) -> pd.DataFrame:
     """Return the rows of delimited text as text, and the line of each; a DataError for one with too many fields."""
-    table = parse_csv(content_text)
+    table = parse_csv(content_text, source)
     if table.overlong:
         raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")
     return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
@@ -281,13 +344,6 @@ def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
         return rows
     refused = pd.DataFrame(csv_table.overlong, columns=[LINE, DEFECT_DETAIL])
     return pd.concat([rows, refused.assign(**{DEFECT: "line-unlike-header"})], ignore_index=True)
-
-
-def _fields(line: str, delimiter: str) -> list[str]:
-    try:
-        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
-    except csv.Error:  # a carriage return within the line
-        return []
 
 
 def _delimiter(line: str) -> str:

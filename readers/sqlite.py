@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import re
 import shutil
 import sqlite3
@@ -26,6 +27,7 @@ from ..remarks import remark
 from ..staging import temporary_folder
 from ..traces.dispatches import Finding
 from .base import DataFile, Options
+from .files import check_size
 
 MAGIC = b"SQLite format 3\x00"
 """The first bytes of every SQLite database."""
@@ -33,8 +35,16 @@ ROW = "row"
 """Column: 1-based number of the row within its table."""
 
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
-_CREATED = re.compile(rb"CREATE (?:TABLE|VIEW) [\"'`\[]?(\w+)")
+_CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
 _ROWS_AT_ONCE = 65536
+_STEPS_AT_ONCE = 10_000
+_STEPS, _STEPS_A_BYTE = 20_000_000, 100
+"""Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its rows take fewer than
+ten a byte, and loops in a damaged one have no end."""
+_WORDS, _WORDS_A_BYTE = 2**26, 4
+"""Bytes of text that may come out of it, and how many more for each of its bytes."""
+_LONGEST = 2**20
+"""Bytes of its longest value."""
 _COPY_BYTES = 1 << 20
 #: What a database raises whose bytes are not what they should be; UnicodeError: SQLite quotes them in its message.
 _DAMAGE = (sqlite3.Error, UnicodeError, MemoryError, OverflowError)
@@ -42,14 +52,17 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database: the user's file, for messages, and the names of its tables and views."""
+    """An open database: the user's file, for messages, and the names of its tables.
+
+    Tables alone are read: what they give is bounded by the size of the file, and a view may have no end.
+    """
 
     def __init__(self, connection: sqlite3.Connection, source: str) -> None:
         self._connection = connection
         self.source = source
-        listed = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
-        self.tables = frozenset(name for kind, name in listed if kind == "table" and isinstance(name, str))
-        self.views = frozenset(name for kind, name in listed if kind == "view" and isinstance(name, str))
+        listed = connection.execute("SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master").fetchall()
+        self.tables = frozenset(name for name, stored in listed if stored and isinstance(name, str))
+        self._others = frozenset(name for name, _ in listed) - self.tables
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
@@ -73,7 +86,7 @@ class Database:
         reals: Sequence[str] = (),
         required: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """Return columns of a table or view in the order of its rows, and the number of each row as `row`.
+        """Return columns of a table in the order of its rows, and the number of each row as `row`.
 
         `integers`, `words` and `reals` are read as Int64, as str ("" where missing) and as float64; a table that does
         not exist has no rows, and a column that it does not have is missing in every row, unless `required`.
@@ -81,11 +94,13 @@ class Database:
         Raises
         ------
         DataError
-            A required column is missing, or a value is not of the type asked for.
+            It is a view, a required column is missing, or a value is not of the type asked for.
         sqlite3.Error
             The database is damaged; `opened` turns it into a DataError.
         """
-        there = set(self.columns(table)) if table in self.tables | self.views else None
+        if table in self._others:
+            raise DataError(f"{table} is no table: not as its producer writes it", source=self.source)
+        there = set(self.columns(table)) if table in self.tables else None
         if there is not None and (lacking := [name for name in required if name not in there]):
             raise DataError(
                 f"table {table} has no column {lacking[0]!r}: not as its producer writes it", source=self.source
@@ -152,14 +167,14 @@ def peek(path: Path, look: Callable[[Database], T]) -> T | None:
 
 
 def names_of(path: Path, head: bytes) -> frozenset[str]:
-    """Return the names of the tables and views, as far as they can be told without unpacking or repairing the file.
+    """Return the names of the tables, as far as they can be told without unpacking or repairing the file.
 
     `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only tables created there
     are seen.
     """
     if not head.startswith(MAGIC):
         return frozenset()
-    names = peek(path, lambda database: database.tables | database.views)
+    names = peek(path, lambda database: database.tables)
     return names or frozenset(name.decode("ascii", "replace") for name in _CREATED.findall(head))
 
 
@@ -207,7 +222,7 @@ def _plain(path: Path, max_bytes: int) -> Iterator[Path]:
         magic = file.read(3)
     opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
     if opener is None:
-        _check_size(path.stat().st_size, max_bytes, path)
+        check_size(path.stat().st_size, max_bytes, path)
         yield path
         return
     with temporary_folder() as folder:
@@ -222,24 +237,20 @@ def _copy(packed: IO[bytes], unpacked: IO[bytes], max_bytes: int, path: Path) ->
     size = 0
     while block := packed.read(_COPY_BYTES):
         size += len(block)
-        _check_size(size, max_bytes, path)
+        check_size(size, max_bytes, path)
         if shutil.disk_usage(unpacked.name).free < len(block):
             raise DataError("does not fit on the disk once unpacked: set TMPDIR to a larger one", source=str(path))
         unpacked.write(block)
 
 
-def _check_size(size: int, max_bytes: int, path: Path) -> None:
-    if size > max_bytes:
-        raise DataError(
-            f"has more than {max_bytes / 2**30:g} GiB decompressed: raise the limit on sizes if it is meant to",
-            source=str(path),
-        )
-
-
 def _connection(path: Path) -> sqlite3.Connection:
     """Return a connection that can change nothing and trusts nothing that the file brings along."""
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    connection.text_factory = _decoded
+    size = path.stat().st_size
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+    steps = itertools.count(_STEPS_AT_ONCE, _STEPS_AT_ONCE)
+    connection.set_progress_handler(lambda: next(steps) > _STEPS + _STEPS_A_BYTE * size, _STEPS_AT_ONCE)
+    connection.text_factory = _Words(_WORDS + _WORDS_A_BYTE * size)
     for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
@@ -255,6 +266,19 @@ def _in_words(error: BaseException) -> str:
 def _decoded(text: bytes) -> str:
     """Return text, bytes that are not UTF-8 kept visible."""
     return text.decode("utf-8", "backslashreplace")
+
+
+class _Words:
+    """Decodes text, as long as it is not more than a file of its size can hold."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def __call__(self, text: bytes) -> str:
+        self._left -= len(text)
+        if self._left < 0:
+            raise MemoryError
+        return _decoded(text)
 
 
 def _quoted(name: str) -> str:

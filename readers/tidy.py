@@ -6,7 +6,6 @@ project's own measurement tables are of this kind.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
@@ -23,7 +21,17 @@ from ..output import unguarded
 from ..remarks import remark
 from ..table.measurements import TEXT_DIMENSIONS, as_text, plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
-from .files import campaign_of, content, csv_header, parse_csv, text, with_overlong
+from .files import (
+    PARQUET,
+    campaign_of,
+    check_names,
+    csv_header,
+    parquet_columns,
+    parse_csv,
+    read_parquet,
+    text,
+    with_overlong,
+)
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
 #: Other names (lower case) of the measurement table's columns.
@@ -101,7 +109,8 @@ class TidyCsvReader(_TidyReader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; lines with more fields than the header are refused one by one."""
-        csv = parse_csv(text(path))
+        csv = parse_csv(text(path, max_bytes=options.max_bytes), str(path))
+        check_names(csv.twice, path)
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
         table, notes = _with_points(table, options, str(path))
         raw = self._raw(table, path, options)
@@ -118,21 +127,14 @@ class TidyParquetReader(_TidyReader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise Parquet whose columns are those of measurements."""
-        return head.startswith(b"PAR1") and _is_measurements(_parquet(path).schema_arrow.names)
+        return head.startswith(PARQUET) and _is_measurements(parquet_columns(path))
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; the "line" of a row is its number in the file, from 1."""
-        table = _parquet(path).read().to_pandas()
+        table = read_parquet(path, max_bytes=options.max_bytes)
         table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
         raw = self._raw(table.reset_index(drop=True), path, options)
         return RawTable(raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}), raw.notes, raw.columns)
-
-
-def _parquet(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(io.BytesIO(content(path)))
-    except pa.ArrowException as error:
-        raise DataError(f"is not readable Parquet ({error})", source=str(path)) from error
 
 
 def _is_measurements(names: Iterable[str]) -> bool:

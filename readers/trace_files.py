@@ -70,10 +70,10 @@ def sort_files(files: Sequence[DataFile]) -> Sorted:
     for file in files:
         try:
             beginning = head(file.path)
+            reader = detect(file.path, beginning)
         except DataError as error:
             unreadable.append((file, error))
             continue
-        reader = detect(file.path, beginning)
         if reader is not None:
             taken.setdefault(id(reader), (reader, []))[1].append(file)
         else:
@@ -150,8 +150,8 @@ def look(
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
     """Yield what a task makes of each source, in order; in processes of their own where that pays.
 
-    Its `DataError` becomes a `TraceFailure`. `jobs` is the number of processes, -1 for one per core; small files are
-    read in this process: starting others takes a second.
+    Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of processes, -1 for one
+    per core; small files are read in this process: starting others takes a second.
     """
     size = sum(file.path.stat().st_size for source in sources for file in source.files)
     if jobs == 1 or len(sources) < 2 or size < _PARALLEL_BYTES:
@@ -167,3 +167,6 @@ def _attempt(task: Callable[[Source], T], source: Source) -> T | TraceFailure:
         return task(source)
     except DataError as error:
         return TraceFailure(error)
+    except (MemoryError, RecursionError) as error:
+        needs = "needs more memory than there is" if isinstance(error, MemoryError) else "is nested too deeply"
+        return TraceFailure(DataError(f"cannot be read: {needs}", source=str(source.files[0].path)))

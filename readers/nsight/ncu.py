@@ -13,7 +13,6 @@ flushed before each of several replays, so that it is not the time that a trace 
 from __future__ import annotations
 
 import codecs
-import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,11 +87,7 @@ def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
         body = body.removesuffix(last)
         place = f"{source}:{before + body.count(chr(10)) + 1}"
         findings.append(Finding(remark("truncated"), "error", 1, source=place))
-    try:
-        table = parse_csv(body)
-    except csv.Error as error:
-        raise DataError(f"is not readable CSV ({error})", source=source) from error
-    return Csv(table.cells, table.lines + before, table.overlong), findings
+    return parse_csv(body, source, before), findings
 
 
 def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:

@@ -24,7 +24,6 @@ The other reports are sums over launches or of the host's calls: they hold no la
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -269,13 +268,8 @@ def _rows(report: str, source: str) -> _Rows:
     assert header is not None
     end = _AFTER.search(report, header.end() + 1)
     body = report[header.start() : end.start() if end else len(report)]
-    try:
-        cut = parse_csv(body)
-    except csv.Error as error:
-        raise DataError(f"is not readable CSV ({error})", source=source) from error
-    table = pd.DataFrame(cut.columns, dtype=object)
-    lines = cut.lines + report.count("\n", 0, header.start())
-    return _Rows(table, lines, len(cut.overlong), _NANOSECONDS[header["unit"]])
+    cut = parse_csv(body, source, report.count("\n", 0, header.start()))
+    return _Rows(pd.DataFrame(cut.columns, dtype=object), cut.lines, len(cut.overlong), _NANOSECONDS[header["unit"]])
 
 
 def _dispatches(rows: _Rows, source: str) -> tuple[pd.DataFrame, list[Finding]]:

@@ -100,13 +100,13 @@ def test_an_empty_file_has_no_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_delimiters(delimiter: str) -> None:
-    table = parse_csv(f"a{delimiter} b \n1{delimiter}2\n")
+    table = parse_csv(f"a{delimiter} b \n1{delimiter}2\n", "x.csv")
     assert {name: values.tolist() for name, values in table.columns.items()} == {"a": ["1"], "b": ["2"]}
     assert csv_header(f"a{delimiter} b \n1".encode()) == ["a", "b"]
 
 
 def test_lines_keep_their_numbers_through_blanks_quotes_and_bad_lines() -> None:
-    table = parse_csv('a,b\n1,2\n\n"x,\ny",4\n5\n6,7,8\n9,10,\n,,\n11,12')
+    table = parse_csv('a,b\n1,2\n\n"x,\ny",4\n5\n6,7,8\n9,10,\n,,\n11,12', "x.csv")
     assert table.columns["a"].tolist() == ["1", "x,\ny", "5", "9", "11"]
     assert table.columns["b"].tolist() == ["2", "4", "", "10", "12"]
     assert table.lines.tolist() == [2, 4, 6, 8, 10]
@@ -114,7 +114,7 @@ def test_lines_keep_their_numbers_through_blanks_quotes_and_bad_lines() -> None:
 
 
 def test_overlong_lines_become_refused_rows() -> None:
-    table = parse_csv("a\n1\n2,3\n")
+    table = parse_csv("a\n1\n2,3\n", "x.csv")
     rows = with_overlong(pd.DataFrame({"a": table.columns["a"], "file_line": table.lines}), table)
     assert rows["file_line"].tolist() == [2, 3]
     assert rows["_defect"].tolist()[1] == "line-unlike-header"
@@ -143,7 +143,7 @@ def test_a_plain_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_what_is_not_text_has_no_header() -> None:
     assert csv_header(b"PAR1\x00\x00,a\n") == []
     assert csv_header(b"") == []
-    assert csv_header(b"a,b\rc,d\n1,2\n") == []
+    assert csv_header(b"a,b\rc,d\n1,2\n") == ["a", "b"]
 
 
 def test_the_order_of_numbers() -> None:
@@ -165,6 +165,6 @@ def test_the_order_of_numbers() -> None:
     ],
 )
 def test_the_fast_way_cuts_as_the_slow_one(body):
-    fast, slow = parse_csv("x,y\n" + body), files._uneven_csv("x,y\n" + body, ",")
+    fast, slow = parse_csv("x,y\n" + body, "f"), files._uneven_csv("x,y\n" + body, ",", "f", 0)
     assert fast.cells.to_pydict() == slow.cells.to_pydict()
     assert (fast.lines.tolist(), fast.overlong) == (slow.lines.tolist(), slow.overlong)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.readers import sqlite
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.sqlite import MAGIC, joined, names_of, opened, peek, timed, unfinished
 
@@ -33,7 +34,6 @@ def file(tmp_path: Path) -> DataFile:
 def test_columns_are_typed_and_missing_values_stay_missing(file: DataFile) -> None:
     with opened(file, Options()) as db:
         assert db.tables == {"t"}
-        assert db.views == {"v"}
         read = db.read("t", integers=("id", "absent"), words=("word", "no_word"), reals=("share", "no_real"))
     assert read["id"].tolist() == [1, pd.NA]
     assert read["id"].dtype == read["absent"].dtype == "Int64"
@@ -129,13 +129,41 @@ def test_a_file_that_is_gone_is_a_data_error(tmp_path: Path) -> None:
         pytest.fail("was opened")
 
 
+def test_a_view_is_not_read_whatever_it_would_give(tmp_path: Path) -> None:
+    endless = "CREATE VIEW v AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS id FROM c"
+    large = "CREATE TABLE g (id INTEGER, word TEXT GENERATED ALWAYS AS (printf('%.*c', 900000000, 'x')) VIRTUAL)"
+    file = database(tmp_path / "v.db", *TABLE, endless, large, "INSERT INTO g VALUES (1)")
+    with opened(file, Options()) as db:
+        assert db.tables == {"t", "g"}
+        assert db.read("g", integers=("id",), words=("word",)).to_numpy().tolist() == [[1, "", 1]]
+    with pytest.raises(DataError, match="v is no table"), opened(file, Options()) as db:
+        db.read("v", integers=("id",))
+
+
+def test_what_comes_out_of_a_database_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "INSERT INTO t VALUES (1, printf('%.*c', 2000000, 'x'), 0.5)"
+    with pytest.raises(DataError, match="too big"), opened(database(tmp_path / "l.db", *TABLE, long), Options()) as db:
+        db.read("t", words=("word",))
+    many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 20000) SELECT i, 'a', 1 FROM c"
+    file = database(tmp_path / "m.db", *TABLE, f"INSERT INTO t {many}")
+    monkeypatch.setattr(sqlite, "_STEPS", 0)
+    monkeypatch.setattr(sqlite, "_STEPS_A_BYTE", 0)
+    with pytest.raises(DataError, match="interrupted"), opened(file, Options()) as db:
+        db.read("t", integers=("id",))
+    monkeypatch.undo()
+    monkeypatch.setattr(sqlite, "_WORDS", 10_000)
+    monkeypatch.setattr(sqlite, "_WORDS_A_BYTE", 0)
+    with pytest.raises(DataError, match="MemoryError"), opened(file, Options()) as db:
+        db.read("t", words=("word",))
+
+
 def test_names_are_found_in_the_head_of_what_cannot_be_opened(file: DataFile) -> None:
     head = file.path.read_bytes()
-    assert names_of(file.path, head) == {"t", "v"}
+    assert names_of(file.path, head) == {"t"}
     file.path.write_bytes(gzip.compress(head))
-    assert names_of(file.path, head) == {"t", "v"}
+    assert names_of(file.path, head) == {"t"}
     assert names_of(file.path, b"CREATE TABLE t") == frozenset()
-    assert names_of(file.path.with_name("no"), head) == {"t", "v"}
+    assert names_of(file.path.with_name("no"), head) == {"t"}
 
 
 def test_joined_keeps_every_left_row_once() -> None:

@@ -24,7 +24,7 @@ LONG = """\
 
 
 def found(text: str) -> Launches:
-    return launches(parse_csv(text), "x.csv")
+    return launches(parse_csv(text, "x.csv"), "x.csv")
 
 
 def test_a_wide_page_has_its_units_below_the_header() -> None:
