@@ -1,10 +1,12 @@
 # `make demo` and `make test` need only Python 3.11+, pip, make and git; they set up .venv by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
+TIME ?= 10m
+JOBS ?= $(shell nproc)
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-lowest check lint bench setup clean
+.PHONY: demo test test-lowest check lint fuzz bench setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -26,6 +28,10 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p flopcast
+
+# Damaged files of every kind: `make fuzz TIME=10m`. Counts go on where the last run ended (build/fuzz).
+fuzz: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m flopcast.tests.fuzz --time $(TIME) --jobs $(JOBS)
 
 bench: .venv/.bench
 	$(BIN)/python -m flopcast.benchmarks

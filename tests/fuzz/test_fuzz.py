@@ -1,0 +1,47 @@
+"""The quick form of ``make fuzz``: a few inputs of every kind, always the same, read in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flopcast.tests.fuzz import targets, worker
+
+SEED = 1
+MANY = {**dict.fromkeys(targets.TABLES, 16), **dict.fromkeys(targets.TRACES, 5)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("target", targets.TARGETS)
+def test_damaged_inputs_end_in_sound_rows_or_in_our_own_error(tmp_path: Path, target: str) -> None:
+    numbers = range(1, 1 + MANY.get(target, 40))
+    for some in [numbers] if target in targets.TABLES else [[number] for number in numbers]:
+        assert worker.batch(target, SEED, some, tmp_path / "x") in ("read", "refused")
+
+
+def test_an_input_is_the_same_again() -> None:
+    assert targets.input_of("Kineto", 3, 77) == targets.input_of("Kineto", 3, 77)
+    assert targets.input_of("Kineto", 3, 77) != targets.input_of("Kineto", 3, 78)
+
+
+def test_what_must_not_happen_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> None:
+        raise ValueError(path.name)
+
+    monkeypatch.setitem(targets._OTHERS, "sizes", fails)
+    found = worker.failure("sizes", {"a.csv": b"x"}, 1, tmp_path / "x")
+    assert found is not None
+    assert found[0] == "exception"
+    assert found[2].rstrip().endswith("ValueError: a.csv")
+    worker.keep(tmp_path / "out", "sizes", 1, {"a.csv": b"x"}, *found)
+    assert [path.read_bytes() for path in (tmp_path / "out").rglob("a.csv")] == [b"x"]
+
+
+def test_an_impossible_value_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "GOOD", "op,device,dtype,m,n,k,us,family\n")
+    found = worker.failure(
+        "tidy CSV", {"a.csv": b"op,device,dtype,m,n,k,us\ngemm,MI300X,bf16,1,2,3,50\n"}, 1, tmp_path / "x"
+    )
+    assert found is not None
+    assert found[0] == "impossible"
