@@ -52,6 +52,8 @@ class Measurements(readers.Measurements):
         What each profiler's trace among the files holds.
     unreadable : tuple of str
         Files left out because they cannot be read, and why.
+    files : tuple of FileRead
+        The files that were read: ``name``, ``size`` in bytes, ``sha256``.
     """
 
     def __repr__(self) -> str:
@@ -223,6 +225,7 @@ def load_measurements(
         notes=tuple(dict.fromkeys(note for one in (*before, found) for note in one.notes)),
         traces=tuple(trace for one in (*before, found) for trace in one.traces),
         unreadable=tuple(problem for one in (*before, found) for problem in one.unreadable),
+        files=tuple(dict.fromkeys(file for one in (*before, found) for file in one.files)),
     )
     return _remarked(found, devices)
 

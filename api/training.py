@@ -26,14 +26,15 @@ from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
 from ..report.html import page
-from ..report.run_folder import PREDICTIONS, REPORT, check_run_folder, read_metrics, write_run
+from ..report.run_folder import PREDICTIONS, REPORT, SCHEMA, check_run_folder, read_metrics, write_run
 from ..report.training import metric as label_of
-from ..report.training import training_document
+from ..report.training import origin, training_document
 from ..report.words import in_words
 from ..report.words.evaluation import selection
 from ..table.conditions import Where
 from .devices import Device, device
 from .predicting import predict
+from .provenance import call_text, provenance
 from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class Run:
         """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
         chosen = self.metrics["model"]["scheme"]
         return next(dict(cv["selected"]) for cv in self.metrics["cv"] if cv["scheme"] == chosen)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """How the run was asked for, files with their hashes, conditions, seed, date, machine; {} of older runs."""
+        return dict(self.metrics.get("provenance") or {})
 
     @property
     def dataset(self) -> Dataset:
@@ -214,7 +220,8 @@ class Run:
     def __repr__(self) -> str:
         data, selected = self.metrics["data"], self.selected
         devices = " → ".join(filter(None, (data["host"], data["target"])))
-        return f"<Run {devices}, {data['metric']}: {selected['name']}, E_out {selected['e_out']:.3g} %>"
+        best = f"{selected['name']}, E_out {selected['e_out']:.3g} %"
+        return f"<Run {devices}, {data['metric']}: {'; '.join([best, *origin(self.provenance)])}>"
 
     def _repr_html_(self) -> str:
         shown = ["scheme", "kind", "name", "e_out", "median_ape", "max_ape", "ir_10", "ir_20"]
@@ -258,6 +265,7 @@ def train(
     seed: int = 0,
     jobs: int = -1,
     progress: Progress | None = None,
+    command: str | None = None,
 ) -> Run:
     """Cross-validate the suite next to the analytic baselines and fit the best model to all rows.
 
@@ -293,6 +301,8 @@ def train(
         Seed of everything random; processes (-1: one per core). The result does not depend on ``jobs``.
     progress : callable, optional
         See `evaluation.crossval`.
+    command : str, optional
+        How the run was asked for, as it shall say; by default this call.
 
     Returns
     -------
@@ -310,6 +320,7 @@ def train(
     >>> run.metrics["data"]["metric"]
     'duration_us'
     """
+    asked = command or call_text(train, locals())
     check_jobs(jobs)
     if not items(data):
         target = target or DEFAULT_TARGET
@@ -337,7 +348,7 @@ def train(
     )
     model = deploy(dataset, competition, seed=seed)
     trained = Trained(dataset, model, measured)
-    metrics = _metrics(dataset, measured, competition, model)
+    metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
     return Run(metrics, competition.table(dataset), _trained_model(trained), fresh=trained)
 
 
@@ -383,7 +394,7 @@ def _metrics(dataset: Dataset, measured: Measurements, competition: Competition,
     report = dataset.report
     notes = in_words([*measured.notes, *competition.notes])
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "data": {
             "n": len(dataset),
             "groups": len(np.unique(dataset.groups.astype(str))),

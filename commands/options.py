@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -312,6 +313,28 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
     """
     known = {**OPTIONS, **(options or {})}
     return known.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+def command_line(context: typer.Context, without: Sequence[str] = ("out", "jobs", "as_json")) -> str:
+    """Return the command as it was called, options in full and in the order of the help.
+
+    Parameters
+    ----------
+    context : typer.Context
+        Of the command.
+    without : sequence of str
+        Parameters that are left out: those that change no result.
+    """
+    words = ["flopcast", str(context.command.name)]
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if name in without or source is None or source.name != "COMMANDLINE":
+            continue
+        option = [] if parameter.param_type_name == "argument" else [max(parameter.opts, key=len)]
+        values = value if isinstance(value, list | tuple) else [value]
+        words += option if value is True else [word for each in values for word in (*option, str(each))]
+    return shlex.join(words)
 
 
 def announce(doing: str, *, quiet: bool = False) -> None:

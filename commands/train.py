@@ -20,6 +20,7 @@ from .options import (
     UnitOption,
     WhereOption,
     check_data,
+    command_line,
     parse_budget,
     parse_defaults,
     parse_gpu,
@@ -31,6 +32,7 @@ from .options import (
 
 
 def command(
+    context: typer.Context,
     data: DataArgument = None,
     host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
     target: Annotated[str | None, typer.Option(help="Device to predict: a name or a TOML file.")] = None,
@@ -81,7 +83,7 @@ def command(
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json) as progress:
         from ..api.training import train  # here: what it imports takes seconds, and the options are checked before
 
-        run = train(data, **settings, **options, progress=progress)
+        run = train(data, **settings, **options, progress=progress, command=command_line(context))
     if out is not None:
         run.save(out)
     from ..report.terminal import show

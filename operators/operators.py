@@ -292,9 +292,8 @@ def canonical_op(word: str) -> str:
 
 def nearest_op(word: str) -> str:
     """Say which operators are called most like a word that is none."""
-    names = dict.fromkeys([*OPS, *ALIASES])
-    close = difflib.get_close_matches(without_namespace(word), names, n=2)
-    alike = dict.fromkeys(ALIASES.get(name, name) for name in close)
+    close = difflib.get_close_matches(without_namespace(word), [*OPS, *ALIASES], n=2)
+    alike = list(dict.fromkeys(ALIASES.get(name, name) for name in close))
     return f"did you mean {' or '.join(alike)}?" if alike else f"known are {', '.join(OPS)}"
 
 

@@ -62,6 +62,15 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class FileRead:
+    """A file that was read: what messages call it, its size in bytes, and the SHA-256 of these."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class RawTable:
     """The rows of one file under the names of the measurement table, not yet checked.
 

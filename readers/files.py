@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import csv
+import hashlib
 import io
 import mmap
 import os
@@ -26,7 +27,7 @@ from isal import igzip, isal_zlib
 
 from ..errors import DataError, one_line
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile
+from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 PARQUET = b"PAR1"
@@ -167,6 +168,13 @@ def _decompressed(file: BinaryIO) -> IO[bytes]:
     if magic.startswith(_BZIP2):
         return bz2.BZ2File(file)
     return file
+
+
+def fingerprint(file: DataFile) -> FileRead:
+    """Return size and hash of a file; just read, it comes from the system's cache."""
+    with _reading(file.path), file.path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return FileRead(file.label, stream.tell(), digest)
 
 
 def head(path: Path) -> bytes:

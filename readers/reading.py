@@ -29,8 +29,8 @@ from ..table.measurements import (
 )
 from ..table.problems import merge_duplicates, number_runs
 from ..traces.summary import Annotated, Overview, measurements, overview
-from .base import LINE, DataFile, Note, Options, RawTable, Reader, formats
-from .files import campaign_of, find_files
+from .base import LINE, DataFile, FileRead, Note, Options, RawTable, Reader, formats
+from .files import campaign_of, find_files, fingerprint
 from .labels import canonical_device
 from .tidy import tidy_rows
 from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
@@ -52,6 +52,8 @@ class Measurements:
         What each profiler's trace among the files holds.
     unreadable : tuple of str
         Files left out because they cannot be read, and why.
+    files : tuple of FileRead
+        The files that were read, with the hash of each.
     """
 
     frame: pd.DataFrame
@@ -59,6 +61,7 @@ class Measurements:
     notes: tuple[Remark, ...] = ()
     traces: tuple[Overview, ...] = ()
     unreadable: tuple[str, ...] = ()
+    files: tuple[FileRead, ...] = ()
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -76,6 +79,7 @@ class _Found:
         self.skipped: list[str] = []
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
+        self.files: list[FileRead] = []
         self._rows: dict[Remark, int] = {}
         self._files: dict[Remark, list[str]] = {}
 
@@ -228,7 +232,8 @@ def _read_each(
                 raise raw.error
             found.unreadable.append(str(raw.error))
             continue
-        table, trace = raw
+        table, trace, read = raw
+        found.files += read
         if trace is not None:
             found.traces.append(trace)
         columns.update(table.columns)
@@ -249,15 +254,16 @@ def _read_each(
     return tables
 
 
-def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None]:
+def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None, list[FileRead]]:
     """Return the raw rows of one source: of a table as they are, of a trace one for each operator, shape and kernel."""
     if isinstance(source.reader, Reader):
-        return source.reader.read(source.files[0].path, options), None
+        table = source.reader.read(source.files[0].path, options)
+        return table, None, [*map(fingerprint, source.files)]
     found = read_trace(source, options)
     told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by _prepared
     remarks = [Note(_without_file(note), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
-    return RawTable(rows, remarks), overview(found, source.label)
+    return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
 
 
 def _without_file(note: Remark) -> Remark:
@@ -341,7 +347,9 @@ def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, each: boo
         found.add(remark("repeats-stay-rows"), 1)
     if len(merged) < len(every):
         found.add(remark("repeats-merged"), len(every) - len(merged))
-    return Measurements(merged, rejected, found.notes(), tuple(found.traces), tuple(found.unreadable))
+    return Measurements(
+        merged, rejected, found.notes(), tuple(found.traces), tuple(found.unreadable), tuple(found.files)
+    )
 
 
 def _unusable(rejected: pd.DataFrame) -> DataError:

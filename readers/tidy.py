@@ -165,8 +165,8 @@ def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd
     Only columns of times, energies, powers and dimensions are looked at. Raises DataError where commas may as well mark
     thousands, or stand beside points.
     """
-    names = [name for name in table if not pd.api.types.is_numeric_dtype(table[name]) and _is_quantity(name, options)]
-    commas = {name: table[name].str.fullmatch(_COMMA) for name in names}
+    words = [str(name) for name in table if not pd.api.types.is_numeric_dtype(table[name])]
+    commas = {name: table[name].str.fullmatch(_COMMA) for name in words if _is_quantity(name, options)}
     commas = {name: found for name, found in commas.items() if found.any()}
     for name, found in commas.items():
         if (pointed := table[name].str.contains(".", regex=False)).any():

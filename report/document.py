@@ -198,6 +198,8 @@ class Document:
         Why, then everything.
     closing : sequence of Part
         What a terminal prints last, where its reader looks; pages leave it out.
+    footer : sequence of Part
+        The last lines of a page: where what it shows comes from; terminals leave it out.
     data : mapping
         The same for machines (``--json``).
     """
@@ -207,6 +209,7 @@ class Document:
     opening: Sequence[Part] = ()
     sections: Sequence[Section] = ()
     closing: Sequence[Part] = ()
+    footer: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
 

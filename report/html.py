@@ -44,11 +44,12 @@ def page(document: Document) -> str:
         for one in document.sections
         if (parts := list(_placed(one.parts, plots)))
     ]
+    footer = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(
-        document=document, opening=opening, sections=sections, plots=plots, plotly=_plotly() if plots else "",
-        style=_read("page.css"), script=_read("page.js"),
+        document=document, opening=opening, sections=sections, footer=footer, plots=plots,
+        plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js"),
     )  # fmt: skip
 
 

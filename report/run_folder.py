@@ -20,8 +20,8 @@ from ..output import whole_folder
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
     import pandas as pd
 
-SCHEMA = 1
-"""Version of ``metrics.json``; a reader refuses those it does not know."""
+SCHEMA = 2
+"""Version of ``metrics.json``; a reader refuses those it does not know. Since 2 it has ``provenance``."""
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
 
@@ -39,7 +39,7 @@ def write_run(
     """Write a run folder, in one step for whoever looks at it.
 
     The folder is new or empty, or a previous run, which is replaced; what the user has put beside the four files of
-    that run stays. ``metrics.json`` gets ``"schema": 1``, sorted keys, floats rounded to nine significant digits, and
+    that run stays. ``metrics.json`` gets ``"schema": 2``, sorted keys, floats rounded to nine significant digits, and
     null for NaN and infinities; `save_model` is called with the path of the model folder to write.
 
     Raises

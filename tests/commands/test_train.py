@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -194,8 +197,51 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(run: job.Run, data: Path, 
         for cv in metrics["cv"]:
             for row in cv["baselines"] + cv["models"]:
                 row.pop("fit_seconds")
+        assert metrics["provenance"].pop("date")
         texts.append(json.dumps(metrics))
     assert texts[0] == texts[1]
+
+
+def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run, data: Path, tmp_path: Path) -> None:
+    known = dict(run.provenance)
+    assert set(known) == {"command", "files", "where", "seed", "date", "machine"}
+    assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
+    assert known["command"] == f"fc.train(data=[{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
+    run.save(tmp_path / "run")
+    assert job.load(tmp_path / "run").provenance == known
+    assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
+    del metrics["provenance"]
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics | {"schema": 1}), encoding="utf-8")
+    old = job.load(tmp_path / "run")
+    assert old.provenance == {}
+    assert repr(old).startswith("<Run MI300X → MI355X, duration_us: ")
+
+
+def test_a_folder_differs_from_its_twin_by_date_and_machine_alone(data: Path, tmp_path: Path) -> None:
+    runner, app = CliRunner(), Typer()
+    app.command()(run_command(command))
+    asked = [str(data), "--target", "MI355X", "--where", "device=MI355X", "--where", "m=..512", "--models", "OLS"]
+    folders = []
+    for out in ("a", "b"):
+        done = runner.invoke(app, [*asked, "--out", str(tmp_path / out), "--jobs", "1"])
+        assert done.exit_code == 0, done.output
+        metrics = json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
+        page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
+        page = re.sub(r"<td>[^<]*</td>(?=</tr>)", "", page.replace(metrics["provenance"].pop("date"), ""))  # fit s
+        for row in [row for cv in metrics["cv"] for row in cv["baselines"] + cv["models"]]:
+            row.pop("fit_seconds")
+        assert metrics["provenance"].pop("machine")["cores"] > 0
+        files = {path.name: path.read_bytes() for path in (tmp_path / out / "model").iterdir()}
+        folders.append((metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes()))
+    assert folders[0] == folders[1]
+    assert folders[0][0]["provenance"]["command"].endswith(shlex.join(asked))
+    assert folders[0][0]["provenance"]["where"] == ["device=MI355X", "m=..512"]
+
+
+def _size_and_hash(path: Path) -> dict[str, object]:
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -245,3 +246,17 @@ def test_a_table_in_memory_is_read_like_a_file(tmp_path: Path) -> None:
     again = read([found]).frame
     pd.testing.assert_frame_equal(again[found.columns], found)
     assert read_rows([table])[0]["source"].tolist() == ["row 1", "row 2", "row 3"]
+
+
+def test_every_file_that_was_read_is_known_by_its_hash(tmp_path: Path) -> None:
+    header = "device,op,dtype_a,m,n,k,duration_us\n"
+    texts = {"a.csv": header + "A,gemm,bf16,1,2,3,4\n", "b/a.csv": header + "B,gemm,bf16,1,2,3,4\n", "note.txt": "no"}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read([tmp_path], where="device=A")
+    expected = [
+        (name, len(texts[name]), hashlib.sha256(texts[name].encode()).hexdigest()) for name in ("a.csv", "b/a.csv")
+    ]
+    assert [(file.name, file.size, file.sha256) for file in found.files] == expected
+    assert read([found.frame]).files == ()

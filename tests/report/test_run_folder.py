@@ -44,7 +44,7 @@ def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
     write(tmp_path / "a")
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert list(metrics) == ["cv", "data", "schema"]
-    assert metrics["schema"] == 1
+    assert metrics["schema"] == 2
     assert metrics["cv"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}}]
     assert list(metrics["cv"][0]["ir"]) == ["5", "10"]
 
@@ -132,7 +132,7 @@ def test_an_empty_folder_and_a_link_to_a_run_are_filled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 2}', '{"schema": true}']
+    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 3}', '{"schema": true}']
 )
 def test_a_foreign_folder_is_not_touched(tmp_path, text):
     (tmp_path / "a").mkdir()
@@ -160,7 +160,7 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
         ("[" * 100_000, "cannot be read as JSON, so the run is damaged"),
         ("[]", "was not written by flopcast"),
         ('{"schema": 0}', "was not written by flopcast"),
-        ('{"schema": 2}', "has schema 2, this flopcast reads up to 1: upgrade flopcast"),
+        ('{"schema": 3}', "has schema 3, this flopcast reads up to 2: upgrade flopcast"),
     ],
 )
 def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
