@@ -124,6 +124,11 @@ class TrainedModel:
             why: Remark | None = None
             try:
                 context = self.recipe.context(part)
+                new = self.recipe.never_trained(context)
+                for row, ways in zip(kind, new, strict=True):
+                    unable[row] = ways
+                if all(new):
+                    continue
                 values[kind] = self.recipe.transform(context)
                 for row, ways in zip(kind, self.recipe.unseen(context), strict=True):
                     unlike[row] = ways
@@ -132,7 +137,7 @@ class TrainedModel:
             except DataError as error:
                 why = remark("features-impossible", problem=str(error))
             for row in kind if why else ():
-                unable[row] = (why,)
+                unable[row] = unable[row] or (why,)
         unknown = ~np.isfinite(values)
         for row in np.flatnonzero(unknown.any(axis=1)):
             unable[row] = unable[row] or (

@@ -20,8 +20,11 @@ from .context import Context
 
 SCHEMA = 1
 OTHER = "other"
+UNSTATED = "none"
 _SAME = 1e-9
 _NAMED = 3  # ways in which a row is unlike training that are named
+DEFINING = ("op", "dtype", "dtype_out", "direction", "layout")
+"""Categories that say what is computed: of a level that was never trained a model knows nothing."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,24 @@ class FeatureRecipe:
     def without_host(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
         return self._matrix(Context(rows, self.host, self.target, self.metric), self.columns)
+
+    def never_trained(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
+        """Return, per row, what it computes that no training row did (``never-trained``); () where there is nothing.
+
+        That is its operator, number formats, direction or layout, the first of them that is new. What a row, or a row
+        of training, does not state is not held against it.
+        """
+        context = self.context(rows)
+        reasons: list[tuple[Remark, ...]] = [()] * len(context)
+        for name in DEFINING:
+            known = self.levels.get(name, (UNSTATED,))
+            if UNSTATED in known:
+                continue
+            levels = _CATEGORY[name].compute(context)
+            for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])):
+                said = remark("never-trained", category=name, level=str(levels[row]), known=known)
+                reasons[row] = reasons[row] or (said,)
+        return reasons
 
     def unseen(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
         """Return, per row, in which ways it is unlike every training row; () where it is not.

@@ -26,6 +26,10 @@ def _unseen_level(category: str, level: str, known: Sequence[str]) -> str:
     return f"{category} {level} was not in training ({few(known)})"
 
 
+def _never_trained(category: str, level: str, known: Sequence[str]) -> str:
+    return f"{category} {level} was never trained ({few(known)}): nothing is known of it"
+
+
 def _refused(reason: str, detail: str) -> str:
     return f"{reason_of(reason)} ({detail})" if detail else reason_of(reason)
 
@@ -35,6 +39,7 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "below-trained-range": _outside(("from", "only at"), "below"),
     "missing-value": "{feature} is missing, trained always with a value",
     "never-in-training": "{feature} never occurred in training",
+    "never-trained": _never_trained,
     "unseen-level": _unseen_level,
     "was-constant": "{feature} is {value:.4g}, in training always {trained:.4g}",
     "was-proportional": "{feature} is not {factor:.4g} x {to} as in training",
@@ -56,6 +61,7 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
 CAUSES: Final[dict[str, str | Callable[..., str]]] = {
     "above-trained-range": "{feature} is above the trained range",
     "below-trained-range": "{feature} is below the trained range",
+    "never-trained": "{category} {level} was never trained",
     "unseen-level": "{category} {level} was not in training",
     "was-constant": "{feature} never varied in training",
     "row-refused": lambda reason, detail: reason_of(reason),

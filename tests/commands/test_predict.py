@@ -172,13 +172,16 @@ def test_only_rows_of_the_host_are_read_and_the_others_counted(run: Path, tmp_pa
         predict(run, [without])
 
 
-def test_an_unseen_precision_is_flagged_and_the_rest_is_not(run: Path, tmp_path: Path) -> None:
+def test_a_precision_that_was_never_trained_is_not_predicted_and_costs_no_other_row(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,fp16,512,1024,2048,9")
-    frame = predict(run, [data]).frame
-    assert frame["extrapolated"].tolist() == [False, True]
-    assert frame["reason"][1].startswith("dtype fp16 was not in training (bf16)")
-    width = np.log(frame["upper_us"] / frame["lower_us"])
-    assert width[1] > 1.25 * width[0]
+    found = predict(run, [data])
+    assert found.frame[["predicted_us", "lower_us", "upper_us"]].isna().all(axis=1).tolist() == [False, True]
+    assert not found.frame["extrapolated"].any()
+    model, rows = TrainedModel.load(run), read([data]).frame
+    assert [[one.code for one in why] for why in model.predict(rows, 0.9)["reasons"]] == [[], ["never-trained"]]
+    assert (found.report["predicted"], sum(found.report["not_predicted"].values())) == (1, 1)
+    code, text, error = invoke(run, data, "--where", "dtype_a=fp16")
+    assert (code, text, error.count("\n")) == (2, "", 1)
 
 
 def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_row(run: Path, tmp_path: Path) -> None:
@@ -186,10 +189,9 @@ def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_
     found = predict(run, [data])
     assert found.frame["predicted_us"].isna().tolist() == [True, False]
     assert "fp8" in found.frame["reason"][0]
-    assert found.frame["reason"][0].endswith("of MI375X is not published")
     assert found.frame["FLOPS scaling"].isna().tolist() == [True, False]
     assert found.report["predicted"] == 1
-    with pytest.raises(DataError, match=r"queries.csv:2: no row can be predicted; first: .* not published"):
+    with pytest.raises(DataError, match=r"queries.csv:2: no row can be predicted; first: dtype fp8"):
         predict(run, [data], where={"dtype_a": ["fp8"]})
 
 
@@ -316,7 +318,7 @@ def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path:
     data = csv(tmp_path, *rows, header="op,dtype_a,m,n,k,batch,heads,seq_q,seq_kv,head_dim")
     frame = predict(run, [data]).frame
     assert frame["predicted_us"].isna().tolist() == [True, False]
-    assert frame["reason"][0].startswith("gemm rows need")
+    assert frame["reason"][0].startswith("op gemm was never trained")
 
 
 def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(tmp_path: Path) -> None:
@@ -326,7 +328,7 @@ def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(t
     data = csv(tmp_path, *rows, header="device,op,dtype,m,n,k,workgroups,threads,us")
     frame = predict(run, [data]).frame
     assert frame["predicted_us"].isna().tolist() == [False, True]
-    assert frame["reason"][1].endswith("is unknown for this row")
+    assert frame["reason"][1].startswith("op kernel was never trained")
 
 
 @pytest.fixture(scope="module")
@@ -387,9 +389,9 @@ def test_the_command_prints_a_summary_and_writes(run: Path, tmp_path: Path) -> N
     code, text, _ = invoke(run, data, "--out", tmp_path / "out.csv", "--interval", "0.8")
     assert code == 0
     assert "LabChip → MI375X: time, µs, by Additive" in text
-    assert "2  of 2 workloads predicted" in text
+    assert "1  of 2 workloads predicted" in text
     assert "1  rows of MI210 left out" in text
-    assert "– dtype fp16 was not in training" in text
+    assert "1  not predicted: dtype fp16 was never trained" in text
     assert "80 % intervals for unseen groups" in text
     assert "gemm bf16 m=512 n=1024 k=2048" in text
     assert len(pd.read_csv(tmp_path / "out.csv")) == 2

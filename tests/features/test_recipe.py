@@ -104,6 +104,17 @@ def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: Featur
     assert dict(ways[3].items)["count"] >= 1
 
 
+def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: FeatureRecipe):
+    assert recipe.never_trained(rows()) == [()] * 40
+    known = ("bf16", "fp32")
+    new = pd.concat([rows(1), rows(1, dtype_a="fp8"), rows(1, family="blockscale")], ignore_index=True).fillna("")
+    assert recipe.never_trained(new) == [(), (remark("never-trained", category="dtype", level="fp8", known=known),), ()]
+    assert recipe.never_trained(rows(1, layout="NCHW")) == [()]  # no training row says what its layout was
+    stated = learn_recipe(paired(rows(layout="NCHW")), HOST, TARGET)
+    found = [stated.never_trained(rows(1, layout=layout)) for layout in ("NCHW", "NHWC", "")]
+    assert [bool(why) for (why,) in found] == [False, True, False]
+
+
 def test_unseen_notices_that_columns_are_no_longer_proportional():
     square = {"op": "conv", "direction": "F", "dtype_a": "bf16", "batch": 1, "in_channels": 8, "out_channels": 8}
     square |= {"fil_h": 1, "fil_w": 1}

@@ -66,7 +66,7 @@ def test_what_the_model_does_not_know_has_a_reason_and_a_law(run: TrainedModel) 
     (large,), (relus,), (unlinked,), (timeless,) = found["why"]
     assert [one.code for one in (large, relus, unlinked, timeless)] == ["unlike-training"] * 2 + ["row-refused"] * 2
     assert "above-trained-range" in [reason.code for reason in large.values["reasons"]]
-    assert "unseen-level" in [reason.code for reason in relus.values["reasons"]]
+    assert "never-trained" in [reason.code for reason in relus.values["reasons"]]
     assert unlinked.values["reason"] == "launch-not-recorded"
     assert timeless.values["reason"] == "zero-duration"
     whole = compute_factors(table, HOST, TARGET, "roofline", run=run)
