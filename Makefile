@@ -36,6 +36,10 @@ fuzz: .venv/.dev
 bench: .venv/.bench
 	$(BIN)/python -m flopcast.benchmarks
 
+# Published workloads, forecast without having seen them; needs the measured data (../shared/data).
+scoreboard: .venv/.run
+	$(BIN)/python -m flopcast.benchmarks.scoreboard
+
 setup: .venv/.dev
 
 .venv/.run: pyproject.toml

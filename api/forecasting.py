@@ -9,19 +9,23 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
 from ..output import dumps, whole_file, write_csv, write_texts
 from ..report.formats import counted
 from ..report.html import page
 from ..report.words import say
 from ..workloads.architecture import Architecture
-from ..workloads.forecasting import Forecast, forecast_all
+from ..workloads.constants import Release, find_release, widened
+from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
-from ..workloads.setting import FIELDS
+from ..workloads.release_fit import as_rows
+from ..workloads.release_fit import calibrate as fit_release
+from ..workloads.setting import FIELDS, complete
 from .tables import titled
 
 if TYPE_CHECKING:
@@ -209,6 +213,69 @@ def forecast(
     return Forecasts(tuple(answers), tuple(asked), level, need, price)
 
 
+def calibrate(
+    runs: str | PathLike[str] | pd.DataFrame, *, name: str = "own", prior: str | None = None, source: str = ""
+) -> Release:
+    """Fit the constants of a software release to measured runs.
+
+    Parameters
+    ----------
+    runs : path or DataFrame
+        A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference or
+        throughput, and ``measured`` in the unit of the answer (seconds, output tokens per second).
+    name : str, default "own"
+        Of the release.
+    prior : str, optional
+        A known release, or a file: its constants are the start, as far apart as releases are, which one or two runs
+        of a new setting sharpen.
+    source : str, default ""
+        Where the runs are from, kept with the constants.
+
+    Returns
+    -------
+    Release
+        ``release=`` of `forecast` takes the file that `workloads.constants.as_toml` makes of it.
+
+    Raises
+    ------
+    DataError
+        A run cannot be understood or cannot run, has no time above zero, or the GPUs are several; the line is named.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> runs = pd.DataFrame({"model": "llama-3.1-8b", "gpu": "MI300X", "batch": [1, 8], "input_len": 128,
+    ...                      "output_len": 512, "measured": [2.1, 2.4]})
+    >>> calibrate(runs, name="mine").runs
+    2
+    """
+    asked = list(_read(runs))
+    parts, seconds, settings = [], [], []
+    for line, case in enumerate(asked, start=2):
+        try:
+            measured = float(case.pop("measured"))
+            setting = complete({**case, "release": None})
+            served = setting.num_prompts * setting.output_len
+            seconds.append(measured if setting.kind == "inference" else served / measured)
+            parts.append(parts_of(setting))
+            settings.append(setting)
+        except (FlopcastError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            why = "the column measured is needed" if isinstance(error, KeyError) else str(error)
+            raise DataError(f"line {line}: {why}") from None
+    if len({one.gpu.name for one in settings}) > 1 or any(one.kind == "training" for one in settings):
+        raise ParameterError("runs", "must be inference or throughput on one kind of GPU")
+    return fit_release(
+        as_rows(parts),
+        np.array(seconds),
+        name=name,
+        gpu=settings[0].gpu.name,
+        models=[one.model.name for one in settings],
+        source=source,
+        largest=float(max(max(one.batch // one.dp, one.num_prompts // one.dp) for one in settings)),
+        prior=None if prior is None else widened(find_release(prior)),
+    )
+
+
 def _check(level: float, need: float | None, price: float | None) -> None:
     if not 0 < level < 1:
         raise ParameterError("level", f"must lie between 0 and 1, got {level:g}: 0.9 means 90 %")
@@ -239,7 +306,7 @@ def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]
         except (OSError, ValueError) as error:
             raise DataError(f"cannot be read as a table of cases: {error}", source=str(cases)) from None
     if "model" not in table or not len(table):
-        raise ParameterError("cases", f"must have rows, and a column model; the columns are {', '.join(FIELDS)}")
+        raise DataError(f"a table of settings must have rows, and a column model; columns are {', '.join(FIELDS)}")
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ..workloads.constants import Release
+from ..workloads.constants import Release, as_toml
 from ..workloads.forecasting import parts_of
 from ..workloads.release_fit import as_rows, calibrate
 from ..workloads.setting import complete
@@ -89,22 +88,6 @@ def in_order(releases: pd.Series) -> list[str]:
     return sorted(releases.unique(), key=lambda name: [int(part) for part in name.removeprefix("vllm-").split(".")])
 
 
-def as_toml(release: Release) -> Iterator[str]:
-    """Return the lines of one table of releases.toml."""
-    yield "[[release]]"
-    yield f'name = "{release.name}"'
-    yield f'gpu = "{release.gpu}"'
-    yield f"models = [{', '.join(f'{name!r}' for name in release.models)}]".replace("'", '"')
-    yield f"runs = {release.runs}"
-    yield f"largest = {release.largest:g}"
-    yield f'source = "{release.source}"'
-    yield f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]"
-    yield "root = ["
-    for line in release.root:
-        yield f"  [{', '.join(f'{value:.4f}' for value in line)}],"
-    yield "]"
-
-
 def show(options: argparse.Namespace) -> None:
     """Fit and print."""
     runs = published_runs(options.data / "workloads" / RUNS)
@@ -114,7 +97,7 @@ def show(options: argparse.Namespace) -> None:
     for name in in_order(runs["release"]):
         chosen = (runs["release"] == name).to_numpy()
         print()
-        print("\n".join(as_toml(fitted(runs[chosen], rows[chosen], name))))
+        print(as_toml(fitted(runs[chosen], rows[chosen], name)), end="")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ COMMANDS: Final = {
         "Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."
     ),
     "forecast": "Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG.",
+    "calibrate": "Fit what is not a kernel to measured runs of a software release, for forecasts of others.",
     "fidelity": "Say what each profiler adds to a workload, and which of them to believe.",
     "scale": (
         "Predict performance at other sizes (SMs, CUs, chiplets) from small scale models; `flopcast scale` alone "

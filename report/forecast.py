@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
+from ..workloads.constants import CONSTANTS, Release
 from ..workloads.forecasting import Forecast
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
@@ -83,6 +84,20 @@ def score_document(score: Score, level: float) -> Document:
         ],
         data=data,
     )
+
+
+def release_document(release: Release) -> Document:
+    """Return the constants of a release for readers."""
+    spread = np.sqrt((release.root**2).sum(axis=1))
+    told = []
+    for (name, constant), mean, own in zip(CONSTANTS.items(), release.mean, spread, strict=True):
+        value = constant.median * float(np.exp(mean))
+        told.append((constant.meaning, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
+    about = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
+    names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
+    data = {"schema": SCHEMA, **{key: getattr(release, key) for key in ("name", "gpu", "runs", "largest", "source")}}
+    data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
+    return Document(title=about, sections=[Section("Constants", [names])], data=data)
 
 
 def _single(one: Forecast, level: float, need: float | None, price: float | None, data: Mapping[str, Any]) -> Document:

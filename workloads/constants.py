@@ -6,17 +6,19 @@ which moves the medians and narrows them (`release_fit`). `Constants.draws` give
 
 from __future__ import annotations
 
+import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
-from ..errors import DataError, nearest
+from ..errors import DataError, FlopcastError, nearest
 
 FloatArray = NDArray[np.float64]
 
@@ -95,13 +97,15 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
 
 
 def find_release(name: str) -> Release:
-    """Return a release by its name.
+    """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
 
     Raises
     ------
     DataError
-        There is none of that name; the message has the nearest.
+        There is none of that name (the message has the nearest), or the file holds none.
     """
+    if name.endswith(".toml"):
+        return _own(Path(name))
     known = known_releases()
     if name not in known:
         raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
@@ -118,6 +122,8 @@ def known_releases() -> dict[str, Release]:
 def read_release(table: dict[str, Any]) -> Release:
     """Return the release that a table of releases.toml, or of a file of one's own, describes."""
     size = len(CONSTANTS)
+    if missing := [key for key in ("name", "gpu", "models", "runs", "source", "mean", "root") if key not in table]:
+        raise DataError(f"a release lacks {', '.join(missing)}")
     mean, root = (np.asarray(table[key], dtype=np.float64) for key in ("mean", "root"))
     if mean.shape != (size,) or root.shape != (size, size) or not (np.isfinite(mean).all() and np.isfinite(root).all()):
         raise DataError(
@@ -131,5 +137,33 @@ def read_release(table: dict[str, Any]) -> Release:
         root=root,
         runs=int(table["runs"]),
         source=str(table["source"]),
-        largest=float(table["largest"]),
+        largest=float(table.get("largest", 0.0)),
     )
+
+
+def widened(release: Release) -> Release:
+    """Return a release as what is known of another one like it: its spread and that between the known releases."""
+    means = np.stack([one.mean for one in known_releases().values()])
+    spread = release.root @ release.root.T + np.cov(means.T)
+    return replace(release, root=np.linalg.cholesky(spread))
+
+
+def as_toml(release: Release) -> str:
+    """Return a release as a table of releases.toml, which `find_release` reads."""
+    lines = ["[[release]]"]
+    lines += [f"{key} = {json.dumps(getattr(release, key))}" for key in ("name", "gpu", "runs", "largest", "source")]
+    lines.append(f"models = {json.dumps(list(release.models))}")
+    lines.append(f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]")
+    rows = (f"  [{', '.join(f'{value:.4f}' for value in row)}]," for row in release.root)
+    return "\n".join([*lines, "root = [", *rows, "]"]) + "\n"
+
+
+def _own(path: Path) -> Release:
+    """Return the release of a file; files change, so it is read each time."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("release", [])
+        if len(tables) != 1:
+            raise DataError(f"must hold one [[release]], holds {len(tables)}")
+        return read_release(tables[0])
+    except (OSError, ValueError, TypeError, AttributeError, FlopcastError) as error:
+        raise DataError(f"holds no release that flopcast calibrated: {error}", source=str(path)) from None

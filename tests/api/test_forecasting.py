@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flopcast as fc
+from flopcast.api.forecasting import calibrate
 from flopcast.commands.app import app
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
@@ -102,3 +103,39 @@ def test_steps_and_scores(line: str) -> None:
     result = CliRunner().invoke(app, ["forecast", *line.split(), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["schema"] == 1
+
+
+# Constants of one's own release.
+
+
+@pytest.fixture(scope="module")
+def measured() -> pd.DataFrame:
+    """Return runs that take 1.2 times what vLLM 0.8.5 takes."""
+    cases = pd.DataFrame([{"model": "llama-3.1-70b", **ASKED, "batch": batch} for batch in (1, 4, 16, 64)])
+    answers = fc.forecast(cases=cases.assign(release="vllm-0.8.5")).table
+    return cases.assign(measured=1.2 * answers["predicted"])
+
+
+def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path: Path) -> None:
+    runs, out = tmp_path / "runs.csv", tmp_path / "mine.toml"
+    measured.to_csv(runs, index=False)
+    line = ["calibrate", str(runs), "-o", str(out), "--prior", "vllm-0.8.5", "--json"]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["runs"] == 64 + 4 - 24  # the prior's runs, and its own
+    cases = measured.drop(columns="measured").assign(release=str(out))
+    again = fc.forecast(cases=cases).table
+    assert again["predicted"].to_numpy() == pytest.approx(measured["measured"].to_numpy(), rel=0.06)
+
+
+@pytest.mark.parametrize(("change", "named"), [({"measured": 0.0}, "above zero"), ({"tp": 3}, "line 2")])
+def test_runs_that_cannot_be_are_refused(measured: pd.DataFrame, change: dict[str, float], named: str) -> None:
+    with pytest.raises(fc.DataError, match=named):
+        calibrate(measured.assign(**change))
+
+
+def test_a_file_that_is_no_release_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("[[release]]\nname = 1\n")
+    with pytest.raises(fc.DataError, match=r"bad\.toml"):
+        fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(path))

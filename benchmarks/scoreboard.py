@@ -1,0 +1,220 @@
+"""Every published workload, forecast without having seen its model, release or system: ``make scoreboard``.
+
+Prints, table by table, the mean and the largest error, how many measurements the 90 % intervals hold and how wide they
+are, next to the naive roofline (peak rates, no launches, no messages). ``--out FILE.html`` writes the same as a page.
+Constants are fitted without what is forecast; the steps of training and the memory are counted without any fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..hardware import find
+from ..operators.work import BITS
+from ..report.document import Document, Lines, Section, Table, columns, lines, rows
+from ..report.formats import formatted, share
+from ..report.html import page
+from ..report.terminal import show as show_document
+from ..workloads.constants import Release
+from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, RESIDUAL, forecast
+from ..workloads.setting import Setting, complete
+from ..workloads.supercomputers import Spread, hpcg, hpl
+from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
+from .shared_data import run_on_data
+
+FloatArray = NDArray[np.float64]
+Z = 1.645
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Forecasts of one table over measured, half-widths of their intervals in logarithms, and the naive roofline."""
+
+    name: str
+    ratio: FloatArray
+    half: FloatArray
+    naive: FloatArray
+
+    def row(self) -> tuple[str, ...]:
+        """Return the table's line."""
+        error, inside = np.abs(self.ratio - 1), np.abs(np.log(self.ratio)) <= self.half
+        known = bool(np.isfinite(self.half).all())
+        return (
+            self.name,
+            f"{len(self.ratio)}",
+            share(float(error.mean())),
+            share(float(error.max())),
+            share(float(inside.mean()), 0) if known else "–",
+            f"±{share(float(np.expm1(self.half).mean()), 0)}" if known else "–",
+            share(float(np.abs(self.naive - 1).mean()), 0) if len(self.naive) else "–",
+        )
+
+
+def served(data: Path) -> Iterator[Scored]:
+    """Score AMD's published runs of vLLM on 8x MI300X."""
+    runs = published_runs(data / RUNS)
+    parts, naive = rows_of(runs), _naive(runs)
+    seconds, of = runs["seconds"].to_numpy(), runs["model"].to_numpy()
+    latency = (runs["kind"] == "inference").to_numpy()
+    releases = in_order(runs["release"])
+
+    def scored(name: str, pairs: list[tuple[NDArray[np.bool_], NDArray[np.bool_]]], *spreads: float) -> Scored:
+        ratios, halves, rooflines = [], [], []
+        for train, test in pairs:
+            release = fitted(runs[train], parts[train], "trial")
+            ratios.append(parts[test] @ np.exp(release.mean) / seconds[test])
+            halves.append(Z * np.sqrt(_own(release, parts[test]) ** 2 + sum(spread**2 for spread in spreads)))
+            rooflines.append(naive[test] / seconds[test])
+        return Scored(name, *(np.concatenate(one) for one in (ratios, halves, rooflines)))
+
+    here = {name: (runs["release"] == name).to_numpy() for name in releases}
+    models = sorted(set(of))
+    for learnt, asked in (models[::-1], models):
+        pairs = [(here[name] & latency & (of == learnt), here[name] & latency & (of == asked)) for name in releases]
+        yield scored(f"latency: {asked} from {learnt}", pairs, RESIDUAL, OTHER_MODEL)
+    later = [(here[one] & latency, here[two] & latency) for one, two in pairwise(releases)]
+    yield scored("latency: a release from the one before", later, RESIDUAL, OTHER_RELEASE)
+    beyond = [(here[name] & latency, here[name] & ~latency) for name in releases]
+    yield scored("throughput: from latencies", beyond, RESIDUAL, BEYOND)
+    other = [(here[n] & (of == a), here[n] & ~latency & (of == b)) for n in releases for a, b in (models, models[::-1])]
+    yield scored("throughput: from the other model", other, RESIDUAL, OTHER_MODEL)
+
+
+def steps(data: Path) -> Iterator[Scored]:
+    """Score published training steps, counted without any fit."""
+    table = pd.read_csv(data / "megatron_a100_seqsel_table5.csv")
+    found = [forecast(_megatron(row)) for _, row in table.iterrows()]
+    measured = table["iteration_s_measured"].to_numpy(dtype=float)
+    flop = [6.0 * one.setting.model.parameters * one.setting.global_batch * one.setting.seq_len for one in found
+            if one.setting is not None]  # fmt: skip
+    peak = find("A100 80GB SXM4").peak_tflops("fp16") * 1e12
+    naive = np.array(flop) / (peak * table["num_procs"].to_numpy(dtype=float)) / measured
+    ratio = np.array([one.predicted for one in found]) / measured
+    yield Scored(
+        "step: Megatron 22B, 175B on A100", ratio, np.array([np.log(f.upper / f.predicted) for f in found]), naive
+    )
+    ratios = list(_adapters(data))
+    yield Scored(
+        "step ratios: 70B adapters, MI325X and 2, 4 nodes over 8 MI300X", np.array(ratios), _unknown(3), _unknown(0)
+    )
+
+
+def scores(data: Path) -> Iterator[Scored]:
+    """Score LUMI by Frontier's efficiency."""
+    table = pd.read_csv(data / "hpl_hpcg_points.csv")
+    value = {(row["system"], row["benchmark"], row["list_date"][:4]): row["value"] for _, row in table.iterrows()}
+    device, free = find("MI250X (per GCD)"), Spread(1.0, 0.0)
+    reached = (
+        value["Frontier", "HPCG", "2023"] * 1e15 / hpcg(device, 75264, stream=free, reached=free, scaling=free).mean
+    )
+    lumi = hpcg(device, 23824, stream=free, reached=Spread(reached, 0.05), scaling=Spread(1.0, 0.03))
+    ratio = lumi.predicted / (value["LUMI", "HPCG", "2023"] * 1e15)
+    naive = np.array([0.201 * 23824 * 1638.4e9 / (value["LUMI", "HPCG", "2023"] * 1e15)])
+    yield Scored("HPCG: LUMI from Frontier", np.array([ratio]), np.array([np.log(lumi.upper / lumi.predicted)]), naive)
+    large = hpl(device, 20480)
+    ratio = large.predicted / (value["LUMI", "HPL", "2022"] * 1e18)
+    naive = np.array([20480 * 23.9e12 / (value["LUMI", "HPL", "2022"] * 1e18)])
+    half = np.array([np.log(large.upper / large.predicted)])
+    yield Scored("HPL: LUMI from Frontier", np.array([ratio]), half, naive)
+
+
+def _own(release: Release, parts: FloatArray) -> FloatArray:
+    """Return the spread that a release's constants give the logarithm of each run."""
+    shares = parts * np.exp(release.mean)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.sqrt(np.sum((shares @ release.root) ** 2, axis=1))
+
+
+def _naive(runs: pd.DataFrame) -> FloatArray:
+    """Return the seconds of each run at peak rates: every step reads the weights and the cache, or computes."""
+    cases = runs.drop(columns=["release", "seconds"]).to_dict("records")
+    return np.array([_roofline(complete({str(name): value for name, value in case.items()})) for case in cases])
+
+
+def _roofline(one: Setting) -> float:
+    model, gpu = one.model, one.gpu
+    together = one.batch if one.kind == "inference" else min(one.num_prompts, one.max_num_seqs)
+    rounds = 1.0 if one.kind == "inference" else one.num_prompts / together
+    size = BITS[one.dtype] / 8
+    cached = together * (one.input_len + one.output_len / 2) * model.cached_per_token * model.layers * size
+    reading = (model.parameters * size + cached) / one.gpus / (gpu.require("memory_bw_gbs") * 1e9)
+    rate = gpu.peak_tflops(one.dtype) * 1e12 * one.gpus
+    computing = 2.0 * model.parameters * together / rate
+    prompts = 0.0 if one.prefix_cache else 2.0 * model.parameters * together * one.input_len / rate
+    return rounds * (one.output_len * max(reading, computing) + prompts)
+
+
+def _megatron(row: Any) -> dict[str, Any]:
+    return {
+        "kind": "training",
+        "model": row["model"].lower(),
+        "gpu": "A100 80GB SXM4",
+        "gpus": row["num_procs"],
+        "tp": row["tp"],
+        "pp": row["pp"],
+        "dtype": "fp16",
+        "global_batch": row["batch"],
+        "micro_batch": row["microbatch"],
+        "seq_len": row["seq"],
+        "recompute": "full" if row["recompute"] == "full" else "selective",
+        "sequence_parallel": row["seq_par"] == "rs_ag",
+        "interleave": row["interleaving"],
+        "flash": False,
+    }
+
+
+def _adapters(data: Path) -> Iterator[float]:
+    """Return forecast over measured of throughput ratios: MI325X over MI300X, two and four nodes over one."""
+    table = pd.read_csv(data / "mlperf_training_steps.csv")
+    rate = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")["throughput_tracked_median_samples_s"]
+    base = {"kind": "training", "model": "llama-2-70b", "gpu": "MI300X", "dtype": "fp8", "global_batch": 8}
+    base |= {"seq_len": 8192, "lora": True}
+    host = forecast({**base, "gpus": 8, "recompute": "full", "recompute_layers": 21}).predicted
+    names = [f"MI300X-LLMBoost-GPUBoost-{count}node" for count in (1, 2, 4)]
+    cases = [
+        ({"gpus": 8, "gpu": "MI325X"}, "MI325X_EPYC_9575F_pytorch", "MI300X_EPYC_9575F_pytorch"),
+        ({"gpus": 16, "cp": 2}, names[1], names[0]),
+        ({"gpus": 32, "cp": 4}, names[2], names[0]),
+    ]
+    for change, over, under in cases:
+        yield host / forecast({**base, **change}).predicted / (rate[over] / rate[under])
+
+
+def _unknown(count: int) -> FloatArray:
+    return np.full(count, np.nan)
+
+
+def document(data: Path) -> Document:
+    """Return the scoreboard for readers."""
+    found = [*served(data), *steps(data), *scores(data)]
+    heads = ["points", "mean error", "worst", "within 90 %", "half-width", "naive roofline"]
+    told = rows(one.row() for one in found)
+    note = (
+        "A trial before the first release had 4.3 and 7.2 % from model to model and 4.6 % from release to release; the "
+        "power of the number of sequences was chosen with these runs in sight."
+    )
+    parts = [Table(columns("forecast", numbers=heads), told, "Scoreboard"), Lines(lines([note]).lines)]
+    about = formatted(sum(len(one.ratio) for one in found), "{:,} forecasts of published measurements")
+    return Document(title="Scoreboard", lead=about, sections=[Section("Scoreboard", parts)])
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the scoreboard; write its page where asked to."""
+    found = document(options.data / "workloads")
+    show_document(found)
+    if options.page:
+        Path("scoreboard.html").write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(run_on_data("scoreboard", __doc__, show, flags={"--page": "write scoreboard.html too"}))
