@@ -26,7 +26,8 @@ from ..report.formats import formatted, share
 from ..report.html import page
 from ..report.terminal import show as show_document
 from ..workloads.constants import Release
-from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, RESIDUAL, forecast
+from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
+from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
 from ..workloads.supercomputers import Spread, hpcg, hpl
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
@@ -177,11 +178,11 @@ def _adapters(data: Path) -> Iterator[float]:
     """Return forecast over measured of throughput ratios: MI325X over MI300X, two and four nodes over one."""
     table = pd.read_csv(data / "mlperf_training_steps.csv")
     rate = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")["throughput_tracked_median_samples_s"]
-    base = {"kind": "training", "model": "llama-2-70b", "gpu": "MI300X", "dtype": "fp8", "global_batch": 8}
-    base |= {"seq_len": 8192, "lora": True}
+    base: dict[str, Any] = {"kind": "training", "model": "llama-2-70b", "gpu": "MI300X", "dtype": "fp8"}
+    base |= {"global_batch": 8, "seq_len": 8192, "lora": True}
     host = forecast({**base, "gpus": 8, "recompute": "full", "recompute_layers": 21}).predicted
     names = [f"MI300X-LLMBoost-GPUBoost-{count}node" for count in (1, 2, 4)]
-    cases = [
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"gpus": 8, "gpu": "MI325X"}, "MI325X_EPYC_9575F_pytorch", "MI300X_EPYC_9575F_pytorch"),
         ({"gpus": 16, "cp": 2}, names[1], names[0]),
         ({"gpus": 32, "cp": 4}, names[2], names[0]),

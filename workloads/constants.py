@@ -145,7 +145,7 @@ def widened(release: Release) -> Release:
     """Return a release as what is known of another one like it: its spread and that between the known releases."""
     means = np.stack([one.mean for one in known_releases().values()])
     spread = release.root @ release.root.T + np.cov(means.T)
-    return replace(release, root=np.linalg.cholesky(spread))
+    return replace(release, root=np.linalg.cholesky(spread).astype(np.float64))
 
 
 def as_toml(release: Release) -> str:

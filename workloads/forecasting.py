@@ -223,7 +223,7 @@ def _train(setting: Setting, level: float, seed: int) -> Forecast:
         parts=parts_made,
         spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
         details=rates | _energy(setting, parts_made, found, level),
-        remarks=(remark("training-constants"),),
+        remarks=(remark("training-constants"), remark("memory-a-priori")),
     )
 
 

@@ -122,14 +122,19 @@ def training_memory(setting: Setting) -> TrainingMemory:
     """
     model, shared = setting.model, float(setting.dp * setting.cp)
     one = layer(model, setting.tp, setting.ep).weights * model.layers / setting.pp
-    every = one + model.embedding_parameters / setting.tp / (2 if setting.pp > 1 else 1)
+    folded = setting.schedule != "1f1b" or setting.pp == 1  # first and last stage on one GPU
+    every = one + model.embedding_parameters / setting.tp / (1 if folded else 2)
     trained = every if not setting.lora else 0.0
     held = BITS[setting.dtype] / 8 if setting.lora else WIDE_BYTES
     micros = setting.global_batch // (setting.dp * setting.micro_batch)
-    under_way = min(setting.pp, micros) * (1.0 + (setting.pp - 1) / setting.pp * (1.0 - 1.0 / setting.interleave))
-    kept = under_way * activation_bytes(setting) * model.layers / setting.pp
+    kept = (
+        min(under_way(setting) * setting.pp, micros * max(1.0, under_way(setting)))
+        * activation_bytes(setting)
+        * model.layers
+        / setting.pp
+    )
     tokens = setting.micro_batch * setting.seq_len / setting.cp
-    head = tokens * model.vocab / setting.tp * 6.0 / (setting.pp if setting.pp > 1 else 1)
+    head = tokens * model.vocab / setting.tp * 6.0 if folded else 0.0
     return TrainingMemory(
         weights=every * held / (shared if setting.zero >= 3 else 1.0) / GIB,
         gradients=trained * GRADIENT_BYTES / (shared if setting.zero >= 2 else 1.0) / GIB,
@@ -137,6 +142,21 @@ def training_memory(setting: Setting) -> TrainingMemory:
         activations=(kept + head) / GIB,
         available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
     )
+
+
+def under_way(setting: Setting) -> float:
+    """Return what the fullest stage keeps over what one micro-batch leaves in all layers.
+
+    1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp · interleave) times that
+    (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third, and one stage more (arXiv:2405.15362).
+    """
+    if setting.pp == 1:
+        return 1.0
+    if setting.schedule == "1f1b":
+        more = (setting.pp - 1) / (setting.pp * setting.interleave) if setting.interleave > 1 else 0.0
+        return 1.0 + more
+    part = {"zbv": 1.0, "v-half": 1 / 2, "v-min": 1 / 3}[setting.schedule]
+    return min(part + 1.0 / setting.pp, 1.0)
 
 
 def activation_bytes(setting: Setting) -> float:

@@ -18,6 +18,8 @@ from .layers import check_split
 
 Kind = Literal["inference", "throughput", "training"]
 Recompute = Literal["none", "selective", "full"]
+Optimizer = Literal["adam", "adam-8bit", "sgd"]
+Schedule = Literal["1f1b", "zbv", "v-half", "v-min"]
 NODE_GPUS: Final = 8
 """GPUs that share links within a node."""
 MOST: Final = 10_000_000
@@ -57,9 +59,11 @@ class Setting:
         Sequences of a micro-batch per replica and of a step over all, tokens of each.
     recompute, recompute_layers : str, int or None
         What the backward pass computes again: nothing, the attention, or whole layers (all, or so many).
-    optimizer, zero, interleave, sequence_parallel
-        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); model chunks per pipeline stage; whether norms are
-        cut along the sequence.
+    optimizer, zero, sequence_parallel
+        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); whether norms are cut along the sequence.
+    schedule, interleave : str, int
+        Of a pipeline: ``1f1b``, with so many model chunks per stage, or those in the shape of a V, with two, that split
+        the backward pass: ``zbv``, ``v-half``, ``v-min`` (Qi et al., arXiv:2401.10241, arXiv:2405.15362).
     lora : bool
         Whether only low-rank adapters are trained: no weight gradients of the matrices.
     flash : bool
@@ -99,9 +103,10 @@ class Setting:
     seq_len: int = 0
     recompute: Recompute = "none"
     recompute_layers: int | None = None
-    optimizer: str = "adam"
+    optimizer: Optimizer = "adam"
     zero: int = 0
     interleave: int = 1
+    schedule: Schedule = "1f1b"
     sequence_parallel: bool = False
     lora: bool = False
     flash: bool = True
@@ -216,8 +221,11 @@ def _check(setting: Setting) -> None:
     if setting.kind == "inference" and setting.batch % setting.dp:
         raise ParameterError("batch", f"must be a multiple of the {setting.dp} replicas, got {setting.batch}")
     if setting.kind == "training":
-        if setting.recompute not in get_args(Recompute):
-            raise ParameterError("recompute", f"must be one of {', '.join(get_args(Recompute))}")
+        for name, known in (("recompute", Recompute), ("schedule", Schedule), ("optimizer", Optimizer)):
+            if getattr(setting, name) not in get_args(known):
+                raise ParameterError(name, f"must be one of {', '.join(get_args(known))}")
+        if setting.schedule != "1f1b" and setting.interleave != 1:
+            raise ParameterError("interleave", f"must be 1 for {setting.schedule}, got {setting.interleave}")
         together = setting.dp * setting.micro_batch
         if setting.global_batch % together:
             raise ParameterError(

@@ -56,6 +56,10 @@ SPREADS: Final = {
 """Standard deviations of the logarithms of the parts: judgements, of no measured step but the law errors of links."""
 
 
+BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
+"""Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
+
+
 @dataclass(frozen=True)
 class _Micro:
     """Seconds of one micro-batch through one layer on one GPU, by part: forward, backward."""
@@ -202,7 +206,7 @@ def _pipeline(setting: Setting, micro: float, micros: int) -> float:
     """Return the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages."""
     if setting.pp == 1:
         return 0.0
-    bubble = (setting.pp - 1) / setting.interleave * micro
+    bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
     size = setting.micro_batch * setting.seq_len * setting.model.hidden * WIDE / setting.tp
     across = setting.tp * setting.pp > NODE_RANKS
     seconds = size / (setting.network_gbs * 1e9) if across else _sent(setting, size)

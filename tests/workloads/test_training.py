@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.memory import GIB, training_memory
+from flopcast.workloads.memory import GIB, training_memory, under_way
 from flopcast.workloads.setting import complete
 from flopcast.workloads.training import training_parts
 
@@ -108,3 +109,21 @@ def test_adapters_on_more_memory_and_more_nodes(shared_data: Path) -> None:
     one, two, four = (measured[f"MI300X-LLMBoost-GPUBoost-{count}node"] for count in (1, 2, 4))
     assert rate(gpus=16, cp=2) / host == pytest.approx(two / one, rel=0.12)
     assert rate(gpus=32, cp=4) / host == pytest.approx(four / one, rel=0.20)
+
+
+def test_peaks_by_schedule_leave_one_out(shared_data: Path) -> None:
+    """Fixed part, activations, and what first and last stage on one GPU add: from four of five peaks, the fifth."""
+    table = pd.read_csv(shared_data / "workloads" / "primus_training_mi300x_mi325x_mi355x.csv").dropna(
+        subset="max_mem_gb"
+    )
+    found = []
+    for row in table.itertuples():
+        schedule = str(row.schedule).removesuffix("-interleaved")
+        interleave = int(row.vpp) if schedule == "1f1b" else 1
+        step = complete({**PIPED, "global_batch": 64, "schedule": schedule, "interleave": interleave})
+        found.append([1.0, under_way(step), float(schedule != "1f1b")])
+    inputs, measured = np.array(found), table["max_mem_gb"].to_numpy()
+    for left in range(len(measured)):
+        kept = np.arange(len(measured)) != left
+        fitted = np.linalg.lstsq(inputs[kept], measured[kept], rcond=None)[0]
+        assert inputs[left] @ fitted == pytest.approx(measured[left], rel=0.06)
