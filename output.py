@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -25,28 +25,46 @@ METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 
 
-def check_output(out: Path, names: Iterable[str]) -> None:
+def check_output(out: Path, names: Collection[str], data: Iterable[Path] = ()) -> None:
     """Refuse ``out`` as the place of a result made of ``names``; call it before the work, not after.
 
     Parameters
     ----------
     out : Path
         The folder the user asked for; it need not exist.
-    names : iterable of str
+    names : collection of str
         Files and folders the result consists of. A folder that holds nothing else is an earlier result and will be
         replaced; one with other files in it is somebody's data.
+    data : iterable of Path
+        Files and folders that are read, none of which may be replaced.
 
     Raises
     ------
     DataError
-        If ``out`` is a file or holds other files.
+        If ``out`` is a file, holds other files or one that is read, or cannot be written.
     """
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise DataError("is a file: choose another folder", source=str(out))
-    if foreign := sorted({item.name for item in out.iterdir()} - set(names)):
-        raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
+    if os.path.lexists(out):
+        if not out.is_dir():
+            raise DataError("is a file: choose another folder", source=str(out))
+        if foreign := sorted({item.name for item in out.iterdir()} - set(names)):
+            raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
+        for name in names:
+            _check_unread(out / name, data)
+    check_place(Path(os.path.realpath(out)))
+
+
+def check_place(out: Path) -> None:
+    """Refuse a place where nothing can be written, by writing and removing a file there; call it before the work.
+
+    Folders that are missing on the way are made with the result. Raises DataError where one of them is a file, the
+    folder may not be written to, or its file system is read-only.
+    """
+    parent = next(folder for folder in out.absolute().parents if os.path.lexists(folder))
+    try:
+        with staged(parent / out.name):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {parent}: {error.strerror or error}", source=str(out)) from error
 
 
 @contextmanager
@@ -67,7 +85,7 @@ def whole_file(out: Path) -> Iterator[Path]:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
 
 
-def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = ()) -> None:
+def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out") -> None:
     """Refuse ``out`` as the file of a result; call it before the work, not after.
 
     Parameters
@@ -77,31 +95,37 @@ def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = ()) -> 
     formats : sequence of str
         Suffixes it may have.
     data : iterable of Path
-        Files that are read, none of which it may be.
-
-    Raises
-    ------
-    DataError
-        The suffix is another, or ``out`` is a folder or a file that is read.
-    """
-    if out.suffix.lower() not in formats:
-        raise ParameterError("out", f"must end in {', '.join(formats[:-1])} or {formats[-1]}, got {str(out)!r}")
-    if out.is_dir():
-        raise DataError("is a folder: give a file", source=str(out))
-    if any(path.exists() and out.exists() and path.samefile(out) for path in data):
-        raise DataError("is a file that is read: choose another", source=str(out))
-
-
-def check_table(out: Path, parameter: str = "out") -> None:
-    """Refuse ``out`` as the place of a table; call it before the work, not after.
+        Files and folders that are read: it may be none of these files, nor one in these folders, through links neither.
+    parameter : str
+        What the caller calls ``out``.
 
     Raises
     ------
     ParameterError
-        Its suffix is none of ``FORMATS``.
+        The suffix is another.
+    DataError
+        ``out`` is a folder or a file that is read, or cannot be written.
     """
-    if out.suffix.lower() not in FORMATS:
-        raise ParameterError(parameter, f"must end in {' or '.join(FORMATS)}, got {str(out)!r}")
+    if out.suffix.lower() not in formats:
+        known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
+        raise ParameterError(parameter, f"must end in {known}, got {str(out)!r}")
+    if out.is_dir():
+        raise DataError("is a folder: give a file", source=str(out))
+    _check_unread(out, data)
+    check_place(out)
+
+
+def check_table(out: Path, parameter: str = "out", data: Iterable[Path] = ()) -> None:
+    """Refuse ``out`` as the place of a table, as `check_file` does; call it before the work, not after."""
+    check_file(out, FORMATS, data, parameter)
+
+
+def _check_unread(out: Path, data: Iterable[Path]) -> None:
+    """Refuse a file that is among those read, or in one of the folders, by its own name or a link's."""
+    for path in data if out.exists() else ():
+        for file in path.rglob("*") if path.is_dir() else [path]:
+            if file.is_file() and file.samefile(out):
+                raise DataError("is a file that is read: choose another", source=str(out))
 
 
 @contextmanager

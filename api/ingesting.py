@@ -144,7 +144,7 @@ def ingest(
         raise ParameterError("data", "is missing: give files or folders")
     place = None if out is None else Path(out)
     if place is not None:
-        check_table(place)
+        check_table(place, data=paths)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
     options = Options(dict(units or {}), dict(defaults or {}), each=each, channels=channels, max_bytes=max_bytes)

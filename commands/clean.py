@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import ParameterError
 from ..output import check_table
 from .options import JobsOption, JsonOption, SetOption, announce, parse_defaults
 
@@ -45,7 +46,9 @@ def command(
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     for parameter, path in (("out", out), ("removed", removed)):
         if path is not None:
-            check_table(path, parameter)
+            check_table(path, parameter, data)
+    if out is not None and removed is not None and out.resolve() == removed.resolve():
+        raise ParameterError("removed", f"must be another file than --out, got {str(removed)!r}")
     defaults = parse_defaults(set_)
     announce("reading the traces", quiet=as_json)
     from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before

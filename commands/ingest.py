@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
     if out is not None:
-        check_table(out)
+        check_table(out, data=paths)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {

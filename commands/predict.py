@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     if out is not None:
-        check_file(out, PREDICTION_FORMATS, data)
+        check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
         "where": parse_where(where),
         "units": parse_units(unit),

@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."""
     if out is not None:
-        check_output(out, FILES)
+        check_output(out, FILES, paths)
     target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
     announce("reading the trace", quiet=as_json)
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before

@@ -90,4 +90,4 @@ def command(
     from ..report.training import training_document
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
-    show(training_document(run.metrics, rank=rank), *written, as_json=as_json)
+    show(training_document(run.metrics, rank=rank, saved=out is not None), *written, as_json=as_json)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import output as json_text
 from ..errors import ArtifactError
-from ..output import whole_folder
+from ..output import check_place, whole_folder
 
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
     import pandas as pd
@@ -87,16 +87,16 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise where writing would remove something that no training run has written."""
-    if not os.path.lexists(folder):
-        parent = next(place for place in folder.absolute().parents if place.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise ArtifactError(f"{folder} cannot be written: {parent} is not a folder one may write to")
-        return
-    if not folder.is_dir():
-        raise ArtifactError(f"{folder} is a file: choose another folder for the run")
-    if not any(folder.iterdir()):
-        return
+    """Raise where a run cannot be written, or would replace something that no training run has written."""
+    if os.path.lexists(folder):
+        if not folder.is_dir():
+            raise ArtifactError(f"{folder} is a file: choose another folder for the run")
+        if any(folder.iterdir()):
+            _check_replaced(folder)
+    check_place(Path(os.path.realpath(folder)))
+
+
+def _check_replaced(folder: Path) -> None:
     try:
         read_metrics(folder)
     except ArtifactError as error:

@@ -58,14 +58,19 @@ _MARKS: Final = {"selected": ("*", "strong"), "tied": ("≈", "near"), "baseline
 
 
 def training_document(
-    metrics: Metrics, predictions: pd.DataFrame | None = None, rejected: pd.DataFrame | None = None, *, rank: int = 10
+    metrics: Metrics,
+    predictions: pd.DataFrame | None = None,
+    rejected: pd.DataFrame | None = None,
+    *,
+    rank: int = 10,
+    saved: bool = True,
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
     `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the latter a page has no
     figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
     a page quotes the first; without them it shows the counts of ``metrics["data"]``. `rank` is how many features of the
-    ranking a terminal shows by each measure; 0 for none.
+    ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     lost = losses(data.get("rejected") or {}, data.get("notes") or [])
@@ -86,7 +91,10 @@ def training_document(
             _intervals(metrics.get("intervals") or {}),
             _data(data, rejected),
         ],
-        closing=[*_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"), _saved(metrics.get("model"))],
+        closing=[
+            *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
+            _model(metrics.get("model"), saved),
+        ],
         footer=_footer(metrics.get("provenance") or {}),
         data=metrics,
     )
@@ -285,9 +293,11 @@ def _footer(provenance: Metrics) -> list[Part]:
     return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]
 
 
-def _saved(model: Metrics | None) -> Lines:
-    """Say which model the run keeps, and for what."""
-    return lines([f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else [])
+def _model(model: Metrics | None, saved: bool) -> Lines:
+    """Say which model the run keeps, and for what; or that it keeps none."""
+    said = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
+    lost = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
+    return lines([*said, *([] if saved else [lost])])
 
 
 def _cells(row: Metrics) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -99,6 +102,63 @@ def test_gpus_as_json_has_null_where_nothing_is_published() -> None:
     text = json.dumps(found)
     assert "2614.9" in text
     assert "null" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train {data} --target MI300X --out {out}",
+        "predict {data} {data} --out {out}.csv",
+        "validate {data} --host MI300X --target MI355X --out {out}",
+        "project {data} --to MI355X --out {out}",
+        "scale predict {data} --fit 8,16 --out {out}",
+        "scale devices {data} --devices MI308X,MI300X --out {out}",
+        "clean {data} --out {out}.csv",
+        "clean {data} --removed {out}.csv",
+        "power profile {data} --executions {data} --out {out}",
+        "ingest {data} --out {out}.parquet",
+        "ingest {data} --dispatches --out {out}.parquet",
+        "measure --out {out}.csv",
+    ],
+)
+@pytest.mark.parametrize("place", ["file/x", "closed/x"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(
+    line: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no measurement")
+    (tmp_path / "closed").mkdir()
+    touch = Path.touch
+
+    def refused(path: Path, *args: Any, **options: Any) -> None:
+        if path.parent.name == "closed":  # whatever the permissions are, the super-user may write
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        touch(path, *args, **options)
+
+    monkeypatch.setattr(Path, "touch", refused)
+    result = run(*line.format(data=tmp_path / "file", out=tmp_path / place).split())
+    assert result.exit_code == 2
+    assert re.search(r"x(\.\w+)?:? cannot be written", result.stderr)
+    assert result.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "file"]
+
+
+def test_the_input_is_never_the_output_through_links_neither(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    data, link, hard = tmp_path / "in" / "x.csv", tmp_path / "link.csv", tmp_path / "hard.csv"
+    data.write_text("device,op,dtype_a,m,n,k,duration_us\nMI300X,gemm,bf16,1,2,3,4\n")
+    link.symlink_to(data)
+    hard.hardlink_to(data)
+    for given in (data, tmp_path / "in", link):
+        for out in (data, link, hard, tmp_path / "in" / ".." / "in" / "x.csv"):
+            result = run("ingest", str(given), "--out", str(out))
+            assert (result.exit_code, "is a file that is read" in result.stderr) == (2, True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.json").write_text("{}")
+    result = run("predict", str(tmp_path / "run"), str(data), "--out", str(tmp_path / "run" / "metrics.json"))
+    assert "is a file that is read" in result.stderr
+    result = run("clean", str(data), "--out", str(tmp_path / "a.csv"), "--removed", str(tmp_path / "a.csv"))
+    assert (result.exit_code, "--removed must be another file" in result.stderr) == (2, True)
+    assert run("ingest", str(data), "--out", str(tmp_path / "in" / "new.csv")).exit_code == 0
 
 
 def test_an_unknown_gpu_is_one_line_with_the_closest_names() -> None:

@@ -43,6 +43,23 @@ def test_the_terminal_shows_data_models_features_groups_intervals_and_the_answer
     golden("train.txt", printed(training_document(metrics, rank=3)))
 
 
+def test_the_terminal_says_last_that_nothing_was_saved(run) -> None:
+    kept, lost = (printed(training_document(run[0], saved=saved)).strip().splitlines() for saved in (True, False))
+    assert lost[:-1] == kept
+    assert "--out" in lost[-1]
+
+
+def test_a_page_ends_with_where_its_run_comes_from(run) -> None:
+    machine = {"cpu": "a <cpu>", "cores": 4, "os": "Linux", "python": "3.12.1"}
+    files = [{"name": "a.csv", "bytes": 1234, "sha256": "ab" * 32}]
+    known = {"command": "fc.train()", "where": ["op=gemm"], "seed": 7, "date": "2026-01-02T03:04:05+00:00"}
+    footer = page(training_document({**run[0], "provenance": {**known, "files": files, "machine": machine}}))
+    footer = footer.partition("<footer>")[2].partition("</footer>")[0]
+    for text in ("fc.train()", "op=gemm", "seed 7", "2026-01-02", "a &lt;cpu&gt;", "a.csv", "1,234", "ab" * 32):
+        assert text in footer
+    assert "<footer>" not in page(training_document(run[0]))
+
+
 def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> None:
     metrics, predictions, rejected = run
     text = page(training_document(metrics, predictions, rejected))
