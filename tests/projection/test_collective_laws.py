@@ -254,9 +254,7 @@ def test_a_barrier_has_no_message_and_a_factor_all_the_same(activities: Make) ->
 
 
 def test_an_unknown_law_is_refused(activities: Make) -> None:
-    with pytest.raises(
-        DataError, match="comm_law must be a law of communication, got 'flops': there are alpha-beta, bandwidth, kept"
-    ):
+    with pytest.raises(DataError, match=r"comm_law.*'flops'"):
         communication_factors(activities(), A100, H100, "flops")
 
 
@@ -304,7 +302,7 @@ def test_the_links_a_group_has(gpu: str, collective: str, ranks: float, gbs: flo
 
 
 def test_a_bridge_joins_two() -> None:
-    with pytest.raises(DataError, match="links of A100 80GB PCIe join 2 GPUs, the group has 4"):
+    with pytest.raises(DataError, match=r"A100.*80GB.*PCIe.*GPUs"):
         link_bandwidth_gbs(find("A100 80GB PCIe"), "all_reduce", 4)
 
 
@@ -326,9 +324,9 @@ def test_more_links_than_peers_do_not_add_up() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"host_gbs": 0.0}, "network must be above 0 GB/s and finite on the host"),
-        ({"target_gbs": float("inf")}, "network must be above 0 GB/s and finite on the target"),
-        ({"ranks_per_node": 0}, "ranks_per_node must be at least 1"),
+        ({"host_gbs": 0.0}, r"network.*GB/s"),
+        ({"target_gbs": float("inf")}, r"network.*GB/s"),
+        ({"ranks_per_node": 0}, "ranks_per_node"),
     ],
 )
 def test_a_network_must_make_sense(wrong: dict[str, float], message: str) -> None:

@@ -126,24 +126,24 @@ FILLS = [("fill", 0, 1)]
 @pytest.mark.parametrize(
     ("traces", "unprofiled_us", "message"),
     [
-        ([], 1.0, "nothing to compare: give a second trace"),
-        ([LIGHT], None, "nothing to compare: give a second trace"),
-        ([LIGHT, LIGHT, SERIAL], None, "light is given 2 times: give each trace once"),
-        ([LIGHT, SERIAL], 0.0, "unprofiled_us must be above 0, got 0"),
-        ([LIGHT, SERIAL], -3.0, "unprofiled_us must be above 0, got -3"),
-        ([LIGHT], float("nan"), "unprofiled_us must be above 0, got nan"),
-        ([LIGHT], float("inf"), "unprofiled_us must be above 0, got inf"),
-        ([profiled("a", ("f", 0, 1)), profiled("b", ("g", 0, 1))], None, "no kernel is common to a and b: not the"),
+        ([], 1.0, "second trace"),
+        ([LIGHT], None, "second trace"),
+        ([LIGHT, LIGHT, SERIAL], None, "trace once"),
+        ([LIGHT, SERIAL], 0.0, r"unprofiled_us.*0"),
+        ([LIGHT, SERIAL], -3.0, r"unprofiled_us.*-3"),
+        ([LIGHT], float("nan"), r"unprofiled_us.*nan"),
+        ([LIGHT], float("inf"), r"unprofiled_us.*inf"),
+        ([profiled("a", ("f", 0, 1)), profiled("b", ("g", 0, 1))], None, "kernel is common"),
         (
             [profiled("a", ("f", 9, 200), *FILLS), profiled("b", ("g", 9, 200), *FILLS)],
             None,
-            "the kernels common to a and b take under 1% of the time: not the same workload",
+            "take under 1%",
         ),
-        ([profiled("a", ("f", 0, 1), step_count=None)], 1.0, "a: this trace records no steps: say how many it holds"),
+        ([profiled("a", ("f", 0, 1), step_count=None)], 1.0, "trace records no steps"),
         (
             [profiled("a", ("f", 0, 1), device="MI300X"), profiled("b", ("f", 0, 1), device="MI355X"), LIGHT],
             None,
-            "one GPU only, got a on MI300X; b on MI355X: give traces of one GPU",
+            r"GPU.*a.*MI300X.*MI355X.*GPU",
         ),
     ],
 )  # fmt: skip
@@ -265,9 +265,9 @@ def test_a_trace_as_it_was_read() -> None:
 @pytest.mark.parametrize(
     ("trace", "message"),
     [
-        (Profiled("t", table((0, 1), kind="memcpy")), "^t: no kernels in this trace"),
-        (Profiled("t", table((0, 0), (1, -2))), "^t: no kernel of this trace has a duration"),
-        (Profiled("t", table((0, 1)), step_count=0), "^steps must be at least 1, got 0"),
+        (Profiled("t", table((0, 1), kind="memcpy")), "kernels in this trace"),
+        (Profiled("t", table((0, 0), (1, -2))), "trace has a duration"),
+        (Profiled("t", table((0, 1)), step_count=0), r"^steps.*0"),
     ],
 )
 def test_traces_without_kernels_times_or_steps_are_refused(trace: Profiled, message: str) -> None:

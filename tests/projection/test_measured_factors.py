@@ -50,7 +50,7 @@ def test_two_pairs_have_no_spread() -> None:
 
 
 def test_without_pairs_or_a_known_law_nothing_is_learnt() -> None:
-    with pytest.raises(DataError, match="no row was measured on Halfchip"):
+    with pytest.raises(DataError, match="Halfchip"):
         learn_corrections(measured([1.0]).query("device == 'Roundchip'"), HOST, TARGET, "flops")
-    with pytest.raises(DataError, match="must be a law of computation, got 'flop'"):
+    with pytest.raises(DataError, match="'flop'"):
         learn_corrections(measured([1.0]), HOST, TARGET, "flop")

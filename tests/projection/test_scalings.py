@@ -194,7 +194,7 @@ def test_copies_between_host_and_gpu_go_over_pcie_whatever_the_law() -> None:
 
 
 def test_a_law_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(DataError, match=r"compute_law must be .*, got 'rooflin': did you mean roofline"):
+    with pytest.raises(DataError, match=r"compute_law.*'rooflin'"):
         applied("rooflin")
     with pytest.raises(DataError, match="'zzz': there are flops, flops-uniform"):
         applied("zzz")

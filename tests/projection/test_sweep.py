@@ -53,21 +53,21 @@ def test_ranges_and_lists(text: str, figure: str, values: tuple[float, ...]) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("memory_bw_gbs", "is written memory_bw_gbs=6000:10000:500 or memory_bw_gbs=6000,8000, got"),
-        ("memory_bw=1", r"must name a figure of a GPU, got memory_bw: did you mean memory_gb or memory_bw_gbs\?"),
+        ("memory_bw_gbs", r"memory_bw_gbs=6000:10000:500.*memory_bw_gbs=6000,8000"),
+        ("memory_bw=1", r"GPU.*memory_bw.*memory_gb.*memory_bw_gbs\?"),
         ("fp8_matrix=1", r"did you mean peak_tflops.fp8_matrix\?"),
         ("peak_tflops.int8_matrix=1", r"did you mean peak_tops.int8_matrix\?"),
-        ("qqq=1", "the figures are those of hardware/gpus.toml"),
-        ("memory_bw_gbs=1:2", "takes a range as START:STOP:STEP, got '1:2'"),
-        ("memory_bw_gbs=2:1:1", "must go up from START to STOP by a STEP above 0, got 2:1:1"),
+        ("qqq=1", r"hardware/gpus.toml"),
+        ("memory_bw_gbs=1:2", r"START:STOP:STEP.*'1:2'"),
+        ("memory_bw_gbs=2:1:1", r"START.*STOP.*STEP.*2:1:1"),
         ("memory_bw_gbs=1:2:0", "by a STEP above 0"),
         ("memory_bw_gbs=1:1e9:0.1", "would take over 1000 values"),
-        ("memory_bw_gbs=" + ",".join(map(str, range(1, 1002))), "would take 1001 values: 1000 is the most"),
-        ("memory_bw_gbs=fast", "of memory_bw_gbs must be in numbers, got 'fast'"),
-        ("memory_bw_gbs=1,,2", "must be in numbers, got ''"),
-        ("memory_bw_gbs=1,nan", "must be in finite numbers, got nan"),
-        ("memory_bw_gbs=0,1", r"memory_bw_gbs must be above 0 and finite \(memory bandwidth, GB/s\)"),
-        ("cus=100.5", r"cus must be a whole number \(compute units\), got 100.5"),
+        ("memory_bw_gbs=" + ",".join(map(str, range(1, 1002))), r"1001.*1000"),
+        ("memory_bw_gbs=fast", r"memory_bw_gbs.*'fast'"),
+        ("memory_bw_gbs=1,,2", "numbers, got ''"),
+        ("memory_bw_gbs=1,nan", "finite numbers, got nan"),
+        ("memory_bw_gbs=0,1", r"memory_bw_gbs.*GB/s"),
+        ("cus=100.5", r"cus.*100.5"),
     ],
 )
 def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
@@ -101,7 +101,7 @@ def test_more_of_the_links_reaches_a_mesh_and_pairs_too() -> None:
 
 def test_a_figure_is_swept_once() -> None:
     assert [plan.figure for plan in parse_sweeps(["cus=1,2", "tdp_w=3"])] == ["cus", "tdp_w"]
-    with pytest.raises(DataError, match=r"^sweep names cus twice: list all its values in one"):
+    with pytest.raises(DataError, match=r"^sweep"):
         parse_sweeps(["cus=1,2", "tdp_w=3", "cus=4"])
 
 

@@ -109,13 +109,13 @@ def test_beyond_the_target_of_the_run_the_law_goes_on(run: TrainedModel) -> None
 
 def test_a_run_for_other_devices_is_refused(run: TrainedModel) -> None:
     table = activities(gemm(64, 64, 64))
-    with pytest.raises(DataError, match="trained from Roundchip to Halfchip, not from Halfchip to Roundchip"):
+    with pytest.raises(DataError, match=r"Roundchip.*Halfchip.*Halfchip.*Roundchip"):
         predicted_factors(table, TARGET, HOST, run)
     watts = replace(run, recipe=replace(run.recipe, metric="energy_j"))
     with pytest.raises(DataError, match="predicts energy_j, not duration_us"):
         predicted_factors(table, HOST, TARGET, watts)
     alone = replace(run, recipe=replace(run.recipe, host=None))
-    with pytest.raises(DataError, match="trained for Halfchip, not from Halfchip to Roundchip"):
+    with pytest.raises(DataError, match=r"Halfchip.*Halfchip.*Roundchip"):
         predicted_factors(table, TARGET, HOST, alone)
 
 

@@ -102,7 +102,7 @@ def test_a_kernel_that_waited_for_a_collective_of_its_queue_was_waiting() -> Non
 
 
 def test_without_durations_there_is_nothing_to_project() -> None:
-    with pytest.raises(DataError, match="no activity of the trace has a duration"):
+    with pytest.raises(DataError, match="activity of the trace"):
         project_trace(trace([gemm(0, 0.0), add(50, 0.0)]), HOST, TARGET)
 
 
@@ -152,24 +152,24 @@ def test_a_figure_changed_a_little_changes_the_projection_a_little(figure: str) 
 
 def test_the_host_is_what_the_trace_says() -> None:
     assert host_of(busy()) == "MI300X"
-    with pytest.raises(DataError, match="does not say which GPU it was made on: state the host"):
+    with pytest.raises(DataError, match="GPU it was made"):
         host_of(trace([gemm(0, 1)], device=""))
     with pytest.raises(DataError, match="no activity of a GPU"):
         host_of(replace(busy(), dispatches=busy().dispatches.iloc[:0]))
     two = busy()
     two.dispatches["device"] = np.where(np.arange(len(two.dispatches)) % 2, "MI300X", "MI355X")
-    with pytest.raises(DataError, match="activities of MI300X, MI355X: project the trace of one device"):
+    with pytest.raises(DataError, match=r"MI300X.*MI355X"):
         host_of(two)
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(DataError, match="gaps must be one of kept, scaled, modelled, got 'gone'"):
+    with pytest.raises(DataError, match=r"gaps.*'gone'"):
         Laws(gaps="gone")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"^compute_law .* got 'rooflin': did you mean roofline\?"):
+    with pytest.raises(DataError, match=r"^compute_law.*'rooflin'"):
         Laws(compute="rooflin")
-    with pytest.raises(DataError, match=r"^comm_law .* got 'alphabeta': did you mean alpha-beta\?"):
+    with pytest.raises(DataError, match=r"^comm_law.*'alphabeta'"):
         Laws(communication="alphabeta")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="cpu_speed must be above 0, got 0"):
+    with pytest.raises(DataError, match=r"cpu_speed.*0"):
         Laws(cpu_speed=0.0)
     with pytest.raises(DataError, match="no activity"):
         project_trace(replace(busy(), dispatches=busy().dispatches.iloc[:0]), HOST, TARGET)

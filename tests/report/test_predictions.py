@@ -99,7 +99,7 @@ def test_the_report_counts() -> None:
 def test_an_interval_without_bound_has_no_width() -> None:
     assert reported(predictions().assign(upper_us=np.inf))["median_relative_width"] is None
     frame = predictions().assign(upper_us=np.inf)
-    assert "no bound known at this level" in predictions_document(frame, reported(frame)).opening[1].lines[0].text
+    assert "bound known" in predictions_document(frame, reported(frame)).opening[1].lines[0].text
 
 
 def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
@@ -117,7 +117,7 @@ def test_json_has_a_line_per_row_and_null_where_there_is_no_number() -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", "json"])
 def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"out must end in \.csv, \.parquet or \.json, got"):
+    with pytest.raises(DataError, match=r"\.csv, \.parquet or \.json"):
         write_file(predictions(), {}, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -128,7 +128,7 @@ def test_folders_and_files_that_are_read_are_refused(tmp_path: Path) -> None:
         check_file(tmp_path / "folder.csv", PREDICTION_FORMATS)
     (tmp_path / "data.CSV").touch()
     read = [tmp_path / "none.csv", tmp_path / ".." / tmp_path.name / "data.CSV"]
-    with pytest.raises(DataError, match="is a file that is read"):
+    with pytest.raises(DataError, match="file that is read"):
         check_file(tmp_path / "data.CSV", PREDICTION_FORMATS, read)
     check_file(tmp_path / "data.CSV", PREDICTION_FORMATS)
 

@@ -140,14 +140,14 @@ def test_a_foreign_folder_is_not_touched(tmp_path, text):
     if text is not None:
         (tmp_path / "a" / "metrics.json").write_text(text)
     before = contents(tmp_path)
-    with pytest.raises(ArtifactError, match="holds files that are not a run of this flopcast"):
+    with pytest.raises(ArtifactError, match="holds files"):
         write(tmp_path / "a")
     assert contents(tmp_path) == before
 
 
 def test_a_file_in_the_way_is_not_touched(tmp_path):
     (tmp_path / "a").write_text("x")
-    with pytest.raises(ArtifactError, match="a is a file: choose another folder"):
+    with pytest.raises(ArtifactError, match="file: choose another folder"):
         write(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "x"
 
@@ -155,12 +155,12 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, r"is not a run folder \(it has no metrics\.json\)"),
-        ("{", "cannot be read as JSON, so the run is damaged"),
-        ("[" * 100_000, "cannot be read as JSON, so the run is damaged"),
+        (None, r"metrics\.json"),
+        ("{", "JSON"),
+        ("[" * 100_000, "JSON"),
         ("[]", "was not written by flopcast"),
         ('{"schema": 0}', "was not written by flopcast"),
-        ('{"schema": 3}', "has schema 3, this flopcast reads up to 2: upgrade flopcast"),
+        ('{"schema": 3}', "upgrade flopcast"),
     ],
 )
 def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
@@ -172,7 +172,7 @@ def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
 
 
 def test_a_missing_folder_says_so(tmp_path):
-    with pytest.raises(ArtifactError, match=r"nowhere is not a folder: give the run folder that `train` wrote"):
+    with pytest.raises(ArtifactError, match="folder that `train` wrote"):
         read_metrics(tmp_path / "nowhere")
 
 

@@ -75,7 +75,7 @@ def test_a_second_fit_forgets_the_first(name: str) -> None:
 
 @every
 def test_curves_are_checked(name: str) -> None:
-    with pytest.raises(DataError, match="gr: performance must be above 0"):
+    with pytest.raises(DataError, match="performance must be above"):
         LAWS[name]().fit(replace(GR, performance=-GR.performance))
     with pytest.raises(DataError, match="two sizes or more"):
         LAWS[name]().fit(GR.cut([8]))
@@ -84,7 +84,7 @@ def test_curves_are_checked(name: str) -> None:
 @every
 def test_levels_and_sizes_asked_for_are_checked(name: str) -> None:
     law = LAWS[name]().fit(GR)
-    with pytest.raises(ValueError, match="level of interval must lie between 0 and 1, got 90"):
+    with pytest.raises(ValueError, match="got 90"):
         law.interval(AT, 90)
-    with pytest.raises(DataError, match="sizes to predict must be above 0"):
+    with pytest.raises(DataError, match="sizes to predict"):
         law.predict([0])

@@ -130,7 +130,7 @@ def test_hand_solved_trial() -> None:
 
 
 def test_what_cannot_be_tried_is_refused() -> None:
-    with pytest.raises(DataError, match="no benchmark with weak scaling was measured at size 100"):
+    with pytest.raises(DataError, match="measured at size 100"):
         trial(published_curves(), "weak", 100)
-    with pytest.raises(DataError, match=r"must lie beyond those fitted \(16\), got 16"):
+    with pytest.raises(DataError, match=r"16.*16"):
         trial(published_curves(), "weak", 16)
