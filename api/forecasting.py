@@ -23,10 +23,13 @@ from ..workloads.architecture import Architecture
 from ..workloads.constants import Release, find_release, widened
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
+from ..workloads.learned_products import Times
 from ..workloads.release_fit import as_rows
 from ..workloads.release_fit import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
+from .predicting import predict
 from .tables import titled
+from .training import Run, load
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -150,6 +153,7 @@ def forecast(
     model: str | PathLike[str] | Mapping[str, Any] | Architecture | None = None,
     *,
     cases: str | PathLike[str] | pd.DataFrame | None = None,
+    runs: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
     level: float = 0.9,
     seed: int = 0,
     need: float | None = None,
@@ -165,6 +169,9 @@ def forecast(
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.
+    runs : Run or path, or several, optional
+        Trained without a host: they predict the matrix products of their target that lie in their range, in place of
+        the law. The answer says how many.
     level : float, default 0.9
         Of the intervals.
     seed : int, default 0
@@ -197,19 +204,20 @@ def forecast(
     [[1, 's', True], [16, 's', True]]
     """
     _check(level, need, price)
+    learned = [_times(run) for run in ([runs] if isinstance(runs, str | PathLike | Run) else runs)]
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
     if cases is not None:
         if fields:
             raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
         asked = _read(cases)
-        answers = forecast_all(asked, level=level, seed=seed)
+        answers = forecast_all(asked, level=level, seed=seed, runs=learned)
         return Forecasts(tuple(answers), tuple(asked), level, need, price)
     asked = list(_grid({"model": model, **fields}))
     if len(asked) == 1:
-        answers = [forecast_one(asked[0], level=level, seed=seed)]
+        answers = [forecast_one(asked[0], level=level, seed=seed, runs=learned)]
     else:
-        answers = forecast_all(asked, level=level, seed=seed)
+        answers = forecast_all(asked, level=level, seed=seed, runs=learned)
     return Forecasts(tuple(answers), tuple(asked), level, need, price)
 
 
@@ -283,6 +291,25 @@ def _check(level: float, need: float | None, price: float | None) -> None:
         raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
     if price is not None and not 0 <= price < float("inf"):
         raise ParameterError("price", f"must not be negative, got {price:g}")
+
+
+def _times(run: str | PathLike[str] | Run) -> Times:
+    """Return what a run says of products: nothing of another GPU than its target."""
+    trained = run if isinstance(run, Run) else load(run)
+    recipe = trained.trained.recipe
+    if recipe.host is not None or recipe.metric != "duration_us":
+        raise ParameterError("runs", "must be trained on times of one GPU, without a host: products have no host time")
+
+    def times(rows: pd.DataFrame) -> pd.DataFrame:
+        unknown = pd.DataFrame({"predicted_us": np.nan, "extrapolated": True}, index=rows.index)
+        if set(rows["device"]) != {recipe.target.name}:
+            return unknown
+        try:
+            return predict(trained, rows).frame
+        except DataError:  # not one row can be predicted
+            return unknown
+
+    return times
 
 
 def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

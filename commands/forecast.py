@@ -21,6 +21,9 @@ FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 GpuOption = Annotated[str, typer.Option("--gpu", metavar="NAME[,...]", help="GPUs: names or TOML files.")]
 CountsOption = Annotated[str | None, typer.Option(metavar="N[,...]|N:N", help="Several make a grid; 1:256 doubles.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for forecast.json, .html and .csv.")]
+RunsOption = Annotated[
+    list[Path] | None, typer.Option("--model", metavar="RUN", help="Runs that predict matrix products (repeatable).")
+]
 NeedOption = Annotated[str | None, typer.Option("--need", help="Half-width needed: 10% says whether it is reached.")]
 PriceOption = Annotated[str | None, typer.Option("--price", help="Of a GPU: 2.5/h gives cost.")]
 
@@ -66,6 +69,7 @@ def forecast_command(
     prefix_cache: Annotated[bool, typer.Option("--prefix-cache", help="Prompts are found in the cache.")] = False,
     max_batched_tokens: Annotated[str | None, typer.Option(help="Tokens of the largest step.")] = None,
     memory_utilisation: Annotated[float | None, typer.Option(help="Part of the memory that may be used.")] = None,
+    model_run: RunsOption = None,
     cases: Annotated[Path | None, typer.Option(help="CSV with a row per setting, in place of MODEL.")] = None,
     need: NeedOption = None,
     price: PriceOption = None,
@@ -97,7 +101,8 @@ def forecast_command(
     }
     if cases is not None:
         fields = {}
-    _answer(model, fields, cases, need=need, price=price, out=out, level=level, seed=seed, as_json=as_json)
+    asked: dict[str, Any] = {"need": need, "price": price, "level": level, "seed": seed}
+    _answer(model, fields, cases, runs=model_run, out=out, as_json=as_json, **asked)
 
 
 def train_command(
@@ -122,6 +127,7 @@ def train_command(
     lora: Annotated[bool, typer.Option("--lora", help="Only low-rank adapters are trained.")] = False,
     unfused: Annotated[bool, typer.Option("--unfused", help="Attention keeps its scores: no fused kernel.")] = False,
     network: Annotated[float | None, typer.Option(help="Bandwidth per GPU between nodes, one way, GB/s.")] = None,
+    model_run: RunsOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
     out: OutOption = None,
@@ -153,7 +159,8 @@ def train_command(
         "flash": False if unfused else None,
         "network_gbs": network,
     }
-    _answer(model, fields, None, need=need, price=price, out=out, level=level, seed=seed, as_json=as_json)
+    asked: dict[str, Any] = {"need": need, "price": price, "level": level, "seed": seed}
+    _answer(model, fields, None, runs=model_run, out=out, as_json=as_json, **asked)
 
 
 def hpl_command(
@@ -197,6 +204,7 @@ def _answer(
     fields: dict[str, Any],
     cases: Path | None,
     *,
+    runs: list[Path] | None,
     need: str | None,
     price: str | None,
     out: Path | None,
@@ -213,7 +221,7 @@ def _answer(
     from ..report.terminal import show
 
     stated = {name: value for name, value in fields.items() if value is not None}
-    found = forecast(model, cases=cases, level=level, seed=seed, need=wanted, price=paid, **stated)
+    found = forecast(model, cases=cases, runs=runs or (), level=level, seed=seed, need=wanted, price=paid, **stated)
     if out is None:
         show(found.document(), as_json=as_json)
     elif answers:

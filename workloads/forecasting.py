@@ -30,6 +30,7 @@ from .constants import (
 )
 from .inference import inference_parts
 from .layers import check_split
+from .learned_products import Sources, Times
 from .memory import InferenceMemory, inference_memory, training_memory
 from .release_fit import RESIDUAL, as_rows
 from .serving import Schedule, batch, serve
@@ -112,8 +113,10 @@ class Forecast:
         return "unknown" if "gpu" in self.spreads else "reached"
 
 
-def forecast(given: Mapping[str, Any] | Setting, *, level: float = 0.9, seed: int = 0) -> Forecast:
-    """Return the forecast of a setting, or of its named fields (`setting.complete`).
+def forecast(
+    given: Mapping[str, Any] | Setting, *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
+) -> Forecast:
+    """Return the forecast of a setting, or of its named fields (`setting.complete`); ``runs`` predict its products.
 
     Raises
     ------
@@ -128,15 +131,21 @@ def forecast(given: Mapping[str, Any] | Setting, *, level: float = 0.9, seed: in
     ('s', True, True)
     """
     setting = given if isinstance(given, Setting) else complete(given)
-    return _train(setting, level, seed) if setting.kind == "training" else _serve(setting, level, seed)
+    sources = Sources(runs)
+    found = (_train if setting.kind == "training" else _serve)(setting, sources, level, seed)
+    if not runs or found.reason is not None:
+        return found
+    return replace(found, remarks=(*found.remarks, remark("products-by-runs", share=round(sources.share, 3))))
 
 
-def forecast_all(cases: Sequence[Mapping[str, Any]], *, level: float = 0.9, seed: int = 0) -> list[Forecast]:
+def forecast_all(
+    cases: Sequence[Mapping[str, Any]], *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
+) -> list[Forecast]:
     """Return the forecast of every case; one that cannot be understood has its reason, the others their answer."""
     found = []
     for case in cases:
         try:
-            found.append(forecast(case, level=level, seed=seed))
+            found.append(forecast(case, level=level, seed=seed, runs=runs))
         except FlopcastError as error:
             found.append(Forecast(setting=None, reason=remark("not-understood", why=str(error))))
     return found
@@ -150,10 +159,10 @@ def parts_of(setting: Setting) -> dict[str, float]:
     DataError
         Not one request fits.
     """
-    return _parts(setting, _schedule(setting, _memory(setting)))
+    return _parts(setting, _schedule(setting, _memory(setting)), Sources())
 
 
-def _serve(setting: Setting, level: float, seed: int) -> Forecast:
+def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = _memory(setting)
     whole = setting.input_len + setting.output_len
     at_once = setting.batch // setting.dp if setting.kind == "inference" else 1
@@ -163,7 +172,7 @@ def _serve(setting: Setting, level: float, seed: int) -> Forecast:
         return Forecast(setting=setting, memory_gb=needed, fits=False, reason=why, unit=_unit(setting))
     schedule = _schedule(setting, memory)
     release = _release(setting)
-    rows = as_rows([_parts(setting, schedule)])[0]
+    rows = as_rows([_parts(setting, schedule, sources)])[0]
     common, notes = _distance(setting, schedule, release)
     draws = _draws(release, common, seed)
     seconds = draws @ rows
@@ -191,12 +200,12 @@ def _serve(setting: Setting, level: float, seed: int) -> Forecast:
     )
 
 
-def _train(setting: Setting, level: float, seed: int) -> Forecast:
+def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = training_memory(setting)
     if memory.needed > memory.available:
         why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
         return Forecast(setting=setting, memory_gb=memory.needed, fits=False, reason=why, unit="s")
-    parts = training_parts(setting)
+    parts = training_parts(setting, sources)
     rows, names = np.array(list(parts.values())), list(parts)
     own = np.array([SPREADS[name] for name in names])
     common = {"step": STEP}
@@ -293,7 +302,7 @@ def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
     return serve(requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens)
 
 
-def _parts(setting: Setting, schedule: Schedule) -> dict[str, float]:
+def _parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
     return inference_parts(
         setting.model,
         setting.gpu,
@@ -305,6 +314,7 @@ def _parts(setting: Setting, schedule: Schedule) -> dict[str, float]:
         batched_tokens=setting.max_batched_tokens,
         prefill=not setting.prefix_cache,
         eager=setting.eager,
+        sources=sources,
     )
 
 

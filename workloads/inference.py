@@ -22,8 +22,9 @@ from ..hardware import GPU
 from ..operators.work import BITS
 from .architecture import Architecture
 from .constants import CONSTANTS
-from .kernel_times import LAUNCH_US, collective_us, product_law
+from .kernel_times import LAUNCH_US, collective_us
 from .layers import attention_flop, cached_per_token, layer
+from .learned_products import Sources
 from .memory import WIDE_BYTES
 from .serving import Schedule
 
@@ -48,15 +49,18 @@ def inference_parts(
     batched_tokens: int,
     prefill: bool = True,
     eager: bool = False,
+    sources: Sources | None = None,
 ) -> dict[str, float]:
     """Return the seconds of each part of a schedule on a replica of ``tp`` GPUs, at the medians of the constants.
 
-    ``prefill`` is False where the prompts are found in a prefix cache; ``eager`` launches every kernel.
+    ``prefill`` is False where the prompts are found in a prefix cache; ``eager`` launches every kernel; ``sources``
+    give the times of products, by default the law.
     """
+    sources = sources or Sources()
     parts = dict.fromkeys(CONSTANTS, 0.0)
     steps, running = schedule.steps, schedule.running
-    products, collectives = _tokens(model, gpu, running, dtype, tp, ep)
-    head = _head_us(model, gpu, running, tp)
+    products, collectives = _tokens(sources, model, gpu, running, dtype, tp, ep)
+    head = _head_us(sources, model, gpu, running, tp)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
     cached = cached_per_token(model, tp) * BITS[kv_dtype] / 8 * model.layers
@@ -66,7 +70,7 @@ def inference_parts(
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
     if prefill and schedule.prompts.any():
-        _add_prompts(parts, model, gpu, schedule, dtype=dtype, tp=tp, ep=ep, batched_tokens=batched_tokens)
+        _add_prompts(parts, sources, model, gpu, schedule, dtype=dtype, tp=tp, ep=ep, batched_tokens=batched_tokens)
     scaled = {name: seconds * CONSTANTS[name].median for name, seconds in parts.items()}
     if eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
@@ -75,6 +79,7 @@ def inference_parts(
 
 def _add_prompts(
     parts: dict[str, float],
+    sources: Sources,
     model: Architecture,
     gpu: GPU,
     schedule: Schedule,
@@ -87,7 +92,7 @@ def _add_prompts(
     """Add the reading of the prompts, in chunks of at most so many tokens."""
     chunk = np.minimum(schedule.prompts, batched_tokens)
     chunks = schedule.prompts / chunk
-    products, collectives = _tokens(model, gpu, chunk, dtype, tp, ep)
+    products, collectives = _tokens(sources, model, gpu, chunk, dtype, tp, ep)
     sequences = schedule.prompts / schedule.lengths
     flop = sequences * attention_flop(model, schedule.lengths, schedule.lengths, tp) * model.layers
     parts["products"] += float(np.sum(chunks * products)) * US
@@ -97,10 +102,10 @@ def _add_prompts(
 
 
 def _tokens(
-    model: Architecture, gpu: GPU, tokens: FloatArray, dtype: str, tp: int, ep: int
+    sources: Sources, model: Architecture, gpu: GPU, tokens: FloatArray, dtype: str, tp: int, ep: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the µs of products and of collectives for so many tokens through all layers, one value each."""
-    law, one = product_law(gpu, dtype), layer(model, tp, ep)
+    law, one = sources(gpu, dtype), layer(model, tp, ep)
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
         products += matrix.share * law.time_us(matrix.outputs, tokens, matrix.inputs)
@@ -116,6 +121,6 @@ def _tokens(
     return products * model.layers, collectives * model.layers
 
 
-def _head_us(model: Architecture, gpu: GPU, sequences: FloatArray, tp: int) -> FloatArray:
+def _head_us(sources: Sources, model: Architecture, gpu: GPU, sequences: FloatArray, tp: int) -> FloatArray:
     """Return the µs of the output matrix for the last token of every sequence, in 16 bits."""
-    return product_law(gpu, "bf16").time_us(model.vocab / tp, sequences, model.hidden)
+    return sources(gpu, "bf16").time_us(model.vocab / tp, sequences, model.hidden)

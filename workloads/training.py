@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..projection.collective_laws import NODE_RANKS
-from .kernel_times import ProductLaw, ceiling_tflops, collective_us, product_law, streaming_gbs
+from .kernel_times import ProductLaw, ceiling_tflops, collective_us, streaming_gbs
 from .layers import Layer, attention_flop, cached_per_token, layer
+from .learned_products import LearnedProducts, Sources
 from .setting import Setting
 
+Products = ProductLaw | LearnedProducts
 US: Final = 1e-6
 WIDE: Final = 2.0
 """Bytes of an activation."""
@@ -73,8 +75,8 @@ class _Micro:
         return self.products[place] + self.attention[place] + self.elementwise[place] + self.collectives[place]
 
 
-def training_parts(setting: Setting) -> dict[str, float]:
-    """Return the seconds of each part of one optimizer step.
+def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str, float]:
+    """Return the seconds of each part of one optimizer step; ``sources`` give the times of products, else the law.
 
     Raises
     ------
@@ -83,7 +85,8 @@ def training_parts(setting: Setting) -> dict[str, float]:
     """
     model, dp = setting.model, setting.dp
     micros = setting.global_batch // (dp * setting.micro_batch)
-    one = _micro(setting)
+    sources = sources or Sources()
+    one = _micro(setting, sources)
     layers = model.layers / setting.pp
     again = _recomputed(setting, one)
     parts = {
@@ -94,17 +97,17 @@ def training_parts(setting: Setting) -> dict[str, float]:
     }
     micro = sum(parts.values())
     found = {name: value * micros for name, value in parts.items()}
-    found["head"] = micros * _head(setting)
+    found["head"] = micros * _head(setting, sources)
     found["pipeline"] = _pipeline(setting, micro, micros)
     found["gradients"] = _gradients(setting, layer(model, setting.tp, setting.ep), micros)
     found["optimizer"] = _optimizer(setting, layer(model, setting.tp, setting.ep))
     return found
 
 
-def _micro(setting: Setting) -> _Micro:
+def _micro(setting: Setting, sources: Sources) -> _Micro:
     model, tp = setting.model, setting.tp
     tokens = float(setting.micro_batch * setting.seq_len) / setting.cp
-    law = product_law(setting.gpu, setting.dtype)
+    law = sources(setting.gpu, setting.dtype)
     one = layer(model, tp, setting.ep)
     forward, inputs = _products(law, one, tokens), _backward(law, one, tokens, weights=False)
     weights = 0.0 if setting.lora else _backward(law, one, tokens, weights=True) - inputs
@@ -138,7 +141,7 @@ def _ring(setting: Setting) -> float:
     return (setting.cp - 1) * float(collective_us(setting.gpu, "send_recv", size, 2)) * US
 
 
-def _products(law: ProductLaw, one: Layer, tokens: float) -> float:
+def _products(law: Products, one: Layer, tokens: float) -> float:
     found = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
@@ -147,7 +150,7 @@ def _products(law: ProductLaw, one: Layer, tokens: float) -> float:
     return found * US
 
 
-def _backward(law: ProductLaw, one: Layer, tokens: float, *, weights: bool) -> float:
+def _backward(law: Products, one: Layer, tokens: float, *, weights: bool) -> float:
     """Return the seconds of the products for the gradients of the inputs, and of the weights unless they are frozen."""
     found = 0.0
     for m in one.matrices:
@@ -164,7 +167,7 @@ def _backward(law: ProductLaw, one: Layer, tokens: float, *, weights: bool) -> f
     return found * US
 
 
-def _attention(setting: Setting, law: ProductLaw) -> tuple[float, float]:
+def _attention(setting: Setting, law: Products) -> tuple[float, float]:
     model, tp, sequences = setting.model, setting.tp, setting.micro_batch
     if setting.flash:
         flop = sequences * float(attention_flop(model, setting.seq_len, setting.seq_len, tp))
@@ -191,9 +194,9 @@ def _recomputed(setting: Setting, one: _Micro) -> dict[str, float]:
     return {name: share * getattr(one, name)[0] for name in ("products", "attention", "elementwise", "collectives")}
 
 
-def _head(setting: Setting) -> float:
+def _head(setting: Setting, sources: Sources) -> float:
     """Return the seconds of embedding and output matrix of one micro-batch, spread over the pipeline's stages."""
-    law = product_law(setting.gpu, "bf16")
+    law = sources(setting.gpu, "bf16")
     tokens, width = setting.micro_batch * setting.seq_len / setting.cp, setting.model.vocab / setting.tp
     forward = float(law.time_us(width, tokens, setting.model.hidden))
     hidden = setting.model.hidden

@@ -24,6 +24,10 @@ def _other_model(release: str, models: tuple[str, ...]) -> str:
     return f"{release} was calibrated on {' and '.join(models)}, not on this model: the interval is wider"
 
 
+def _by_runs(share: float) -> str:
+    return f"{100 * share:.0f} % of the matrix products are predicted by the runs given, the others by the law"
+
+
 def _other_gpu(gpu: str, calibrated: str) -> str:
     return f"what is not a kernel was calibrated on {calibrated}, not on {gpu}: the interval is wider"
 
@@ -41,6 +45,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "memory is counted for 32-bit gradients and optimizer states; five published peaks of Llama-2-7B in pipelines "
         "were 0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is not known"
     ),
+    "products-by-runs": _by_runs,
     "not-understood": "{why}",
     "score-moves": "one machine's own score moved by {percent:.0f} % in two years of tuning",
 }

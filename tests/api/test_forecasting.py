@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
 from flopcast.commands.app import app
+from flopcast.workloads.kernel_times import LAUNCH_US, product_law
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
 
@@ -139,3 +141,37 @@ def test_a_file_that_is_no_release_is_named(tmp_path: Path) -> None:
     path.write_text("[[release]]\nname = 1\n")
     with pytest.raises(fc.DataError, match=r"bad\.toml"):
         fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(path))
+
+
+# Matrix products by a trained run.
+
+
+@pytest.fixture(scope="module")
+def slow_run() -> fc.Run:
+    """Return a run that learnt products of 8 MI300X at twice the time of the law."""
+    law = product_law(fc.gpu("MI300X"), "fp8")
+    shapes = [(tokens, n, k) for tokens in 2 ** np.arange(0, 10) for n, k in PRODUCTS]
+    rows = pd.DataFrame(shapes, columns=["m", "n", "k"]).assign(
+        device="MI300X", op="gemm", dtype_a="fp8", dtype_b="fp8"
+    )
+    rows["duration_us"] = 2.0 * law.time_us(rows["n"], rows["m"], rows["k"]) + LAUNCH_US
+    return fc.train(rows, target="MI300X", models=["OLS"], jobs=1)
+
+
+PRODUCTS = ((1280, 8192), (8192, 1024), (7168, 8192), (8192, 3584), (2560, 8192), (9000, 2048), (3000, 5000))
+
+
+def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
+    asked = {**ASKED, "batch": 16, "prefix_cache": True, "release": "vllm-0.8.5"}
+    law, run = fc.forecast("llama-3.1-70b", **asked), fc.forecast("llama-3.1-70b", **asked, runs=slow_run)
+    ratio = run.answers[0].parts["products"][0] / law.answers[0].parts["products"][0]
+    assert 1.6 < ratio < 2.1  # the output matrix, in 16 bits, is the law's
+    told = {note.code: note.values for note in run.answers[0].remarks}
+    assert told["products-by-runs"]["share"] == pytest.approx(4 / 5)
+    other = fc.forecast("llama-3.1-70b", **{**asked, "gpu": "MI355X"}, runs=slow_run)
+    assert {note.code: note.values for note in other.answers[0].remarks}["products-by-runs"]["share"] == 0
+
+
+def test_a_run_with_a_host_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(fc.FlopcastError):
+        fc.forecast("llama-3.1-70b", **ASKED, batch=1, runs=tmp_path)
