@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc)
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-lowest check lint fuzz bench setup clean
+.PHONY: demo test test-lowest check lint fuzz kill bench setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -22,6 +22,10 @@ check: lint
 # The tests that are not marked `long` with the lowest versions that pyproject.toml allows.
 test-lowest: build/lowest/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/lowest/bin/python -m pytest -q -n auto --dist worksteal -m "not long"
+
+# Kill commands at random points (measure where PyTorch is installed), and say how often.
+kill: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m flopcast.tests.kills --time $(or $(TIME),1m)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
