@@ -23,9 +23,9 @@ check: lint
 test-lowest: build/lowest/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/lowest/bin/python -m pytest -q -n auto --dist worksteal -m "not long"
 
-# Kill commands at random points (measure where PyTorch is installed), and say how often.
+# Commands killed at random points, measure where PyTorch is installed: `make kill TIME=10m`.
 kill: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m flopcast.tests.kills --time $(or $(TIME),1m)
+	OMP_NUM_THREADS=1 $(BIN)/python -m flopcast.tests.kills --time $(TIME)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

