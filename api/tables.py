@@ -14,8 +14,9 @@ import pandas as pd
 from .. import readers
 from ..datasets import default_paths
 from ..errors import ParameterError
-from ..operators.operators import op_of
+from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
+from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.formats import counted
 from ..table.conditions import Where, conditions, select
@@ -110,19 +111,20 @@ def read(
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
-def schema(op: str) -> pd.DataFrame:
-    """Return the columns that describe a measurement of an operator.
+def schema(op: str | None = None) -> pd.DataFrame:
+    """Return the columns that describe a measurement of an operator, or of each.
 
     Parameters
     ----------
-    op : str
-        Name of the operator, e.g. ``"gemm"``.
+    op : str, optional
+        Name of the operator, e.g. ``"gemm"``, or another of its names (``"aten::mm"``).
 
     Returns
     -------
     DataFrame
         One row per column of the measurement table, its name the index: ``unit`` ("" for a count or a word),
-        ``required``, and ``default`` where it may be left out.
+        ``required``, ``default`` where it may be left out, ``also``, the other names by which it is read, and
+        ``example``, one of a row. Without ``op`` those of all operators, the operator the first level of the index.
 
     Raises
     ------
@@ -135,8 +137,12 @@ def schema(op: str) -> pd.DataFrame:
     >>> table = fc.schema("conv")
     >>> table.index[table["required"]].tolist()[:4], table.loc["stride_h", "default"]
     (['device', 'op', 'dtype_a', 'duration_us'], 1.0)
+    >>> fc.schema().loc[("gemm", "dtype_a"), "also"]
+    'dtype, data_type, precision'
     """
-    known = op_of(op)
+    if op is None:
+        return pd.concat({name: schema(name) for name in OPS}, names=["op"])
+    known = op_of(canonical_op(op))
     rows: dict[str, tuple[str, bool, Any]] = {"device": ("", True, None), "op": ("", True, None)}
     rows["dtype_a"] = ("", known.needs_dtype, None)
     rows["duration_us"] = ("µs", True, None)
@@ -147,7 +153,22 @@ def schema(op: str) -> pd.DataFrame:
         rows[name] = (unit, name not in known.defaults, stated)
     rows |= {"dtype_b": ("", False, "as dtype_a"), "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer")}
     rows |= {name: (unit, False, None) for name, unit in _OPTIONAL.items() if name not in rows}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"]).rename_axis("column")
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"])
+    also = {name: ", ".join(ALIASES.get(name, ())) for name in table.index}
+    example = pd.Series(example_of(known), dtype=object).reindex(table.index)
+    return table.assign(also=pd.Series(also), example=example.where(example.notna(), None)).rename_axis("column")
+
+
+def template(op: str | None = None) -> pd.DataFrame:
+    """Return a table to fill in: the columns of an operator, or of all, and a row of example for each.
+
+    Examples
+    --------
+    >>> template("softmax").iloc[0].dropna().to_dict()
+    {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096, 'cols': 8192}
+    """
+    rows = [schema(name)["example"] for name in (OPS if op is None else [op])]
+    return pd.DataFrame([row.to_dict() for row in rows]).convert_dtypes()
 
 
 def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:

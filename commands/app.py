@@ -44,6 +44,7 @@ COMMANDS: Final = {
         "Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
         "stitched (FinGraV, ISPASS 2025)."
     ),
+    "schema": "List the operators and the columns of their measurements, with units and an example row.",
     "gpus": "List the known GPUs, or compare some figure by figure.",
 }
 """Command -> first line of its help, as the list of commands shows it; a test holds both equal."""

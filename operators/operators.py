@@ -304,6 +304,21 @@ def op_of(name: str) -> Op:
     raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
+_EXAMPLE = {
+    "m": 128, "n": 4096, "k": 7168, "batch": 8, "tokens": 64, "model_dim": 4096, "inter_dim": 1024, "experts": 8,
+    "topk": 2, "gated": 1, "direction": "F", "in_channels": 64, "in_h": 56, "in_w": 56, "out_channels": 64,
+    "out_h": 54, "out_w": 54, "fil_h": 3, "fil_w": 3, "heads": 32, "seq_q": 512, "seq_kv": 512, "head_dim": 128,
+    "rows": 4096, "cols": 8192, "inputs": 2, "message_bytes": 1048576, "ranks": 8, "workgroups": 1024, "threads": 256,
+}  # fmt: skip
+
+
+def example_of(op: Op) -> dict[str, float | str]:
+    """Return what a measurement of an operator must state, with values that one could have on an MI300X."""
+    dtype: dict[str, float | str] = {"dtype_a": "bf16"} if op.needs_dtype else {}
+    sizes = {name: _EXAMPLE[name] for name in op.dims if name not in op.defaults}
+    return {"device": "MI300X", "op": op.name, **dtype, "duration_us": 150.0, **sizes}
+
+
 def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:
     """Yield each operator of the table with the positions of its rows."""
     codes, names = pd.factorize(texts(frame, "op"))

@@ -118,5 +118,7 @@ def test_the_columns_of_an_operator() -> None:
     assert table.index[table["required"]].tolist() == ["device", "op", "dtype_a", "duration_us", "m", "n", "k"]
     assert table.loc["batch", "default"] == 1.0
     assert table.loc["duration_us", "unit"] == "µs"
+    assert fc.schema("aten::mm").equals(table)
+    assert fc.schema().loc["gemm"].equals(table)
     with pytest.raises(fc.DataError, match="did you mean gemm"):
         fc.schema("gem")

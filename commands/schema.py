@@ -1,0 +1,34 @@
+"""What a table of measurements looks like: ``flopcast schema [OP]``, and ``--template FILE`` to fill in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..output import check_table, write_table
+from .options import JsonOption
+
+
+def command(
+    op: Annotated[str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--template", "--out", "-o", metavar="FILE", help="Write a table to fill in: .csv.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the operators and the columns of their measurements, with units and an example row."""
+    if out is not None:
+        check_table(out)
+    from ..api.tables import schema, template  # here: what it imports takes time, and the options are checked before
+    from ..operators.operators import canonical_op
+    from ..report.schema import schema_document
+    from ..report.terminal import show
+
+    document = schema_document(schema(op), op and canonical_op(op))
+    if out is not None:
+        import pyarrow as pa
+
+        write_table(pa.Table.from_pandas(template(op), preserve_index=False), out, "{}")
+    show(document, *([out] if out else []), as_json=as_json)

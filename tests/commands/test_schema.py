@@ -1,0 +1,59 @@
+"""``flopcast schema``: every operator with its columns, and templates that our own reader reads back."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+import flopcast as fc
+from flopcast.commands.app import app
+from flopcast.features.roofline import roofline_us, where_published
+from flopcast.operators.operators import OPS, example_of, work_of
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["schema", *map(str, arguments)])
+
+
+def test_a_template_of_every_operator_is_read_back_as_it_was_meant(tmp_path: Path) -> None:
+    done = run("--template", tmp_path / "all.csv")
+    assert (done.exit_code, (tmp_path / "all.csv").exists()) == (0, True)
+    found = fc.read(tmp_path / "all.csv")
+    assert found.frame["op"].tolist() == list(OPS)
+    assert found.rejected.empty
+    for row in found.frame.to_dict("records"):
+        example = example_of(OPS[row["op"]])
+        assert {name: row[name] for name in example} == example
+
+
+@pytest.mark.parametrize("name", ["gemm.csv", "gemm.parquet"])
+def test_a_template_of_one_operator_has_its_columns(tmp_path: Path, name: str) -> None:
+    assert run("aten::mm", "-o", tmp_path / name).exit_code == 0
+    read = pd.read_csv if name.endswith("csv") else pd.read_parquet
+    assert read(tmp_path / name).columns.tolist() == fc.schema("gemm").index.tolist()
+    assert len(fc.read(tmp_path / name).frame) == 1
+
+
+def test_the_examples_are_possible() -> None:
+    frame = fc.read(pd.DataFrame([example_of(op) for op in OPS.values()])).frame
+    floor, _ = where_published(work_of(frame), partial(roofline_us, gpu=fc.gpu("MI300X")))
+    assert len(frame) == len(OPS)
+    assert (np.nan_to_num(floor) < frame["duration_us"]).all()
+
+
+def test_machines_get_every_column_and_people_every_operator() -> None:
+    found = json.loads(run("--json").stdout)["operators"]
+    assert [one["op"] for one in found] == list(OPS)
+    for one in found:
+        assert [column["column"] for column in one["columns"]] == fc.schema(one["op"]).index.tolist()
+    shown = run().stdout
+    assert all(name in shown for name in OPS)
+    assert json.loads(run("gemm", "--json").stdout)["operators"] == found[:1]
+    said = run("gem")
+    assert (said.exit_code, said.stderr.count("\n")) == (2, 1)
