@@ -454,13 +454,16 @@ def _save_model(folder: Path, trained: Trained) -> None:
 
 def _trained_model(trained: Trained) -> TrainedModel:
     """Return the model as a run folder would give it back: its manifest as JSON holds it."""
-    manifest = json.loads(dumps(_manifest(trained)))
-    return TrainedModel.of(artifact.Artifact(trained.model.estimator, manifest))
+    return _as_loaded(trained, _manifest(trained))
+
+
+def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
+    return TrainedModel.of(artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest))))
 
 
 def _manifest(trained: Trained) -> dict[str, Any]:
     dataset, model = trained.dataset, trained.model
-    return {
+    manifest = {
         "features": artifact.describe_features(dataset.X, dataset.recipe.units),
         "data_sha256": data_hash(dataset),
         "recipe": dataset.recipe.to_dict(),
@@ -469,3 +472,4 @@ def _manifest(trained: Trained) -> dict[str, Any]:
         "metric": dataset.metric,
         **model.manifest(),
     }
+    return {**manifest, "answers": _as_loaded(trained, manifest).answers(dataset.rows)}

@@ -185,7 +185,10 @@ def test_a_pickle_inside_an_array_is_refused_without_running_it(tmp_path: Path):
     hidden = io.BytesIO()
     np.save(hidden, np.array([Harmful()], dtype=object), allow_pickle=True)
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(to_bytes(fitted("extra trees")))) as source, zipfile.ZipFile(out, "w") as target:
+    with (
+        zipfile.ZipFile(io.BytesIO(skops.io.dumps(fitted("extra trees")))) as source,
+        zipfile.ZipFile(out, "w") as target,
+    ):
         for name in source.namelist():
             target.writestr(name, source.read(name) if name == "schema.json" else hidden.getvalue())
     with pytest.raises(ArtifactError, match=r"^evil\.skops cannot be read: ValueError: Object arrays cannot be loaded"):
@@ -284,7 +287,7 @@ def earlier(model: BaseEstimator, homes: dict[str, str]) -> bytes:
             return {key: move(value) for key, value in node.items()} | moved
         return [move(item) for item in node] if isinstance(node, list) else node
 
-    return rewritten(to_bytes(model), move)
+    return rewritten(skops.io.dumps(model), move)
 
 
 @pytest.mark.parametrize(
