@@ -230,8 +230,8 @@ def _predict_batch(
     words, causes = in_words_of_rows([reasons[place] for place in rows.index])
     return whole.assign(
         extrapolated=whole["extrapolated"].eq(True) | slower,
-        reasons=pd.array(words, dtype="str"),
-        cause=pd.array(causes, dtype="str"),
+        reasons=pd.Series(words, rows.index, dtype="str"),
+        cause=pd.Series(causes, rows.index, dtype="str"),
     )
 
 

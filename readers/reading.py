@@ -291,7 +291,7 @@ def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
         return rows
     if LINE in rows:
         line = rows.pop(LINE).to_numpy(dtype=np.int64)
-        rows["source"] = pd.array([f"{label}:{number}" for number in line.tolist()], dtype="str")
+        rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
     else:  # rows of a trace know the activity they come from
         line = np.arange(1, len(rows) + 1)
     rows[_ORDER] = place * _FILE + line
