@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,7 @@ def ingest(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
+    keep: Collection[str] = (),
     channels: bool = False,
     max_bytes: int = MAX_BYTES,
     strict: bool = False,
@@ -113,6 +114,8 @@ def ingest(
         Units, and values, of columns whose files do not state them.
     each : bool, default=False
         Whether every repeat is a row of its own.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
     max_bytes : int
@@ -147,7 +150,9 @@ def ingest(
         check_table(place, data=paths)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
-    options = Options(dict(units or {}), dict(defaults or {}), each=each, channels=channels, max_bytes=max_bytes)
+    options = Options(
+        dict(units or {}), dict(defaults or {}), each=each, keep=keep, channels=channels, max_bytes=max_bytes
+    )
     if dispatches:
         return ingest_dispatches(paths, place, options=options, strict=strict, jobs=jobs)
     return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=jobs)

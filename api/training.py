@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -257,6 +257,7 @@ def train(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
+    keep: Collection[str] = (),
     suite: str = "default",
     models: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
@@ -286,6 +287,8 @@ def train(
         Units, and values, of columns whose files do not state them.
     each : bool
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
@@ -332,7 +335,7 @@ def train(
         both = f"and the target are both {devices[1].name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
     names = [gpu.name for gpu in devices if gpu is not None]
-    measured = load_measurements(data, where, units, defaults, names, each)
+    measured = load_measurements(data, where, units, defaults, names, each, keep)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     competition = compete(

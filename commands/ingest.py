@@ -13,6 +13,7 @@ from .options import (
     EachOption,
     JobsOption,
     JsonOption,
+    KeepOption,
     SetOption,
     UnitOption,
     WhereOption,
@@ -32,6 +33,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
     each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse unreadable files and impossible times.")] = False,
@@ -50,6 +52,7 @@ def command(
         "where": parse_where(where),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
         "max_bytes": parse_size(max_size),
     }
     check_data(paths)

@@ -14,6 +14,7 @@ from .options import (
     GroupOption,
     JobsOption,
     JsonOption,
+    KeepOption,
     MetricOption,
     SeedOption,
     SetOption,
@@ -52,6 +53,7 @@ def command(
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
     each: EachOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,6 +68,7 @@ def command(
         "group": parse_group(group),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),
         "budget": parse_budget(budget),

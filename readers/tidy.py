@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     columns = tuple(map(str, table.columns))
-    rows = _with_times(table, options, source)
+    rows, times = _with_times(table, options, source)
     rows = _renamed(rows)
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
@@ -83,7 +84,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
     _add_dtypes(rows, notes)
-    return RawTable(rows, notes, columns)
+    return RawTable(rows, notes, columns, times)
 
 
 class _TidyReader(Reader):
@@ -115,7 +116,7 @@ class TidyCsvReader(_TidyReader):
         table, notes = _with_points(table, options, str(path))
         raw = self._raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
-        return RawTable(with_overlong(rows, csv), [*notes, *raw.notes], raw.columns)
+        return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
 
 
 @register
@@ -134,7 +135,7 @@ class TidyParquetReader(_TidyReader):
         table = read_parquet(path, max_bytes=options.max_bytes)
         table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
         raw = self._raw(table.reset_index(drop=True), path, options)
-        return RawTable(raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}), raw.notes, raw.columns)
+        return replace(raw, rows=raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}))
 
 
 def _is_measurements(names: Iterable[str]) -> bool:
@@ -188,8 +189,11 @@ def _is_quantity(name: str, options: Options) -> bool:
     return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
 
 
-def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFrame:
-    """Return the table with its times, energies and powers in the units of the measurement table, named like there."""
+def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+    """Return the table with its times, energies and powers in the units of the measurement table, named like there.
+
+    Also the column with the duration, and the unit it was read in.
+    """
     named = {str(name): split_unit(str(name)) for name in table.columns}
     for column, word in options.units.items():
         if column in named:
@@ -207,7 +211,7 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFr
     rows = table.drop(columns=[column for column, _ in taken.values()])
     for name, (column, factor) in taken.items():
         rows[name] = _scaled(table[column], factor)
-    return rows
+    return rows, (duration, str(named[duration][1])) if duration else None
 
 
 def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, source: str) -> str | None:

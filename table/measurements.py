@@ -54,8 +54,6 @@ MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
-LONGEST_US, SHORTEST_US = 3600e6, 0.01
-"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
 

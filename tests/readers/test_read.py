@@ -151,15 +151,15 @@ def test_aiter_counts(aiter_data: Measurements) -> None:
     counts = aiter_data.frame.groupby(["op", "device"]).size()
     assert counts["gemm"].to_dict() == {
         "MI300X": 12952,
-        "MI308X": 1847,
+        "MI308X": 1842,
         "MI355X": 21686,
         "MI455X": 615,
         "gfx1250 (96 CUs)": 143,
     }
     assert counts["batched_gemm"].to_dict() == {"MI300X": 26, "MI355X": 77}
-    assert counts["moe"].sum() == 2473
+    assert counts["moe"].sum() == 2472
     assert aiter_data.rejected_by_reason == {
-        "zero-duration": 217, "dimension-not-positive": 26, "infinite-duration": 1,
+        "zero-duration": 217, "dimension-not-positive": 26, "above-peak": 6, "infinite-duration": 1,
     }  # fmt: skip
     assert set(aiter_data.rejected.query("reason == 'dimension-not-positive'")["detail"]) == {"topk = -1"}
     assert [note.code for note in aiter_data.notes].count("gfx-by-units") == 3

@@ -29,8 +29,8 @@ def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **d
     ],
 )  # fmt: skip
 def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro: float) -> None:
-    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{column}", "MI300X,gemm,fp16,1,2,3,3").frame
-    assert frame["duration_us"].tolist() == [pytest.approx(micro)]
+    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{column}", "MI300X,gemm,fp16,1,2,3,30").frame
+    assert frame["duration_us"].tolist() == [pytest.approx(10 * micro)]
     assert column == "duration_us" or column not in frame
 
 
