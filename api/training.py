@@ -125,8 +125,9 @@ class Run:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the run was asked for, files with their hashes, conditions, seed, date, machine; {} of older runs."""
-        return dict(self.metrics.get("provenance") or {})
+        """How the run was asked for, files with hashes, conditions, seed, date, machine, versions; {} of older runs."""
+        known = self.metrics.get("provenance")
+        return {**known, "versions": self.metrics.get("versions")} if known else {}
 
     @property
     def dataset(self) -> Dataset:

@@ -317,7 +317,7 @@ def op_of(name: str) -> Op:
     raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
-_EXAMPLE = {
+_EXAMPLE: dict[str, float | str] = {
     "m": 128, "n": 4096, "k": 7168, "batch": 8, "tokens": 64, "model_dim": 4096, "inter_dim": 1024, "experts": 8,
     "topk": 2, "gated": 1, "direction": "F", "in_channels": 64, "in_h": 56, "in_w": 56, "out_channels": 64,
     "out_h": 54, "out_w": 54, "fil_h": 3, "fil_w": 3, "heads": 32, "seq_q": 512, "seq_kv": 512, "head_dim": 128,

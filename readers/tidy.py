@@ -32,6 +32,7 @@ from .files import (
     read_parquet,
     text,
     with_overlong,
+    with_points,
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
@@ -61,8 +62,6 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
-_COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
-_THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
 
@@ -161,27 +160,10 @@ def _numbers_or_text(column: pd.Series) -> pd.Series:
 
 
 def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, list[Note]]:
-    """Return the table with points for decimal commas ("1,5", as spreadsheets of many countries write), and a remark.
-
-    Only columns of times, energies, powers and dimensions are looked at. Raises DataError where commas may as well mark
-    thousands, or stand beside points.
-    """
-    words = [str(name) for name in table if not pd.api.types.is_numeric_dtype(table[name])]
-    commas = {name: table[name].str.fullmatch(_COMMA) for name in words if _is_quantity(name, options)}
-    commas = {name: found for name, found in commas.items() if found.any()}
-    for name, found in commas.items():
-        if (pointed := table[name].str.contains(".", regex=False)).any():
-            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
-            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
-    if not commas:
-        return table, []
-    if all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
-        name, found = next(iter(commas.items()))
-        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
-        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
-    for name, found in commas.items():
-        table[name] = _numbers_or_text(table[name].where(~found, table[name].str.replace(",", ".")))
-    return table, [Note(remark("decimal-commas", columns=tuple(commas)), len(table))]
+    """Return the table with points for decimal commas in times, energies, powers and dimensions, and a remark."""
+    table, names = with_points(table, [str(name) for name in table if _is_quantity(str(name), options)], source)
+    read = {name: _numbers_or_text(table[name]) for name in names}
+    return table.assign(**read), [Note(remark("decimal-commas", columns=names), len(table))] if names else []
 
 
 def _is_quantity(name: str, options: Options) -> bool:

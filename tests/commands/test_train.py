@@ -204,7 +204,7 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(run: job.Run, data: Path, 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run, data: Path, tmp_path: Path) -> None:
     known = dict(run.provenance)
-    assert set(known) == {"command", "files", "where", "seed", "date", "machine"}
+    assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
     assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
     assert known["command"] == f"fc.train(data=[{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
     run.save(tmp_path / "run")
