@@ -262,6 +262,7 @@ def train(
     suite: str = "default",
     models: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
+    quick: bool = False,
     scheme: str = "grouped",
     budget: float | None = None,
     seed: int = 0,
@@ -296,6 +297,8 @@ def train(
         Models of the suite to run; all by default.
     without : sequence of str
         Models of the suite not to run.
+    quick : bool
+        Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its notes name the others.
     scheme : {"grouped", "kfold"}
         What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
         calibrated, under that scheme.
@@ -344,13 +347,14 @@ def train(
         suite,
         models=names_of(models, "models"),
         without=names_of(without, "without") or (),
+        quick=quick,
         seed=seed,
         jobs=jobs,
         budget=budget,
         progress=progress,
         scheme=scheme,
     )
-    model = deploy(dataset, competition, seed=seed)
+    model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
     return Run(metrics, competition.table(dataset), _trained_model(trained), fresh=trained)

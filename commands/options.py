@@ -80,6 +80,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random;
 LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def parse_where(texts: list[str] | None) -> list[str] | None:

@@ -19,6 +19,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
+from flopcast.evaluation.course import TimeLeft
 from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
 from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
@@ -269,7 +270,47 @@ def test_the_time_left_is_told_from_the_fits_so_far_and_the_budget() -> None:
             make_data(), [spy(lambda X, y, g: minutes.append(1))], schemes=["kfold"], folds=4, budget=budget,
             progress=lambda *call: left.append(call[3]), clock=lambda: 60.0 * len(minutes),
         )  # fmt: skip
-    assert left == [180.0, 120.0, 60.0, 0.0, 90.0, 30.0, 0.0]
+    assert left == pytest.approx([180.0, 120.0, 60.0, 0.0, 90.0, 30.0, 0.0])
+
+
+def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
+    asked: list[tuple[str, int, list[str]]] = []
+    fits: list[int] = []
+    totals: list[int] = []
+
+    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame) -> list[str]:
+        asked.append((scheme, len(rows), list(predictions)))
+        return ["Spy"] if scheme == "kfold" else []
+
+    data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
+    bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
+    watched = [spy(lambda X, y, g: fits.append(1)), good, bad]
+    result = evaluate(data, watched, leave=leave, progress=lambda *call: totals.append(call[1]))
+    looked = [rows for _, rows, _ in asked]
+    assert asked[looked.index(24)][2] == ["Spy", "OLS"]
+    assert (len(fits), totals[0], totals[-1]) == (14, 60, 54)
+    row, full = result["kfold"].rows[0], result["grouped"].rows[0]
+    assert (row["left"], full["left"]) == ({"code": "cannot-win", "folds": 4, "of": 10}, None)
+    partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
+    assert partial.notna().tolist() == early.tolist()
+    assert row["e_out"] == pytest.approx(np.mean(100 * (1 - 1 / data.y[early])))
+    assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (["OLS"], ["Spy", "OLS"])
+    few = evaluate(data, watched, folds=7, leave=leave, schemes=["kfold"])["kfold"]
+    assert few.rows[0]["left"] is None
+
+
+def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_leave() -> None:
+    fits = {(name, "kfold"): 10 for name in ("slow", "fast")}
+    seconds = [0.0]
+    left = TimeLeft(fits, lambda: seconds[0], final=2)
+    left.done("slow", "kfold", 9.0)
+    seconds[0] = 5.0  # two processes
+    assert np.isnan(left.seconds({}))
+    left.done("fast", "kfold", 1.0)
+    assert left.seconds({}) == pytest.approx(9 * 10 / 2 + 2 * 9)
+    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9) / 2 + 2 * 9)
+    left.drop("slow", "kfold")
+    assert (left.fits, left.seconds({})) == (9, pytest.approx(9 / 2 + 2))
 
 
 def test_progress_counts_every_fit() -> None:
