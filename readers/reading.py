@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, NoMeasurementsError, ParameterError
-from ..operators.operators import OPS
+from ..operators.operators import OPS, op_of
 from ..remarks import Remark, remark
 from ..table.conditions import Where, conditions, select
+from ..table.contents import KIND
 from ..table.measurements import (
+    EXAMPLES,
     MEASURED,
     REFUSED,
     REFUSED_DETAIL,
@@ -24,6 +26,7 @@ from ..table.measurements import (
     as_text,
     clean,
     count_reasons,
+    examples,
     fill_text,
     judge,
 )
@@ -58,6 +61,10 @@ class Measurements:
     above_peak : DataFrame
         Rows above a peak of their device, kept and refused, the worst first: `source`, `device`, `op`, `dtype_a`,
         `duration_us`, `share` of the `peak` (the key of a figure of the GPU), `kept`.
+    examples : DataFrame
+        The first rejected rows of each reason, with their `values`.
+    rows_before : Series or None
+        Rows by operator and number format before repeats were merged.
     """
 
     frame: pd.DataFrame
@@ -67,6 +74,8 @@ class Measurements:
     unreadable: tuple[str, ...] = ()
     files: tuple[FileRead, ...] = ()
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rows_before: pd.Series | None = None
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -368,6 +377,7 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
 def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: Options) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
         raise _unusable(rejected)
@@ -379,7 +389,9 @@ def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: 
     refused = held.reason != ""
     if refused.any():
         gone = {"source": every["source"][refused], "reason": held.reason[refused], "detail": held.detail[refused]}
-        rejected = pd.concat([rejected, pd.DataFrame(gone, dtype="str")], ignore_index=True)
+        new = pd.DataFrame(gone, dtype="str").reset_index(drop=True)
+        quoted.append(examples(new, every[[*MEASURED, *_named_columns(every)]][refused].reset_index(drop=True)))
+        rejected = pd.concat([rejected, new], ignore_index=True)
         every = every[~refused]
         if every.empty:
             _refuse_unit(held, found)
@@ -392,7 +404,15 @@ def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: 
     if len(merged) < len(every):
         found.add(remark("repeats-merged"), len(every) - len(merged))
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
-    return Measurements(merged, rejected, found.notes(), *read_as, above)
+    first = pd.concat(quoted, ignore_index=True)
+    first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
+    return Measurements(merged, rejected, found.notes(), *read_as, above, first, every.groupby(KIND).size())
+
+
+def _named_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that say what each row is, of all its operators."""
+    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
+    return [name for name in names if name in rows]
 
 
 def _of_files_asked_for(

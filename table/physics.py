@@ -83,7 +83,7 @@ def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> 
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
         known = np.flatnonzero((above | other) & ~np.isnan(share))
         devices = frame["device"].to_numpy()
-        detail[known] = [f"{share[row]:.0%} of {bound.peak[row]} of {devices[row]}" for row in known]
+        detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
     return Held(share, bound.peak, reason, detail, units)
 
 

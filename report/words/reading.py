@@ -147,7 +147,7 @@ def peak_name(key: str) -> str:
 
 def _above_peak(device: str, peak: str, worst: Sequence[tuple[str, float]], refused: int) -> str:
     first, *others = [
-        f"{share:.0%} of it ({source})" if share < 10 else f"{share:,.0f} times it ({source})"
+        f"{100 * share:.0f} % of it ({source})" if share < 10 else f"{share:,.0f} times it ({source})"
         for source, share in worst
     ]
     kept_out = f"; {refused} over 150 %: kept out (unless --keep impossible)" if refused else ""
