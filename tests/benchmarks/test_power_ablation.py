@@ -57,7 +57,7 @@ def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
 
 
 def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
-    with pytest.raises(DataError, match="readings fall into executions of gemm with steady power"):
+    with pytest.raises(DataError, match=r"readings.*gemm"):
         ablation(Scenario(runs=3), repetitions=2)
 
 

@@ -108,7 +108,7 @@ def test_a_model_that_exploded_is_not_selected() -> None:
 def test_nothing_to_select_from_says_so() -> None:
     with pytest.raises(FlopcastError, match="no model ran"):
         select([1.0, 2.0], pd.DataFrame(index=range(2)), ["a", "b"], scheme="kfold")
-    with pytest.raises(FlopcastError, match="at least 2 groups, there are 1"):
+    with pytest.raises(FlopcastError, match="least 2 groups"):
         select([1.0, 2.0], pd.DataFrame({"m": [1.0, 2.0]}), ["a", "a"], scheme="grouped")
 
 

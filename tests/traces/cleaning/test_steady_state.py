@@ -62,7 +62,7 @@ def test_a_range_keeps_its_steps_both_ends_included(kernels: Table, rule: str, k
 
 @pytest.mark.parametrize("rule", ["some", "3:1", "a:b", "1-2", ""])
 def test_other_rules_are_refused(kernels: Table, rule: str) -> None:
-    with pytest.raises(DataError, match=r"^steps must be stable, all or A:B"):
+    with pytest.raises(DataError, match=r"^steps"):
         select_steps(*run(kernels, [10]), rule)
 
 
