@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -242,12 +240,3 @@ def test_the_help_names_every_command() -> None:
     assert code == 0
     for name in ("predict", "devices", "facts", "configs"):
         assert name in text
-
-
-def test_the_script_runs_from_the_root(measured: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "flopcast", "scale", measured, "--fit", "8,16", "--law", "proportional", "--json"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert len(json.loads(ran.stdout)["benchmarks"]) == 5
-    assert ran.stderr == ""
