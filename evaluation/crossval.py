@@ -25,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
+from ..staging import ending_together
 from .course import LOOK, Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
@@ -204,7 +205,8 @@ class _Shared:
 
 def _run(course: Course, shared: _Shared, jobs: int, progress: Progress | None) -> None:
     """Do every fit."""
-    with Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs") as pool:
+    settings = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
+    with Parallel(n_jobs=jobs, **settings, **ending_together()) as pool:
         for part in course.parts():
             for fitted in pool(delayed(_fit_fold)(task, shared) for task in part):
                 for outcome in fitted:
