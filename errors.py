@@ -46,6 +46,17 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def visible_text(text: str) -> str:
+    r"""Return text that can be written: bytes of a file's name that are not UTF-8 are kept visible.
+
+    Examples
+    --------
+    >>> visible_text("caf\udce9.csv")
+    'caf\\udce9.csv'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class FlopcastError(Exception):
     """A mistake in what the user gave; its message says what, where, and what to do next."""
 
@@ -54,7 +65,7 @@ class DataError(FlopcastError):
     """The measured data cannot be used as they are; ``source`` is the file (and row) at fault."""
 
     def __init__(self, message: str, *, source: str | None = None) -> None:
-        super().__init__(f"{source}: {message}" if source else message)
+        super().__init__(visible_text(f"{source}: {message}" if source else message))
         self.source = source
 
 

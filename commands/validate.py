@@ -13,7 +13,6 @@ from .options import (
     DataArgument,
     GroupOption,
     JsonOption,
-    KeepOption,
     MetricOption,
     SeedOption,
     SetOption,
@@ -46,7 +45,6 @@ def command(
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
-    keep: KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
@@ -58,7 +56,6 @@ def command(
         "group": parse_group(group),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
-        "keep": keep or (),
     }
     check_margin(margin)
     data = check_data(data)

@@ -162,12 +162,19 @@ def _base(name: str, where: str) -> GPU:
         raise DataError(f"based_on: {error}", source=where) from error
 
 
+_MOST_BYTES = 2**20
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+            if file.read(1):
+                raise DataError(f"has more than {_MOST_BYTES} bytes: no description of a GPU", source=str(path))
+        return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"is not valid TOML: {error}", source=str(path)) from error
 
 

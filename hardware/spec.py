@@ -6,7 +6,6 @@ A description is a table of TOML or JSON; `read_table` is the one door through w
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
@@ -168,13 +167,19 @@ def _keys_of(outer: str) -> list[str]:
     return [key for key in PEAKS if peak_path(key).startswith(f"{outer}.")]
 
 
+_BEYOND = 1e15
+"""No figure of a GPU is as large, in the units of these."""
+
+
 def _read_figure(key: str, figure: Figure, value: object, where: str) -> float | int:
     """Return a figure above zero; a whole number where it is a count."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"{key} must be a number ({figure}), got {value!r}", source=where)
-    if not (math.isfinite(value) and value > 0):
+        raise DataError(f"{key} must be a number ({figure}), got {value!r:.40}", source=where)
+    if not 0 < value < _BEYOND:
         hint = "leave the key out where it is not published"
-        raise DataError(f"{key} must be above 0 and finite ({figure}), got {value!r}: {hint}", source=where)
+        raise DataError(
+            f"{key} must be above 0 and below {_BEYOND:g} ({figure}), got {value!r:.40}: {hint}", source=where
+        )
     if figure.kind == "real":
         return float(value)
     if value != int(value):

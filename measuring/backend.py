@@ -25,8 +25,8 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 def cpu_model(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the CPU, that of the architecture where the system does not tell more."""
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
-    model = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
-    return model[1] if model else platform.processor() or platform.machine()
+    model = re.search(r"^model name[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
+    return model[1].rstrip() if model else platform.processor() or platform.machine()
 
 
 def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:

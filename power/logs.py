@@ -20,6 +20,7 @@ generic CSV       anything with ``power_w`` and             not stated
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -68,9 +69,8 @@ _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 """What tells GPUs apart in a log without their numbers; they are then numbered as they come."""
 _TIME: Final = ("timestamp", "time_ns", "gpu_ns")
 _ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
-_HEADER = re.compile(
-    r"^(?P<name>.*?)\s*(?:\[(?P<square>[^\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))?$", re.IGNORECASE
-)
+_STATED = re.compile(r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE)
+"""The unit at the end of a column's name."""
 _VALUE = re.compile(r"^(?P<number>[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (
@@ -82,6 +82,8 @@ _MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz
 _LOOKED_AT: Final = 100
 """Lines before the last that say how long its last cell should be."""
 _MOST_GPUS: Final = 16
+_LAST_SECOND: Final = 9_000_000_000
+"""Since 1970: what 64 bits of nanoseconds hold."""
 _CLEAR: Final = 4.0
 """Gaps between bursts are so many times longer than those within them."""
 _SHARE: Final = 0.05
@@ -297,9 +299,10 @@ def _check_one_gpu(times_ns: np.ndarray, source: str) -> None:
 
 def _split(header: str) -> tuple[str, str]:
     """Return the name of a column and the unit its header states."""
-    match = _HEADER.match(header.strip())
-    assert match is not None
-    return match["name"].lower(), (match["square"] or match["round"] or "").strip()
+    name = header.strip()
+    if (unit := _STATED.search(name)) is None:
+        return name.lower(), ""
+    return name[: unit.start()].rstrip().lower(), (unit["square"] or unit["round"] or "").strip()
 
 
 def _present(cell: Any) -> bool:
@@ -328,8 +331,8 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
     if not _present(cell):
         return np.nan
     match = _VALUE.match(str(cell).strip().strip("()"))  # rocm-smi's clocks: (2100Mhz)
-    if match is None:
-        raise DataError(f"{name} must be a number, got {str(cell)!r}", source=source)
+    if match is None or not math.isfinite(float(match["number"])):
+        raise DataError(f"{name} must be a number, got {str(cell)[:40]!r}", source=source)
     stated = (match["unit"] or unit or _USUAL[column]).lower()
     if stated not in _SCALES[column]:
         known = ", ".join(_SCALES[column])
@@ -350,9 +353,9 @@ def _gpu_number(cell: Any, source: str) -> int:
     """Return the number of a GPU ("card1" -> 1); a log without numbers is of one GPU, 0."""
     if cell is None:
         return 0
-    match = re.search(r"\d+$", str(cell).strip())
+    match = re.search(r"(?<!\d)\d{1,9}$", str(cell).strip(), re.ASCII)
     if match is None:
-        raise DataError(f"a reading of GPU {str(cell)!r}: it must have a number", source=source)
+        raise DataError(f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source)
     return int(match[0])
 
 
@@ -364,22 +367,22 @@ def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[
     cells = [str(row.get(keys[key], "")).strip() for row in rows]
     if key != "timestamp":
         return [_whole(cell, key, source) for cell in cells], "gpu" if key == "gpu_ns" else "epoch"
-    if re.fullmatch(r"\d+(?:\.\d*)?", cells[0]):
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]*)?", cells[0]):
         return [_seconds(cell, source) for cell in cells], "epoch"
     return [_local(cell, source) for cell in cells], "local time"
 
 
 def _whole(cell: str, key: str, source: str) -> int:
-    if not re.fullmatch(r"-?\d+", cell):
-        raise DataError(f"{key} must be whole nanoseconds, got {cell!r}", source=source)
+    if not re.fullmatch(r"-?[0-9]{1,18}", cell):
+        raise DataError(f"{key} must be whole nanoseconds, got {cell[:40]!r}", source=source)
     return int(cell)
 
 
 def _seconds(cell: str, source: str) -> int:
     """Return seconds since 1970 in nanoseconds, exactly: a float has 200 ns at best."""
-    match = re.fullmatch(r"(\d+)(?:\.(\d{0,9})\d*)?", cell)
-    if match is None:
-        raise DataError(f"timestamp must be seconds since 1970 as in the first line, got {cell!r}", source=source)
+    match = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{0,9})[0-9]*+)?", cell)
+    if match is None or int(match[1]) > _LAST_SECOND:
+        raise DataError(f"timestamp must be seconds since 1970 as in the first line, got {cell[:40]!r}", source=source)
     return int(match[1]) * 10**9 + int((match[2] or "").ljust(9, "0"))
 
 

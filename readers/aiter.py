@@ -24,6 +24,7 @@ from .labels import device_of
 
 _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
+_DIGITS = 6  # of a number of compute units
 _GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
 
 _FAMILY = re.compile(r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)")
@@ -120,7 +121,7 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
         "op": "batched_gemm" if batched else "gemm",
         "family": np.where(shuffled, f"{family}_bpreshuffle", family).astype(object),
         "variant": np.where(table.get("bias") == "True", "bias", "").astype(object),
-        "kernel": table["kernelname"],
+        "kernel": table.get("kernelname", "kernelname1"),
         "library": table.get("libtype"),
         "split_k": pd.to_numeric(table.get("splitk"), errors="coerce"),
         "m": table["m"],
@@ -138,7 +139,7 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     """Return the library family: from the file's name, else from what most kernels are called."""
     if named := _FAMILY.search(stem):
         return named[1]
-    called = pd.Series(table["kernelname"]).str.extract(_FAMILY)[0].dropna()
+    called = pd.Series(table.get("kernelname", "kernelname1")).str.extract(_FAMILY)[0].dropna()
     if called.empty:
         notes.append(Note(remark("gemm-family-unknown"), table.rows))
         return ""
@@ -189,6 +190,8 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> np.ndarray:
             known = _GFX_OF_CUS[cus]
             notes.append(Note(remark("gfx-by-units", cus=int(cus), gfx=known), rows))
         if known:
-            names[gfx, cus], assumption = device_of(known, int(cus) if cus.isdigit() else None, stated)
+            names[gfx, cus], assumption = device_of(
+                known, int(cus) if cus.isdecimal() and len(cus) < _DIGITS else None, stated
+            )
             notes.extend([Note(assumption, rows)] if assumption else [])
     return np.array([names.get(key, "") for key in given], dtype=object)

@@ -10,9 +10,10 @@ import mmap
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -25,7 +26,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
-from ..errors import DataError, one_line
+from ..errors import DataError, one_line, visible_text
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile, FileRead
 
@@ -39,8 +40,6 @@ _QUOTED = {
 }
 """Delimiter -> a field that stands between quotation marks and holds none."""
 _COMPRESSED = (".gz", ".bz2")
-_COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
-_THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
 _PIECE = 2**20
 """Bytes that are inflated at a time."""
@@ -76,12 +75,10 @@ def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
     found: dict[Path, DataFile] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(path.rglob("*"), key=lambda file: file.relative_to(path).parts)
-            files = [
-                DataFile(file, file.relative_to(path).as_posix(), False) for file in inside if _visible(file, path)
-            ]
+            inside = sorted((file.relative_to(path).parts, file) for file in _visible(path))
+            files = [DataFile(file, visible_text("/".join(parts)), False) for parts, file in inside]
         elif path.is_file():
-            files = [DataFile(path, path.name, True)]
+            files = [DataFile(path, visible_text(path.name), True)]
         else:
             raise DataError("no such file or folder", source=str(path))
         for file in files:
@@ -93,7 +90,7 @@ def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
 
 def campaign_of(path: Path) -> str:
     """Return the file's name without its extension and compression ("gfx942130.HIP.fdb.txt.bz2" -> ...fdb)."""
-    name = path.name
+    name = visible_text(path.name)
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     return Path(name).stem
@@ -348,27 +345,6 @@ def plain_rows(content_text: str, source: str) -> pd.DataFrame:
     return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
 
 
-def with_points(table: pd.DataFrame, names: Iterable[str], source: str | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table with points for decimal commas in the columns of numbers that are named, and which have some.
-
-    Spreadsheets of many countries write 1,5. Raises DataError where commas may as well mark thousands, or stand beside
-    points.
-    """
-    words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
-    commas = {name: table[name].str.fullmatch(_COMMA, na=False) for name in words}
-    commas = {name: found for name, found in commas.items() if found.any()}
-    for name, found in commas.items():
-        if (pointed := table[name].str.contains(".", regex=False, na=False)).any():
-            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
-            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
-    if commas and all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
-        name, found = next(iter(commas.items()))
-        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
-        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
-    read = {name: table[name].where(~found, table[name].str.replace(",", ".")) for name, found in commas.items()}
-    return table.assign(**read), tuple(commas)
-
-
 def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:
     """Return the rows and, refused, the lines that have more fields than the header."""
     if not csv_table.overlong:
@@ -381,12 +357,14 @@ def _delimiter(line: str) -> str:
     return max(_DELIMITERS, key=line.count)
 
 
-def _visible(file: Path, folder: Path) -> bool:
-    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+def _visible(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and those below, without hidden ones and what is no file."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(place, name) for name in names if name[0] != "." and os.path.isfile(os.path.join(place, name)))
 
 
 def _labelled(files: list[DataFile]) -> list[DataFile]:
     """Give files that share a label their full path instead."""
-    labels = [file.label for file in files]
-    shared = {label for label in labels if labels.count(label) > 1}
-    return [DataFile(f.path, f.path.as_posix() if f.label in shared else f.label, f.named) for f in files]
+    many = Counter(file.label for file in files)
+    return [replace(file, label=visible_text(file.path.as_posix())) if many[file.label] > 1 else file for file in files]

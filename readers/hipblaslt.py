@@ -29,11 +29,12 @@ from .blas import device_of_gfx, padding, row_major, text_column
 from .files import campaign_of, text
 from .labels import canonical_device
 
-_HEADER = re.compile(r"^\s*(?:\[\d+\]:)?\s*(transA,transB,\S.*)$")
-_TIMED = re.compile(rb"^\s*(?:\[\d+\]:)?\s*transA,transB,[^\n]*,us(?:,|\s*$)", re.MULTILINE)
+_HEADER = re.compile(r"^\s*+(?:\[\d++\]:\s*+)?(transA,transB,\S.*)$")
+_TIMED = re.compile(rb"^[ \t]*+(?:\[\d++\]:[ \t]*+)?transA,transB,[^\n]*,us(?:,|[ \t\r]*$)", re.MULTILINE)
 _ROW = re.compile(r"^\s*[NTC],[NTC],")
-_DEVICE = re.compile(r"^Device ID\s+(\d+)\s*:\s*(.*?)\s*(gfx[0-9a-f]+\S*)?\s*$")
-_SOLUTION = re.compile(r"^\s*--\s*(Solution index|Solution name)\s*:\s*(\S.*?)\s*$", re.IGNORECASE)
+_DEVICE = re.compile(r"^Device ID\s+(\d+)\s*:(.*)$")
+_GFX = re.compile(r"(?<!\S)gfx[0-9a-f]\S*$")
+_SOLUTION = re.compile(r"^\s*+--\s*(Solution index|Solution name)\s*:\s*(\S.*)$", re.IGNORECASE)
 _WINNER = re.compile(r"^\s*Winner\b", re.IGNORECASE)
 _DEVICE_WORD, _DEVICE_GFX = "_device", "_gfx"
 #: `--scaleA`, `--scaleB`: one scale, one for each row or column, one for each 32 elements (OCP MX).
@@ -93,13 +94,15 @@ class _Log:
             self._take_row(number, line.strip())
         elif solution := _SOLUTION.match(line):
             if self.rows and not self._after_winner:
-                self.rows[-1].setdefault(solution[1].lower(), solution[2])
+                self.rows[-1].setdefault(solution[1].lower(), solution[2].rstrip())
         elif _WINNER.match(line):
             self._after_winner = True
         elif device := _DEVICE.match(line):
             if device[1] in self._devices:
                 self._devices = {}
-            self._devices[device[1]] = (device[2], device[3] or "")
+            word = device[2].strip()
+            gfx = _GFX.search(word)
+            self._devices[device[1]] = (word[: gfx.start()].rstrip(), gfx[0]) if gfx else (word, "")
 
     def _take_row(self, number: int, line: str) -> None:
         if self._after_winner and line in self._seen:

@@ -25,7 +25,8 @@ _LONG = {
     "millisecond": "ms", "milliseconds": "ms", "msec": "ms", "second": "s", "seconds": "s", "sec": "s",
     "joule": "j", "joules": "j", "watt": "w", "watts": "w",
 }  # fmt: skip
-_SUFFIX = re.compile(r"^(?P<base>.*?)[\s_.]*[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
+_SUFFIX = re.compile(r"[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
+_BETWEEN = " \t\r\n_."
 
 
 def canonical_unit(word: str) -> str | None:
@@ -40,10 +41,12 @@ def split_unit(column: str) -> tuple[str, str | None]:
     A lone unit is a name of its own: "us" -> "", "us"; but "s" and "j" are too short to be read as one. Watts are units
     of a power alone: "pad_w" is a width.
     """
-    match = _SUFFIX.match(column.strip())
-    base, unit = (match["base"].lower(), canonical_unit(match["unit"])) if match else ("", None)
+    name = column.strip()
+    match = _SUFFIX.search(name)
+    base = name[: match.start()].rstrip(_BETWEEN).lower() if match else ""
+    unit = canonical_unit(match["unit"]) if match else None
     if unit is None or (not base and unit in {"s", "j"}) or (unit in POWER_UNITS and base != POWER):
-        return column.strip().lower(), None
+        return name.lower(), None
     return base, unit
 
 

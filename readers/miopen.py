@@ -36,7 +36,6 @@ _KEY = re.compile(
 _NAMES = list(_KEY.groupindex)
 #: What a 2-D key leaves out, and a key without groups.
 _FLAT = {"d1": "1", "d2": "1", "fil_d": "1", "pad_d": "0", "stride_d": "1", "dil_d": "1", "groups": "1"}
-_LINE = re.compile(rb"^\d+-\d+-[-\dx]+-\d+-[-A-Za-z0-9]+-[FBW](?:_g\d+)?=\w", re.MULTILINE)
 #: gfx id (3 characters for gfx9, 4 later), then the number of compute units: hexadecimal, or decimal after "_".
 _DEVICE = re.compile(r"^(gfx(?:9[0-9a-f]{2}|1[0-9]{3}))(?:_(\d+)|([0-9a-f]+))?(?=[._]|$)")
 _ENTRY = re.compile(r"^(.+):([^:,]*),(\d*),(\w*)$")
@@ -53,7 +52,8 @@ class MiopenReader(Reader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a first line that is a convolution's key and a solver."""
-        return _LINE.match(head) is not None
+        key, _, solvers = head.partition(b"\n")[0].partition(b"=")
+        return bool(solvers.strip()) and _KEY.match(key.decode("ascii", "replace")) is not None
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""

@@ -11,8 +11,7 @@ from joblib import Parallel, delayed
 
 from ..errors import DataError
 from ..remarks import remark
-from ..staging import ending_together
-from ..table.measurements import as_text
+from ..table.measurements import LONGEST_TEXT, as_text
 from ..traces.dispatches import Finding, Trace
 from ..traces.summary import Annotated, annotate
 from .base import DataFile, Options, Reader, TraceReader, detect
@@ -106,7 +105,18 @@ def read_trace(source: Source, options: Options) -> Annotated:
     """
     assert isinstance(source.reader, TraceReader)
     trace = _with_device(source.reader.trace(source.files, options), options.defaults.get("device", ""))
+    _check_names(trace.dispatches)
     return annotate(_joined(trace, source.companions, options))
+
+
+def _check_names(dispatches: pd.DataFrame) -> None:
+    """Refuse a trace with names that no profiler writes: each is held against hundreds of patterns."""
+    for column in ("name", "op_name"):
+        names = dispatches[column].astype("category")
+        long = names.cat.categories[names.cat.categories.astype("str").str.len() > LONGEST_TEXT]
+        if len(long):
+            source = str(dispatches["source"][names.isin(long)].iloc[0])
+            raise DataError(f"a name of {len(long[0])} letters: not as a profiler writes it", source=source)
 
 
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
@@ -159,7 +169,7 @@ def look(
         for source in sources:
             yield source, _attempt(task, source)
         return
-    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs", **ending_together())
+    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs")
     yield from zip(sources, pool(delayed(_attempt)(task, source) for source in sources), strict=True)
 
 

@@ -38,7 +38,7 @@ _REST = re.compile(
 )
 _SNIFF = re.compile(
     rb"^(?:Validator,(?:PT|ROCM|CUDA|HIPBLASLT|ROCBLAS)_VERSION,|Validator,GCN_ARCH_NAME,"
-    rb"|\w*Gemm\w*TunableOp_[\w:<>]+,[ntc]{2}_\d+_\d+_\d+)",
+    rb"|(?:GemmAndBias|GemmStridedBatched|ScaledGemm|Gemm)TunableOp_[\w:<>]++,[ntc]{2}_\d++_\d++_\d)",
     re.MULTILINE,
 )
 _FIELDS = ("op", "params", "solution", "ms")

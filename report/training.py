@@ -13,7 +13,6 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import few
-from ..remarks import remark
 from ..table.measurements import quantity
 from . import figures
 from .document import (
@@ -37,7 +36,6 @@ from .document import (
 )
 from .formats import NONE, counted, known, number, percent, share
 from .run_folder import ordered, reference
-from .words import say
 from .words.reading import reason_of
 
 Metrics = Mapping[str, Any]
@@ -56,13 +54,7 @@ CAPTION: Final = (
 TOP: Final = 20
 """Most features and groups that are drawn."""
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
-_MARKS: Final = {
-    "selected": ("*", "strong"),
-    "tied": ("≈", "near"),
-    "baseline": (" ", "soft"),
-    "left": ("†", "soft"),
-    "": (" ", ""),
-}
+_MARKS: Final = {"selected": ("*", "strong"), "tied": ("≈", "near"), "baseline": (" ", "soft"), "": (" ", "")}
 
 
 def training_document(
@@ -166,9 +158,7 @@ def model_table(cv: Metrics) -> Table:
             found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
         else:
             found.append(Row((name, *_cells(row)), tone, ends=place == last))  # type: ignore[arg-type]
-    early = dict.fromkeys(say(remark(**row["left"])) for row in cv.get("models") or [] if row.get("left"))
-    caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
-    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
+    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", CAPTION)
 
 
 def verdict(cv: Metrics) -> list[str]:

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,24 +50,24 @@ FLAGS = frozenset({"causal", "gated"})
 PADS = frozenset({"pad_d", "pad_h", "pad_w"})
 #: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
 MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
+_SHOWN = 200  # letters of a value in the detail of a refusal
+#: Letters of the longest name: names of kernels have some thousands, the csv module reads fields of as many.
+LONGEST_TEXT = 2**17
+#: Largest dimension: what 48 bits of address reach.
+LARGEST = 2.0**48
 #: Raw rows may carry these two columns: a reader's own reason to refuse a row, and the detail.
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
+LONGEST_US, SHORTEST_US = 3600e6, 0.01
+"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
-
-
-EXAMPLES = 3
-"""Rejected rows of a reason that are quoted."""
-_OF_FILES = ("source", "campaign", "kernel", "file_line")
 
 
 @dataclass(frozen=True)
 class CleanRows:
     """Rows that can be used, and those that cannot: `source` (file:line), `reason` and `detail` of each.
-
-    `examples` are the first of those, of each reason, with their `values` as the reader found them.
 
     Dimensions of the usable are float64 (missing where an operator has none of that name), `gated` and `causal` 1.0 or
     0.0.
@@ -76,22 +75,6 @@ class CleanRows:
 
     frame: pd.DataFrame
     rejected: pd.DataFrame
-    examples: pd.DataFrame
-
-
-def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the first rejected rows of each reason with their ``values``, "m=16 n=0"; both tables have one index."""
-    first = rejected.groupby("reason", sort=False).head(EXAMPLES)
-    own = rows.loc[first.index, [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES]]
-    values = [
-        " ".join(f"{name}={_plain(value)}" for name, value in row.items() if not pd.isna(value) and value != "")
-        for row in own.to_dict("records")
-    ]
-    return first.assign(values=np.array(values, dtype=object))
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
@@ -113,9 +96,7 @@ def clean(raw: pd.DataFrame) -> CleanRows:
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame if verdict.accepted.all() else frame[verdict.accepted].reset_index(drop=True))
-    rejected = verdict.table(frame["source"])
-    first = examples(rejected, raw.iloc[np.flatnonzero(~verdict.accepted)].reset_index(drop=True))
-    return CleanRows(fill_text(kept), rejected, first)
+    return CleanRows(fill_text(kept), verdict.table(frame["source"]))
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
@@ -144,6 +125,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         frame = frame.drop(columns=[DEFECT, DEFECT_DETAIL], errors="ignore")
     for column in ("device", "op", *TEXT_COLUMNS):
         frame[column] = _text(frame, column)
+        verdict.refuse(frame[column].str.len().gt(LONGEST_TEXT), "long-text", frame[column], f"{column} = ")
     if "device" in required:
         verdict.refuse(frame["device"].eq(""), "no-device", "set device=NAME")
     ops = _known_ops(frame["op"])
@@ -190,7 +172,8 @@ class _Verdict:
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
             self.reason[new] = reason
-            self.detail[new] = detail if isinstance(detail, str) else prefix + as_text(detail[new]).replace("", "blank")
+            given = detail if isinstance(detail, str) else as_text(detail[new]).str.slice(0, _SHOWN)
+            self.detail[new] = given if isinstance(given, str) else prefix + given.replace("", "blank")
 
     def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
         """Refuse every row that has a reason of its own."""
@@ -267,6 +250,7 @@ def _check_dimension(
     if name not in FLAGS:
         verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension-not-positive", given, shown)
         verdict.refuse(filled & (found != np.floor(found)), "dimension-not-whole", given, shown)
+        verdict.refuse(filled & (found > LARGEST), "huge-dimension", given, shown)
 
 
 def _truth(values: pd.Series) -> pd.Series:

@@ -36,7 +36,7 @@ COMPUTE, COLLECTIVE = "compute", "collective"
 
 _CASE = ("kind", "name", "op_name", "op_stack")
 """Columns that decide, besides whether there is a collective."""
-_DECORATION = re.compile(r"^void |( \[clone [^\]]*\]|\.kd)+$")
+_DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 """What HIP and its profilers put around a kernel's name."""
 
 

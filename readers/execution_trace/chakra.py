@@ -36,7 +36,9 @@ _INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 1
 _FIXED = {19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 _PIECE = re.compile(r"\(\d+\)$")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-_TOKEN = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\b(?:True|False|None)\b|[()]|-?\b(?:inf|nan)\b")
+_TOKEN = re.compile(
+    r"'((?:[^'\\]|\\.)*+)(?:'|\\?\Z)|\"((?:[^\"\\]|\\.)*+)(?:\"|\\?\Z)|\b(?:True|False|None)\b|[()]|-?\b(?:inf|nan)\b"
+)
 _JSON = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
 #: What JSON would want escaped.
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')

@@ -33,7 +33,7 @@ from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, trace_of
 
 __all__ = ["ExecutionTrace", "JoinReport", "is_execution_trace", "join", "read_execution_trace"]
 
-_SCHEMA = re.compile(rb'\s*\{.{0,4096}?"schema"\s*:\s*"\d+\.\d+\.\d+[^"\s]*"', re.DOTALL)
+_SCHEMA = re.compile(rb'\s*+\{.{0,4096}?"schema"\s*+:\s*+"\d++\.\d++\.\d[^"\s]*+"', re.DOTALL)
 _NODES = re.compile(rb'"nodes"\s*:\s*\[\s*\{')
 _BOM = b"\xef\xbb\xbf"
 #: Numbers that are none, as older observers write them outside of quotes.

@@ -148,8 +148,6 @@ IDENTITY = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Ker
 DISPLAY_NAME = "device__attribute_display_name"
 _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 _NVTX = "Domain:"  # columns of NVTX ranges
-#: `--print-metric-instances values` puts those of single units behind the value: "12 (4; 8)".
-_INSTANCES = re.compile(r"\s+\(.*\)$")
 _LOOKS_LIKE_A_NUMBER = re.compile(r"^[+-]?\d")
 
 
@@ -273,10 +271,15 @@ def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
     return [known[code][0] for code in codes], np.array([known[code][1] for code in codes], dtype=float)
 
 
+def _without_instances(word: str) -> str:
+    """Return a value without those of single units ("12 (4; 8)", of `--print-metric-instances values`)."""
+    return word.partition(" (")[0].rstrip() if word.endswith(")") else word
+
+
 def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the number that each word is, NaN for what is none, and how many of these look like one."""
     codes, distinct = pd.factorize(words)
-    plain = [_INSTANCES.sub("", str(word).strip()) for word in distinct]
+    plain = [_without_instances(str(word).strip()) for word in distinct]
     mark = decimal_mark(plain)
     found = [parsed(word, mark) for word in plain]
     odd = np.array([n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w)) for n, w in zip(found, plain, strict=True)], bool)

@@ -209,8 +209,8 @@ _REPORT = re.compile(
 )
 _NANOSECONDS = {"ns": 1.0, "nsec": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9}
 _MEMORY = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
-_DEVICE = re.compile(r"^(?P<name>.*?)\s*\((?P<ordinal>\d{1,9})\)$")
-_COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*(?P<way>.*)\]$")
+_DEVICE = re.compile(r"^(?P<name>(?:.*\S)?)\s*+\((?P<ordinal>\d{1,9})\)$")
+_COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
 _WAYS = {"Host-to-Device": "HtoD", "Device-to-Host": "DtoH", "Device-to-Device": "DtoD", "Peer-to-Peer": "PtoP"}
 _INTEGER = re.compile(r"^\s*-?\d{1,18}\s*$")
 _LIMIT_NS = 2.0**62
@@ -272,10 +272,15 @@ def _rows(report: str, source: str) -> _Rows:
     return _Rows(pd.DataFrame(cut.columns, dtype=object), cut.lines, len(cut.overlong), _NANOSECONDS[header["unit"]])
 
 
+def _bare(name: str) -> str:
+    """Return the name of a column without its unit."""
+    return name.partition("(")[0].rstrip() if name.endswith(")") else name
+
+
 def _dispatches(rows: _Rows, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the dispatch table, and what is odd about the rows."""
-    columns = {re.sub(r"\s*\(.*\)$", "", name): rows.table[name] for name in rows.table.columns}
-    units = {re.sub(r"\s*\(.*\)$", "", name): name.rpartition("(")[2].rstrip(")") for name in rows.table.columns}
+    columns = {_bare(name): rows.table[name] for name in rows.table.columns}
+    units = {_bare(name): name.rpartition("(")[2].rstrip(")") for name in rows.table.columns}
     lacking = [name for name in ("Start", "Duration", "Name", "Device") if name not in columns]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as nsys stats writes it", source=source)

@@ -61,7 +61,7 @@ _OTHERS = (
 )  # fmt: skip
 _PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names) | frozenset(_OTHERS)
 _REPEATED = re.compile(r"^(.+)_(\d+)$")
-_KERNEL_ENDING = re.compile(r"(?:\s*\[clone \.kd\]|\s*\(\.kd\)|\.kd)$")
+_KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"  # accumulates the counter that stands before it in the pass
 _MISSING = ["", "nan", "NaN", "NA", "N/A", "None", "null"]
 _BLOCK_BYTES = 2**24

@@ -1,0 +1,151 @@
+"""Files that somebody else has damaged or made to harm: each costs itself alone, in one line, at once."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flopcast.errors import DataError
+from flopcast.hardware import find
+from flopcast.power.logs import read_power_log
+from flopcast.readers import Measurements, Options, read
+from flopcast.readers.files import find_files
+from flopcast.readers.hipblaslt import HipblasltReader
+
+HEADER = "op,device,dtype,m,n,k,us,kernel\n"
+ROW = "gemm,MI300X,bf16,16,512,7168,9.5,knl\n"
+
+
+def read_beside_a_sound_file(folder: Path, name: str, content: bytes) -> Measurements:
+    """Return what a folder holds: a file, and one with a sound row, which must be there."""
+    (folder / name).write_bytes(content)
+    (folder / "sound.csv").write_text(HEADER + ROW.replace(",16,", ",1234,"), encoding="utf-8")
+    found = read([folder], lenient=True)
+    assert found.frame["m"].eq(1234).sum() == 1
+    return found
+
+
+def test_a_lone_carriage_return_ends_a_line(tmp_path: Path) -> None:
+    found = read_beside_a_sound_file(tmp_path, "a.csv", (HEADER + ROW + ROW.replace(",16,", ",16\r,") + ROW).encode())
+    assert found.unreadable == ()
+    assert found.rejected["source"].tolist() == ["a.csv:3", "a.csv:4"]
+    old_mac = (HEADER + ROW).replace("\n", "\r").encode()
+    assert len(read_beside_a_sound_file(tmp_path, "a.csv", old_mac).frame) == 2
+
+
+@pytest.mark.parametrize("name", ["a.csv", "power.csv"])
+def test_an_open_quotation_mark_is_one_line(tmp_path: Path, name: str) -> None:
+    content = (HEADER + ROW + '"' + ROW * 6000).encode()
+    found = read_beside_a_sound_file(tmp_path, name, content)
+    assert [why.startswith(f"{tmp_path / name}:3: ") for why in found.unreadable] == [True]
+    with pytest.raises(DataError, match=rf"{name}:3: "):
+        read([tmp_path / name])
+
+
+def parquet(folder: Path, table: pa.Table) -> Path:
+    path = folder / "a.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def test_parquet_is_read_by_its_own_schema(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(pd.read_csv(io.StringIO(HEADER + ROW)))
+    binary = table.set_column(7, "kernel", pa.array([b"k\xff"]))
+    for metadata in (b"{", b"[]", b'{"index_columns": [7], "columns": 5, "column_indexes": null}'):
+        frame = read([parquet(tmp_path, binary.replace_schema_metadata({b"pandas": metadata}))]).frame
+        assert frame[["m", "kernel"]].to_numpy().tolist() == [[16, r"k\xff"]]
+    with pytest.raises(DataError, match="'us' more than once"):
+        read([parquet(tmp_path, table.append_column("us", table["us"]))])
+    nested = table.set_column(6, "us", pa.array([[9.5]]))
+    with pytest.raises(DataError, match=r"\[9\.5\]"):
+        read([parquet(tmp_path, nested)])
+
+
+def test_columns_that_are_small_in_the_file_and_large_in_memory_are_refused(tmp_path: Path) -> None:
+    rows = 4_000_000
+    path = parquet(tmp_path, pa.table({name: np.full(rows, 16, np.int8) for name in ("m", "n", "k")}))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match="GiB"):
+        read([path], options=Options(max_bytes=2**26))
+
+
+def test_a_name_that_no_tool_writes_is_refused(tmp_path: Path) -> None:
+    lines = "".join(f"-{i}" for i in (56, 28)) + "-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F="
+    found = read_beside_a_sound_file(
+        tmp_path, "gfx942130.HIP.fdb.txt", f"64{lines}{'x' * 200_000}:0.5,0,x;One:0.5,0,x\n".encode()
+    )
+    assert found.rejected_by_reason == {"long-text": 1}
+    assert found.rejected["detail"].str.len().max() < 300
+    event = {"ph": "X", "cat": "kernel", "name": "x" * 5_000_000, "ts": 1, "dur": 2, "args": {"device": 0}}
+    found = read_beside_a_sound_file(tmp_path, "t.json", json.dumps({"traceEvents": [event]}).encode())
+    assert len(found.unreadable) == 1
+    assert "5000000" in found.unreadable[0]
+
+
+def test_dimensions_beyond_every_memory_are_refused(tmp_path: Path) -> None:
+    found = read_beside_a_sound_file(tmp_path, "a.csv", (HEADER + ROW.replace("7168", "1e15")).encode())
+    assert found.rejected_by_reason == {"huge-dimension": 1}
+
+
+def test_names_of_files_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.csv"
+    with open(name, "wb") as file:
+        file.write((HEADER + ROW + ROW.replace("16", "x")).encode())
+    found = read([tmp_path])
+    texts = [*found.frame["source"], *found.frame["campaign"], *found.rejected["source"]]
+    assert [text.encode().decode() for text in texts] == [r"caf\udce9.csv:2", r"caf\udce9", r"caf\udce9.csv:3"]
+    with open(name, "wb") as file:
+        file.write(b"nothing")
+    with pytest.raises(DataError) as refused:
+        read([os.fsdecode(name)])
+    assert r"caf\udce9.csv" in str(refused.value)
+
+
+def test_many_files_are_labelled_in_proportion(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for number in range(3000):
+            (tmp_path / folder / f"{number}.txt").touch()
+    began = time.process_time()
+    found = find_files([tmp_path / "a", tmp_path / "b"])
+    assert time.process_time() - began < 3
+    assert len({file.label for file in found}) == len(found) == 6000
+
+
+def test_a_table_of_aiter_without_names_of_kernels_is_read(tmp_path: Path) -> None:
+    content = b"gfx,cu_num,M,N,K,us,kernelName1\ngfx942,304,16,512,7168,6.5,knl\n"
+    found = read_beside_a_sound_file(tmp_path, "a8w8_tuned.csv", content)
+    assert set(found.frame["kernel"]) == {"knl"}
+
+
+def test_detection_of_a_log_takes_no_longer_than_reading_it() -> None:
+    began = time.process_time()
+    for letter in (b"\n", b" ", b"\t", b"[0]:", b"transA,transB,"):
+        assert not HipblasltReader().sniff(Path("x"), letter * 70_000)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("value", ["9" * 4000, "9" * 5000, "1e400", "nan", "-1", "[" * 2000])
+def test_figures_of_a_gpu_that_cannot_be_are_one_line(tmp_path: Path, value: str) -> None:
+    (tmp_path / "gpu.toml").write_text(f'based_on = "MI300X"\nmemory_bw_gbs = {value}\n', encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        find(tmp_path / "gpu.toml")
+    assert len(str(refused.value)) < 500
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("row", ["1,1e400", "99999999999999999999,5", "9" * 5000 + ",5"])
+def test_readings_of_power_that_cannot_be_are_one_line(tmp_path: Path, row: str) -> None:
+    (tmp_path / "p.csv").write_text(f"time_ns,power_w\n{row}\n", encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        read_power_log(tmp_path / "p.csv")
+    assert len(str(refused.value)) < 500
