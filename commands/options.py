@@ -39,6 +39,8 @@ OPTIONS = {
 }
 """Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
 
+_SHOWN_ONLY = ("out", "jobs", "as_json", "quiet", "rank")
+"""Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
 _SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -315,21 +317,13 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
     return known.get(parameter, f"--{parameter.replace('_', '-')}")
 
 
-def command_line(context: typer.Context, without: Sequence[str] = ("out", "jobs", "as_json")) -> str:
-    """Return the command as it was called, options in full and in the order of the help.
-
-    Parameters
-    ----------
-    context : typer.Context
-        Of the command.
-    without : sequence of str
-        Parameters that are left out: those that change no result.
-    """
+def command_line(context: typer.Context) -> str:
+    """Return the command as it was called, options in full and in the order of the help, without `_SHOWN_ONLY`."""
     words = ["flopcast", str(context.command.name)]
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
         source = context.get_parameter_source(name)
-        if name in without or source is None or source.name != "COMMANDLINE":
+        if name in _SHOWN_ONLY or source is None or source.name != "COMMANDLINE":
             continue
         option = [] if parameter.param_type_name == "argument" else [max(parameter.opts, key=len)]
         values = value if isinstance(value, list | tuple) else [value]
