@@ -1,4 +1,4 @@
-"""Files and folders beside the place of a result, until they take it; what a killed run left of them is removed.
+"""Files and folders beside the place of a result, until they take it; what a killed run leaves of them is removed.
 
 Their names say that they are flopcast's (``.table.csv.flopcast-`` and 32 hexadecimal digits), a lock on each that its
 process lives: the next run that writes into the same folder removes those of its user that nobody holds.
@@ -12,9 +12,12 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 if sys.platform != "win32":  # where nothing is ever known to be left behind
@@ -74,6 +77,25 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder; whatever happens on the way, it is there whole or not at all."""
     with staged(folder, folder=True) as aside:
         folder.rename(aside / "old")
+
+
+def ending_together() -> dict[str, Any]:
+    """Return arguments of `joblib.Parallel` by which the processes of its pool end soon after this one.
+
+    Where a kill has left them alone, they would wait for work for minutes, and keep what they share in memory.
+    """
+    return {"initializer": _end_without, "initargs": (os.getpid(),)}
+
+
+def _end_without(parent: int) -> None:
+    """Let this process end when its parent is another."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def sweep(folder: Path) -> None:

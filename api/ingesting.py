@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError
-from ..output import check_table, dumps, whole_table, write_table
+from ..output import check_output, check_table, dumps, whole_folder, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
 from ..readers.base import MAX_BYTES
 from ..remarks import Remark
-from ..report.ingest import overview_json
+from ..report.document import Document
+from ..report.formats import counted
+from ..report.html import page
+from ..report.ingest import ingest_document, overview_json, profile_json
 from ..report.words import in_words, say
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
+from ..table.contents import Profile, profiles
 from ..traces.summary import Overview, overview
 from .tables import check_jobs, items
 
@@ -40,6 +44,10 @@ class Ingested:
         Assumptions made, files skipped, repeats merged.
     unreadable : sequence of str
         Files that could not be read and why.
+    profile : sequence of Profile
+        What the table holds, by operator and number format.
+    above_peak, examples : DataFrame
+        Rows above a peak of their device; the first rejected rows of each reason (as of `read`).
     """
 
     rows: int
@@ -47,6 +55,9 @@ class Ingested:
     rejected: Mapping[str, int]
     notes: Sequence[Remark]
     unreadable: Sequence[str]
+    profile: Sequence[Profile] = ()
+    above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -57,7 +68,22 @@ class Ingested:
             "rejected": dict(self.rejected),
             "notes": in_words(self.notes),
             "unreadable": list(self.unreadable),
+            "profile": [profile_json(one) for one in self.profile],
+            "above_peak": self.above_peak.to_dict("records"),
+            "rejected_rows": self.examples.to_dict("records"),
         }
+
+    def document(self, held: str = "") -> Document:
+        """Return it as terminals and pages show it; `held` says in words how much the table holds."""
+        return ingest_document(
+            self.traces, self.rejected, self.notes, self.unreadable, profile=self.profile, above_peak=self.above_peak,
+            examples=self.examples, held=held, data=self.to_dict(),
+        )  # fmt: skip
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        held = counted(self.rows, "measurement")
+        return page(replace(self.document(held), title="What was read", lead=held))
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -82,6 +108,24 @@ class Ingested:
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
+FILES = ("measurements.parquet", "ingest.json", "ingest.html")
+"""What a folder holds that measurements are written to."""
+
+
+def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False) -> None:
+    """Refuse a place that cannot be written: a table's file, or without a suffix a folder of measurements (`FILES`).
+
+    Raises
+    ------
+    DataError
+        As for `output.check_table` and `output.check_output`.
+    """
+    if out.suffix or dispatches:
+        check_table(out, data=data)
+    else:
+        check_output(out, FILES, data)
+
+
 def ingest(
     data: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
@@ -91,6 +135,7 @@ def ingest(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
+    keep: Collection[str] = (),
     channels: bool = False,
     max_bytes: int = MAX_BYTES,
     strict: bool = False,
@@ -103,7 +148,8 @@ def ingest(
     data : path or sequence of path
         Files and folders of any supported formats.
     out : path, optional
-        Parquet or CSV file to write the table to.
+        Parquet or CSV file to write the table to, or (without a suffix) a folder for the table, what was found as JSON
+        and the page: measurements.parquet, ingest.json, ingest.html.
     dispatches : bool, default=False
         Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
         operator, shape and kernel.
@@ -113,6 +159,8 @@ def ingest(
         Units, and values, of columns whose files do not state them.
     each : bool, default=False
         Whether every repeat is a row of its own.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
     max_bytes : int
@@ -144,10 +192,12 @@ def ingest(
         raise ParameterError("data", "is missing: give files or folders")
     place = None if out is None else Path(out)
     if place is not None:
-        check_table(place, data=paths)
+        check_place_of_table(place, paths, dispatches)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
-    options = Options(dict(units or {}), dict(defaults or {}), each=each, channels=channels, max_bytes=max_bytes)
+    options = Options(
+        dict(units or {}), dict(defaults or {}), each=each, keep=keep, channels=channels, max_bytes=max_bytes
+    )
     if dispatches:
         return ingest_dispatches(paths, place, options=options, strict=strict, jobs=jobs)
     return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=jobs)
@@ -186,11 +236,18 @@ def ingest_measurements(
     """
     check_jobs(jobs)
     found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
-    result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable)
+    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples
+    result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable, *held)
     if strict:
         result.refuse_errors()
-    if out is not None:
-        write_table(pa.Table.from_pandas(found.frame, preserve_index=False), out, result.to_json())
+    table = pa.Table.from_pandas(found.frame, preserve_index=False)
+    if out is not None and out.suffix:
+        write_table(table, out, result.to_json())
+    elif out is not None:
+        with whole_folder(out) as folder:
+            write_table(table, folder / FILES[0], result.to_json())
+            (folder / FILES[1]).write_text(result.to_json(), encoding="utf-8")
+            (folder / FILES[2]).write_text(result.report(), encoding="utf-8")
     return result
 
 

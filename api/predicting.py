@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -91,6 +91,7 @@ def predict(
     where: Where = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
 ) -> Prediction:
     """Predict new workloads with the model of a run.
 
@@ -107,6 +108,8 @@ def predict(
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose data do not state them.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
 
     Returns
     -------
@@ -139,7 +142,7 @@ def predict(
             model, name = run.trained, str(run.folder or "the run just trained")
         else:
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-        return _predict(model, name, given, level, where, units, defaults)
+        return _predict(model, name, given, level, where, units, defaults, keep)
 
 
 def _predict(
@@ -150,10 +153,11 @@ def _predict(
     where: Where,
     units: Mapping[str, str] | None,
     defaults: Mapping[str, str] | None,
+    keep: Collection[str],
 ) -> Prediction:
     host = model.recipe.host
     tables = [one.frame if isinstance(one, Measurements) else one for one in given]
-    rows, notes = read_rows(tables, units=units, defaults=defaults, timed=host is not None)
+    rows, notes = read_rows(tables, units=units, defaults=defaults, timed=host is not None, keep=keep)
     rows = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
     rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
     found = _predict_rows(model, rows, level)
@@ -230,8 +234,8 @@ def _predict_batch(
     words, causes = in_words_of_rows([reasons[place] for place in rows.index])
     return whole.assign(
         extrapolated=whole["extrapolated"].eq(True) | slower,
-        reasons=pd.array(words, dtype="str"),
-        cause=pd.array(causes, dtype="str"),
+        reasons=pd.Series(words, rows.index, dtype="str"),
+        cause=pd.Series(causes, rows.index, dtype="str"),
     )
 
 

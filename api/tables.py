@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from html import escape
 from os import PathLike
@@ -71,6 +71,7 @@ def read(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
+    keep: Collection[str] = (),
     jobs: int = 1,
 ) -> Measurements:
     """Read measured files of any supported format into one measurement table.
@@ -88,6 +89,8 @@ def read(
         Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is never overridden.
     each : bool, default=False
         Whether every repeat is a row of its own; else repeats are one row, their median.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     jobs : int, default=1
         Processes that read traces; -1: one per core.
 
@@ -107,7 +110,7 @@ def read(
     [64.0, 128.0, 200.0, 512.0]
     """
     check_jobs(jobs)
-    found = load_measurements(items(data), where, units, defaults, each=each, jobs=jobs)
+    found = load_measurements(items(data), where, units, defaults, each=each, keep=keep, jobs=jobs)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -214,6 +217,7 @@ def load_measurements(
     defaults: Mapping[str, str] | None = None,
     devices: Sequence[str] = (),
     each: bool = False,
+    keep: Collection[str] = (),
     jobs: int = 1,
 ) -> readers.Measurements:
     """Read data and keep the rows asked for.
@@ -222,7 +226,7 @@ def load_measurements(
     ----------
     data : path, DataFrame, Measurements, or a sequence of them, or None
         None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, units, defaults, each, jobs
+    where, units, defaults, each, keep, jobs
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
@@ -238,7 +242,7 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    options = readers.Options(dict(units or {}), dict(defaults or {}), each=each)
+    options = readers.Options(dict(units or {}), dict(defaults or {}), each=each, keep=keep)
     found = readers.read(tables, options=options, where=where, jobs=jobs)
     found = replace(
         found,
@@ -247,6 +251,7 @@ def load_measurements(
         traces=tuple(trace for one in (*before, found) for trace in one.traces),
         unreadable=tuple(problem for one in (*before, found) for problem in one.unreadable),
         files=tuple(dict.fromkeys(file for one in (*before, found) for file in one.files)),
+        above_peak=pd.concat([*(one.above_peak for one in before), found.above_peak], ignore_index=True),
     )
     return _remarked(found, devices)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -125,8 +125,9 @@ class Run:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the run was asked for, files with their hashes, conditions, seed, date, machine; {} of older runs."""
-        return dict(self.metrics.get("provenance") or {})
+        """How the run was asked for, files with hashes, conditions, seed, date, machine, versions; {} of older runs."""
+        known = self.metrics.get("provenance")
+        return {**known, "versions": self.metrics.get("versions")} if known else {}
 
     @property
     def dataset(self) -> Dataset:
@@ -257,9 +258,11 @@ def train(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
+    keep: Collection[str] = (),
     suite: str = "default",
     models: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
+    quick: bool = False,
     scheme: str = "grouped",
     budget: float | None = None,
     seed: int = 0,
@@ -286,12 +289,16 @@ def train(
         Units, and values, of columns whose files do not state them.
     each : bool
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
         Models of the suite to run; all by default.
     without : sequence of str
         Models of the suite not to run.
+    quick : bool
+        Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its notes name the others.
     scheme : {"grouped", "kfold"}
         What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
         calibrated, under that scheme.
@@ -332,7 +339,7 @@ def train(
         both = f"and the target are both {devices[1].name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
     names = [gpu.name for gpu in devices if gpu is not None]
-    measured = load_measurements(data, where, units, defaults, names, each)
+    measured = load_measurements(data, where, units, defaults, names, each, keep)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     competition = compete(
@@ -340,13 +347,14 @@ def train(
         suite,
         models=names_of(models, "models"),
         without=names_of(without, "without") or (),
+        quick=quick,
         seed=seed,
         jobs=jobs,
         budget=budget,
         progress=progress,
         scheme=scheme,
     )
-    model = deploy(dataset, competition, seed=seed)
+    model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
     return Run(metrics, competition.table(dataset), _trained_model(trained), fresh=trained)
@@ -454,13 +462,16 @@ def _save_model(folder: Path, trained: Trained) -> None:
 
 def _trained_model(trained: Trained) -> TrainedModel:
     """Return the model as a run folder would give it back: its manifest as JSON holds it."""
-    manifest = json.loads(dumps(_manifest(trained)))
-    return TrainedModel.of(artifact.Artifact(trained.model.estimator, manifest))
+    return _as_loaded(trained, _manifest(trained))
+
+
+def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
+    return TrainedModel.of(artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest))))
 
 
 def _manifest(trained: Trained) -> dict[str, Any]:
     dataset, model = trained.dataset, trained.model
-    return {
+    manifest = {
         "features": artifact.describe_features(dataset.X, dataset.recipe.units),
         "data_sha256": data_hash(dataset),
         "recipe": dataset.recipe.to_dict(),
@@ -469,3 +480,4 @@ def _manifest(trained: Trained) -> dict[str, Any]:
         "metric": dataset.metric,
         **model.manifest(),
     }
+    return {**manifest, "answers": _as_loaded(trained, manifest).answers(dataset.rows)}

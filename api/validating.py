@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -85,6 +85,7 @@ def validate(
     metric: str = "duration_us",
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
     folds: int = 10,
     replicates: int = 2000,
     seed: int = 0,
@@ -109,6 +110,8 @@ def validate(
         The measured column that is scaled.
     units, defaults : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
+    keep : collection of str
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     folds, replicates, seed : int
         Grouped folds, bootstrap samples, and the seed of both.
 
@@ -138,7 +141,7 @@ def validate(
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
-    measured = load_measurements(data, where, units, defaults, [gpu.name for gpu in devices])
+    measured = load_measurements(data, where, units, defaults, [gpu.name for gpu in devices], keep=keep)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)

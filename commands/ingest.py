@@ -13,6 +13,7 @@ from .options import (
     EachOption,
     JobsOption,
     JsonOption,
+    KeepOption,
     SetOption,
     UnitOption,
     WhereOption,
@@ -27,11 +28,15 @@ from .options import (
 
 def command(
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Files and folders, any mix of formats.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write: .parquet or .csv.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Table (.parquet, .csv), or a folder for table, JSON and page."),
+    ] = None,
     dispatches: Annotated[bool, typer.Option("--dispatches", help="One row per GPU activity, not per shape.")] = False,
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
     each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse unreadable files and impossible times.")] = False,
@@ -42,7 +47,7 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
-    if out is not None:
+    if out is not None and (out.suffix or dispatches):
         check_table(out, data=paths)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
@@ -50,13 +55,13 @@ def command(
         "where": parse_where(where),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
         "max_bytes": parse_size(max_size),
     }
     check_data(paths)
     announce("reading", quiet=as_json)
-    from ..api.ingesting import ingest  # here: what it imports takes time, and the options are checked before
+    from ..api.ingesting import FILES, ingest  # here: what it imports takes time, and the options are checked before
     from ..report.formats import counted
-    from ..report.ingest import ingest_document
     from ..report.terminal import show
 
     found = ingest(
@@ -64,6 +69,5 @@ def command(
     )
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
-    lost = found.rejected, found.notes, found.unreadable
-    document = ingest_document(found.traces, *lost, held=held, data=found.to_dict())
-    show(document, *([out] if out else []), as_json=as_json, rows=found.rows)
+    files = [] if out is None else [out] if out.suffix else [out / name for name in FILES]
+    show(found.document(held), *files, as_json=as_json, rows=found.rows)

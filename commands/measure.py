@@ -72,7 +72,7 @@ def command(
     from ..report.progress import shown_progress
     from ..report.terminal import show
 
-    with shown_progress("measuring", unit="visits", quiet=as_json) as progress:
+    with shown_progress("measuring", quiet=as_json) as progress:
         measured = measure(
             shapes,
             out,

@@ -74,10 +74,15 @@ MetricOption = Annotated[str, typer.Option(help="The measured column to scale: d
 EachOption = Annotated[
     bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
 ]
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="impossible", help="Keep rows that are faster than their device can be, or impossibly short."),
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
 LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def parse_where(texts: list[str] | None) -> list[str] | None:

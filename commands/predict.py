@@ -10,6 +10,7 @@ import typer
 from ..output import PREDICTION_FORMATS, check_file
 from .options import (
     JsonOption,
+    KeepOption,
     LevelOption,
     SetOption,
     UnitOption,
@@ -30,6 +31,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
@@ -39,6 +41,7 @@ def command(
         "where": parse_where(where),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
     }
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)

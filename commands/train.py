@@ -14,7 +14,9 @@ from .options import (
     GroupOption,
     JobsOption,
     JsonOption,
+    KeepOption,
     MetricOption,
+    QuietOption,
     SeedOption,
     SetOption,
     UnitOption,
@@ -44,6 +46,7 @@ def command(
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="An answer at once: two models alone.")] = False,
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),
@@ -52,8 +55,10 @@ def command(
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
     each: EachOption = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best."""
     if out is not None:
@@ -66,6 +71,7 @@ def command(
         "group": parse_group(group),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),
         "budget": parse_budget(budget),
@@ -74,13 +80,14 @@ def command(
         "metric": metric,
         "each": each,
         "suite": suite,
+        "quick": quick,
         "scheme": scheme,
         "seed": seed,
         "jobs": jobs,
     }
     from ..report.progress import shown_progress
 
-    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json) as progress:
+    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.training import train  # here: what it imports takes seconds, and the options are checked before
 
         run = train(data, **settings, **options, progress=progress, command=command_line(context))

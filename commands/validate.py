@@ -13,6 +13,7 @@ from .options import (
     DataArgument,
     GroupOption,
     JsonOption,
+    KeepOption,
     MetricOption,
     SeedOption,
     SetOption,
@@ -45,6 +46,7 @@ def command(
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
+    keep: KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
@@ -56,6 +58,7 @@ def command(
         "group": parse_group(group),
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
+        "keep": keep or (),
     }
     check_margin(margin)
     data = check_data(data)

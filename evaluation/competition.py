@@ -12,12 +12,12 @@ import pandas as pd
 from ..errors import FlopcastError, ParameterError
 from ..features.matrix import Dataset
 from ..models.base import Candidate
-from ..models.suite import Columnar, baselines, suite
+from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
-from .selection import select
+from .selection import hopeless, select
 
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""
@@ -39,7 +39,7 @@ class Competition:
     scheme : str
         The scheme the saved model is chosen under.
     notes : tuple of Remark
-        ``few-groups`` (there are no folds by group) and ``baseline-wins``.
+        ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``.
     """
 
     evaluation: Evaluation
@@ -116,6 +116,7 @@ def compete(
     *,
     models: Sequence[str] | None = None,
     without: Sequence[str] = (),
+    quick: bool = False,
     seed: int = 0,
     jobs: int = 1,
     budget: float | None = None,
@@ -124,11 +125,15 @@ def compete(
 ) -> Competition:
     """Cross-validate baselines and suite, and select.
 
+    Of the default suite, models that cannot win any more leave after the first folds (`selection.hopeless`); baselines
+    and the literature's suite see all folds.
+
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
 
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget`` and
-    ``progress`` those of `crossval.evaluate`. The saved model is chosen under ``scheme``; ``kfold`` is taken where
+    ``progress`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, which the notes
+    say. The saved model is chosen under ``scheme``; ``kfold`` is taken where
     there are fewer than three groups.
 
     Raises
@@ -138,13 +143,28 @@ def compete(
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
+    if quick and (models is not None or without or kind != "default"):
+        raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
+    models = QUICK if quick else models
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)
+    if quick:
+        left_out = (each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
+        notes.append(remark("quick", ran=QUICK, left_out=tuple(left_out)))
     options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
-    after = evaluate(dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress)
+    preference = by_preference(contestants) if kind == "default" else None
+
+    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame) -> list[str]:
+        seen = dataset.groups[rows]
+        return hopeless(dataset.y[rows], predictions, seen, scheme=scheme, preference=preference, seed=seed)
+
+    after = evaluate(
+        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=2,
+        leave=leave if kind == "default" else None,
+    )  # fmt: skip
     for result in before.schemes.values():
         for row in result.rows:
             row["features_available"] = dataset.X.shape[1]
@@ -152,7 +172,6 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
-    preference = by_preference(contestants) if kind == "default" else None
     selected = {name: _selected(both, name, names, preference, seed) for name in both.schemes}
     notes += [
         remark("baseline-wins", scheme=name, baseline=entry["name"])
@@ -173,10 +192,10 @@ def _selected(
     evaluation: Evaluation, scheme: str, baselines: Sequence[str], preference: Sequence[str] | None, seed: int
 ) -> dict[str, Any]:
     """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
-    predictions = evaluation[scheme].predictions
+    predictions, partial = evaluation[scheme].predictions, evaluation[scheme].partial
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
-        options: dict[str, Any] = {"baselines": baselines, "preference": preference, "seed": seed}
+        options: dict[str, Any] = {"baselines": baselines, "preference": preference, "partial": partial, "seed": seed}
         return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
 
     winner = chosen(predictions)
@@ -223,6 +242,7 @@ def _merged(first: Evaluation, second: Evaluation) -> Evaluation:
             result.folds,
             pd.concat([result.predictions, second[scheme].predictions], axis=1),
             [*result.rows, *second[scheme].rows],
+            second[scheme].partial,
         )
         for scheme, result in first.schemes.items()
     }

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from statistics import median_low
 from typing import Any, Final, Protocol
@@ -24,12 +24,15 @@ from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
+from ..remarks import remark
+from ..staging import ending_together
+from .course import LOOK, Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
 Progress = Callable[[int, int, str, float], None]
-"""Called as ``progress(done, total, label, eta_seconds)`` after every fit."""
+"""Called as ``progress(done, total, label, eta_seconds)`` whenever fits are done; the last is NaN while unknown."""
 
 FloatArray = NDArray[np.float64]
 
@@ -61,13 +64,17 @@ class SchemeResult:
         Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
     rows : list of dict
         One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
-        with ``space`` and ``note`` (warnings of the fits, or None).
+        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or why the candidate left early and
+        after how many folds, which are those of its figures.
+    partial : DataFrame of shape (n, n_left)
+        Predictions of the candidates that left early; NaN in the folds that they were not fitted for.
     """
 
     scheme: str
     folds: NDArray[np.int64]
     predictions: pd.DataFrame
     rows: list[dict[str, Any]]
+    partial: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def errors(self) -> dict[str, str]:
@@ -103,6 +110,8 @@ def evaluate(
     budget: float | None = None,
     progress: Progress | None = None,
     tell_groups: Collection[str] = SCHEMES,
+    leave: Leave | None = None,
+    final: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
@@ -128,6 +137,11 @@ def evaluate(
     tell_groups : collection of str
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does.
+    leave : callable, optional
+        Asked after `LOOK` folds of a scheme that has at least twice as many: who it names is fitted for no further
+        fold of it. Not asked under a budget.
+    final : int
+        Fits to all rows that will follow: the time left, as ``progress`` gives it, has them in it.
 
     Raises
     ------
@@ -140,10 +154,9 @@ def evaluate(
     observed = check_targets(dataset.y, _sources(dataset))
     fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed) for scheme in schemes}
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups))
-    outcomes = _run(shared, candidates, jobs, budget, progress, clock)
-    results = {
-        scheme: _collect(scheme, fold_of[scheme], observed, dataset, candidates, outcomes, budget) for scheme in schemes
-    }
+    course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, final=final)
+    _run(course, shared, jobs, progress)
+    results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results)
 
 
@@ -190,88 +203,27 @@ class _Shared:
         return np.vstack([X, extra_X[keep]]), np.r_[y, extra_y[keep]], np.r_[groups, extra_groups[keep]]
 
 
-@dataclass(frozen=True)
-class _Task:
-    """One fold of one scheme for candidates that are fitted together: one, or those of one family."""
-
-    candidates: tuple[Candidate, ...]
-    scheme: str
-    fold: int
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """One fit: its predictions of the held-out rows, or its error."""
-
-    name: str
-    scheme: str
-    fold: int
-    predicted: FloatArray | None
-    e_in: float
-    seconds: float
-    selected: int | None
-    warned: list[str]
-    error: str | None
+def _run(course: Course, shared: _Shared, jobs: int, progress: Progress | None) -> None:
+    """Do every fit."""
+    settings = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
+    with Parallel(n_jobs=jobs, **settings, **ending_together()) as pool:
+        for part in course.parts():
+            for fitted in pool(delayed(_fit_fold)(task, shared) for task in part):
+                for outcome in fitted:
+                    course.take(outcome)
+                if progress is not None:
+                    done = sum(map(len, course.outcomes.values()))
+                    label = f"{', '.join(outcome.name for outcome in fitted)} ({fitted[0].scheme})"
+                    progress(done, done + course.time.fits, label, course.seconds())
 
 
-def _run(
-    shared: _Shared,
-    candidates: Sequence[Candidate],
-    jobs: int,
-    budget: float | None,
-    progress: Progress | None,
-    clock: Callable[[], float],
-) -> dict[tuple[str, str], list[_Outcome]]:
-    """Do every fit; outcomes by (scheme, name), in fold order.
-
-    Under a budget candidate by candidate, so that those worked through are whole when it is spent; otherwise fold by
-    fold, so that the time left can be told from the first fold on.
-    """
-    tasks = [
-        _Task(together, scheme, int(fold))
-        for together in _together(candidates)
-        for scheme, folds in shared.fold_of.items()
-        for fold in np.unique(folds)
-    ]
-    if budget is None:
-        tasks.sort(key=lambda task: task.fold)
-    total, start = sum(len(task.candidates) for task in tasks), clock()
-
-    def pending() -> Iterator[_Task]:
-        for task in tasks:
-            if budget is not None and clock() - start >= budget:
-                return
-            yield task
-
-    outcomes: dict[tuple[str, str], list[_Outcome]] = {}
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-    fits = (outcome for fitted in pool(delayed(_fit_fold)(task, shared) for task in pending()) for outcome in fitted)
-    for done, outcome in enumerate(fits, start=1):
-        outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
-        if progress is not None:
-            remaining = (total - done) * (clock() - start) / done
-            left = remaining if budget is None else min(remaining, max(budget - (clock() - start), 0.0))
-            progress(done, total, f"{outcome.name} ({outcome.scheme})", left)
-    return {key: sorted(found, key=lambda outcome: outcome.fold) for key, found in outcomes.items()}
-
-
-def _together(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-    """Return the candidates, those of one family together, in the order of the first of them."""
-    found: dict[str, list[Candidate]] = {}
-    for candidate in candidates:
-        found.setdefault(candidate.name if candidate.family is None else f"family {candidate.family}", []).append(
-            candidate
-        )
-    return [tuple(group) for group in found.values()]
-
-
-def _fit_fold(task: _Task, shared: _Shared) -> list[_Outcome]:
+def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:
     """Fit candidates without one fold and predict the fold; what several of them need is worked out once."""
     memo = Memo()
     return [_fit_one(candidate, task.scheme, task.fold, shared, memo) for candidate in task.candidates]
 
 
-def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> _Outcome:
+def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
     train = shared.fold_of[scheme] != fold
     X, y, groups = shared.training(scheme, fold, candidate.uses_unpaired)
@@ -288,9 +240,9 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
             used = selected_features(fitted)
         except Exception as error:
             seconds, why = time.perf_counter() - start, one_line(error)
-            return _Outcome(candidate.name, scheme, fold, None, np.nan, seconds, None, _texts(caught), why)
-    count = None if used is None else len(used)
-    return _Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, count, _texts(caught), None)
+            return Outcome(candidate.name, scheme, fold, None, np.nan, seconds, seconds, None, _texts(caught), why)
+    count, took = None if used is None else len(used), time.perf_counter() - start
+    return Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, took, count, _texts(caught), None)
 
 
 @cache
@@ -313,54 +265,51 @@ def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
 
 
 def _collect(
-    scheme: str,
-    folds: NDArray[np.int64],
-    observed: FloatArray,
-    dataset: LearningData,
-    candidates: Sequence[Candidate],
-    outcomes: dict[tuple[str, str], list[_Outcome]],
-    budget: float | None,
+    scheme: str, course: Course, observed: FloatArray, dataset: LearningData, candidates: Sequence[Candidate]
 ) -> SchemeResult:
     """Put the folds of each candidate together."""
-    count = len(np.unique(folds))
+    folds, count = course.fold_of[scheme], course.counts[scheme]
     predictions: dict[str, FloatArray] = {}
+    partial: dict[str, FloatArray] = {}
     rows = []
     for candidate in candidates:
-        found = outcomes.get((scheme, candidate.name), [])
-        predicted, error = _assemble(found, folds, count, dataset, budget)
+        left = candidate.name in course.left[scheme]
+        found = sorted(course.outcomes.get((scheme, candidate.name), []), key=lambda outcome: outcome.fold)
+        predicted, error = _assemble(found, folds, LOOK if left else count, dataset, course.budget)
         if predicted is not None:
-            predictions[candidate.name] = predicted
+            (partial if left else predictions)[candidate.name] = predicted
+        seen = folds < (LOOK if left else count)
         selected = [outcome.selected for outcome in found if outcome.selected is not None]
         row = summarise(
             candidate.name,
-            observed,
-            predicted,
+            observed[seen],
+            None if predicted is None else predicted[seen],
             e_in=float(np.mean([outcome.e_in for outcome in found])) if predicted is not None else None,
             features_selected=median_low(selected) if predicted is not None and selected else None,
             features_available=dataset.X.shape[1],
             fit_seconds=sum(outcome.seconds for outcome in found),
             error=error,
             space=candidate.space,
-            note=_note(found, count),
+            note=_note(found, len(found)),
+            left=remark("cannot-win", folds=LOOK, of=count).to_dict() if left else None,
         )
         rows.append(row)
-    return SchemeResult(scheme, folds, pd.DataFrame(predictions, index=range(len(observed))), rows)
+    index = range(len(observed))
+    return SchemeResult(scheme, folds, pd.DataFrame(predictions, index=index), rows, pd.DataFrame(partial, index=index))
 
 
 def _assemble(
-    found: list[_Outcome], folds: NDArray[np.int64], count: int, dataset: LearningData, budget: float | None
+    found: list[Outcome], folds: NDArray[np.int64], count: int, dataset: LearningData, budget: float | None
 ) -> tuple[FloatArray | None, str | None]:
-    """Return the out-of-fold predictions of one candidate, or why there are none."""
+    """Return the out-of-fold predictions of one candidate, NaN in folds from ``count`` on, or why there are none."""
     failed = [outcome for outcome in found if outcome.error is not None]
     if failed:
         where = "" if len(failed) == count else f" (in {len(failed)} of {count} folds)"
         return None, f"{failed[0].error}{where}"
     if len(found) < count:
         return None, f"left out: the budget of {budget:g} s was spent"
-    predicted = np.empty(len(folds))
-    for outcome in found:
-        predicted[folds == outcome.fold] = outcome.predicted
-    bad = np.flatnonzero(~np.isfinite(predicted))
+    predicted = placed(found, folds)
+    bad = np.flatnonzero(~np.isfinite(predicted) & (folds < count))
     if len(bad):
         sources = _sources(dataset)
         first = f"row {bad[0]}" if sources is None else sources[bad[0]]
@@ -368,7 +317,7 @@ def _assemble(
     return predicted, None
 
 
-def _note(found: list[_Outcome], count: int) -> str | None:
+def _note(found: list[Outcome], count: int) -> str | None:
     """Say which kinds of warnings the fits raised (the first of each kind), and in how many folds."""
     first: dict[str, str] = {}
     folds: Counter[str] = Counter()

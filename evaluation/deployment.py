@@ -7,6 +7,7 @@ decrease of the RSS, by permutation importance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate, fit, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from .competition import REFERENCE, Competition, law_table
+from .crossval import Progress
 from .domain import TrainedRange
 from .intervals import ConformalIntervals, cross_coverage
 from .metrics import ape, finite
@@ -29,6 +31,8 @@ LEVEL = 0.9
 P_VALUE: Final = "p-value"
 RSS: Final = "RSS decrease (%)"
 PERMUTATION: Final = "permutation (points of MAPE)"
+_ROWS_AT_ONCE: Final = 30_000
+"""Rows predicted at once, of shuffled copies."""
 SIGNIFICANT: Final = 0.05
 """Features with a larger p-value are not told from noise."""
 
@@ -77,16 +81,19 @@ class Deployed:
         }
 
 
-def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0) -> Deployed:
+def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0, progress: Progress | None = None) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
 
     The competition's ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated;
-    ``seed`` is that of the ranking.
+    ``seed`` is that of the ranking; ``progress`` is told which model is fitted to all rows, and which is ranked by.
     """
     scheme = competition.scheme
     best = competition.best_model(scheme)
+    said = progress or (lambda *_: None)
+    said(0, 2, f"{best.name} (all rows)", nan)
     estimator = fit_all(dataset, best, scheme)
     result = competition.evaluation[scheme]
+    said(1, 2, "ranking of the features", nan)
     intervals = ConformalIntervals(scheme).fit(dataset.y, result.predictions[best.name], dataset.groups)
     return Deployed(
         name=best.name,
@@ -148,7 +155,8 @@ def _ranking(
     take it from one another. So only least squares on selected columns is ranked by them, as in the literature.
     """
     scheme = competition.scheme
-    errors = {row["name"]: row["e_out"] for row in competition.evaluation[scheme].rows if row["error"] is None}
+    rows_of = competition.evaluation[scheme].rows
+    errors = {row["name"]: (row["left"] is not None, row["e_out"]) for row in rows_of if row["error"] is None}
     ran = [model for model in competition.models if model.name in errors]
     tested = [model for model in ran if model.selects_features and model.tests_features]
     linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
@@ -216,14 +224,19 @@ def permutation_importance(
         kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
         X, target = X.iloc[kept], target[kept]
     baseline = ape(target, fitted.predict(X)).mean()
+    values, rows = X.to_numpy(dtype=np.float64), repeats * len(X)
+    at_once = max(_ROWS_AT_ONCE // rows, 1)
     increase = {}
-    for number, column in enumerate(X.columns):
-        rng = np.random.default_rng([seed, number])
-        shuffled, errors = X.copy(), []
-        for _ in range(repeats):
-            shuffled[column] = rng.permutation(X[column].to_numpy())
-            errors.append(ape(target, fitted.predict(shuffled)).mean())
-        increase[str(column)] = float(np.mean(errors) - baseline)
+    for first in range(0, X.shape[1], at_once):  # many columns in one prediction: each has its price
+        columns = range(first, min(first + at_once, X.shape[1]))
+        shuffled = np.tile(values, (repeats * len(columns), 1))
+        for block, column in enumerate(columns):
+            rng = np.random.default_rng([seed, column])
+            mixed = [rng.permutation(values[:, column]) for _ in range(repeats)]
+            shuffled[block * rows : (block + 1) * rows, column] = np.concatenate(mixed)
+        predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
+        for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
+            increase[str(X.columns[column])] = float(ape(np.tile(target, repeats), own).mean() - baseline)
     return increase
 
 

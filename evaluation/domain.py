@@ -120,12 +120,11 @@ class TrainedRange:
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the range that ``to_dict`` described."""
         entries = state.values()
-        return cls(
-            tuple(state),
-            np.array([e["low"] for e in entries], dtype=np.float64),
-            np.array([e["high"] for e in entries], dtype=np.float64),
-            np.array([e["gaps"] for e in entries], dtype=bool),
-        )
+        low, high = (np.array([e[end] for e in entries], dtype=np.float64) for end in ("low", "high"))
+        never = np.isnan(low) & np.isnan(high)
+        if not (never | (np.isfinite(low) & np.isfinite(high) & (low <= high))).all():
+            raise ValueError("a trained range ends before it begins, or nowhere")
+        return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool))
 
     @property
     def _is_log(self) -> NDArray[np.bool_]:

@@ -179,6 +179,12 @@ class ConformalIntervals:
         intervals.radii_ = np.array([np.inf if radius is None else radius for radius in state["radii"]], dtype=float)
         if len(intervals.radii_) != len(LEVELS):
             raise ValueError(f"intervals must hold {len(LEVELS)} radii, got {len(intervals.radii_)}")
+        if not (intervals.radii_ >= 0).all() or not (intervals.radii_[1:] >= intervals.radii_[:-1]).all():
+            raise ValueError("radii of intervals must not be negative, and grow with the level")
+        if not (
+            0 < intervals.up_ < np.inf and 0 < intervals.down_ < np.inf and min(intervals.rows_, intervals.groups_) > 0
+        ):
+            raise ValueError("intervals must reach up and down, and come from some rows")
         return intervals
 
 

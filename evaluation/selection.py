@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ..errors import FlopcastError
-from .cluster_bootstrap import percentile_interval
+from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
 
 METHOD: Final = "BBC-CV (Tsamardinos, Greasidou & Borboudakis 2018)"
@@ -48,11 +48,16 @@ def select(
     scheme: str,
     baselines: Collection[str] = (),
     preference: Sequence[str] | None = None,
+    partial: pd.DataFrame | None = None,
     replicates: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Choose a model by its E_out and say how good the choice really is.
+
+    Models that left early (see `hopeless`) are never chosen, but they take part in the bootstrap: choosing among them
+    has its price too. Rows that such a model was not fitted for count with the error there of the best of the others
+    plus what it was worse by, on average, on the rows that it was fitted for.
 
     Parameters
     ----------
@@ -66,6 +71,8 @@ def select(
     preference : sequence of str, optional
         Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
         whatever the standard error.
+    partial : DataFrame of shape (n, n_left), optional
+        Out-of-fold predictions of the models that left early, NaN where there are none.
     replicates, level, seed
         Bootstrap samples and their seed, and the level of the interval.
 
@@ -86,24 +93,27 @@ def select(
     """
     if predictions.shape[1] == 0:
         raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
-    errors = np.column_stack([ape(observed, predictions[name]) for name in predictions.columns])
-    errors = np.minimum(errors, _WORST)
-    clusters = np.asarray(groups) if scheme == "grouped" else np.arange(len(errors))
-    code = np.unique(clusters, return_inverse=True)[1]
+    errors = _errors(observed, predictions)
+    count = errors.shape[1]
+    code = _clusters(groups, scheme)
     units, resampled = int(code.max()) + 1, "groups" if scheme == "grouped" else "rows"
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
     with threadpool_limits(limits=1):
         names = [str(name) for name in predictions.columns]
         chooser = _Chooser(errors, code, _order(names, preference, baselines))
-        draws = _bootstrap(errors, code, chooser, replicates, seed)
         table = errors.mean(axis=0)
         best = int(chooser.choose(np.ones((1, units)), table[None])[0])
+        if partial is not None and partial.shape[1]:
+            names += [str(name) for name in partial.columns]
+            errors = np.column_stack([errors, _completed(_errors(observed, partial), errors[:, [np.argmin(table)]])])
+            chooser = _Chooser(errors, code, _order(names, preference, baselines))
+        draws = _bootstrap(errors, code, chooser, replicates, seed)
     honest = draws.error
     lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
     shift = honest - table[best]
     interval = [max(float(lower + shift), 0.0), float(upper + shift)]
-    within = [names[i] for i in np.argsort(table, kind="stable") if i == best or table[i] <= interval[1]]
+    within = [names[i] for i in np.argsort(table[:count], kind="stable") if i == best or table[i] <= interval[1]]
     tied = [name for name in within if _tied(draws.in_bag, names.index(name), best, units, level)]
     return {
         "name": names[best],
@@ -122,6 +132,53 @@ def select(
         "replicates": replicates,
         "level": level,
     }
+
+
+def hopeless(
+    observed: ArrayLike,
+    predictions: pd.DataFrame,
+    groups: ArrayLike,
+    *,
+    scheme: str,
+    preference: Sequence[str] | None = None,
+    replicates: int = 500,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[str]:
+    """Return the models that cannot win any more, judged by the rows of the first folds.
+
+    The arguments are those of `select`, of these rows. A model is given up when its E_out is above the smallest by more
+    than the paired bootstrap (of groups under the scheme ``"grouped"``) allows for at ``level``, and the rule of
+    `select` chooses it on none of the samples. The model with the smallest E_out, and those that the rule prefers to it
+    within a standard error, thus always stay.
+    """
+    errors, code = _errors(observed, predictions), _clusters(groups, scheme)
+    names = [str(name) for name in predictions.columns]
+    units = effective_groups(code)
+    if units < 2 or len(names) < 2:
+        return []
+    with threadpool_limits(limits=1):
+        draws = _bootstrap(errors, code, _Chooser(errors, code, _order(names, preference, ())), replicates, seed)
+    best = int(np.argmin(errors.mean(axis=0)))
+    lower, _ = percentile_interval(draws.in_bag - draws.in_bag[:, [best]], units, level=level)
+    picked = set(draws.chosen.tolist())
+    return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
+
+
+def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
+    """Return the APE of each row and model, held below what sums can take; NaN where there is no prediction."""
+    return np.minimum(np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST)
+
+
+def _clusters(groups: ArrayLike, scheme: str) -> NDArray[np.intp]:
+    """Return the number of the unit that each row is resampled with."""
+    clusters = np.asarray(groups)
+    return np.unique(clusters if scheme == "grouped" else np.arange(len(clusters)), return_inverse=True)[1]
+
+
+def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
+    """Return ``errors`` (n, n_left) with its NaN filled by those of another model (n, 1) plus their mean difference."""
+    return np.where(np.isnan(errors), others + np.nanmean(errors - others, axis=0), errors)
 
 
 def _order(names: list[str], preference: Sequence[str] | None, baselines: Collection[str]) -> NDArray[np.intp] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,14 @@ from ..features.roofline import own_laws, scaling_laws
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..remarks import Remark, remark
+from ..table.measurements import fill_text
+from ..table.problems import HOST
 from .domain import WIDENING, TrainedRange
 from .intervals import ConformalIntervals
+
+ANSWERS: Final = 5
+LEVEL: Final = 0.9
+"""Rows whose answers are kept with a model, and the level of their intervals."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,40 @@ class TrainedModel:
         if foreign := sorted(set(model.domain.names) - set(saved.feature_names)):
             what = f"its trained range names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
+        if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
+            raise ArtifactError(f"{source} is damaged (a baseline is not finite): train again")
+        model._check_answers(source)
         return model
+
+    def answers(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Return up to five rows of the training data and all that is predicted for them, fit for JSON.
+
+        Kept in the manifest under ``answers``, they hold whoever loads it to the recipe, intervals and baselines too.
+        ``rows`` are as `features.matrix.Dataset` has them: what the host measured stands in columns ``host_*``.
+        """
+        some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))]
+        if self.recipe.host is not None:
+            measured = {name.removeprefix(HOST): some[name] for name in some if str(name).startswith(HOST)}
+            some = some.assign(**measured, device=self.recipe.host.name)
+        names = [name for name in some if not str(name).startswith(HOST) and name != "source"]
+        asked = {str(name): [_plain(value) for value in some[name]] for name in names}
+        return {"level": LEVEL, "rows": asked, "answers": self._answers(asked, LEVEL)}
+
+    def _answers(self, asked: Mapping[str, list[Any]], level: float) -> dict[str, list[Any]]:
+        found = self.predict(fill_text(pd.DataFrame(asked)), level).select_dtypes("number")
+        return {str(name): [_plain(value) for value in found[name]] for name in found}
+
+    def _check_answers(self, source: Path | str) -> None:
+        """Refuse a manifest under which rows are answered otherwise than when it was saved."""
+        kept = self.saved.manifest.get("answers")
+        if kept is None:  # of an earlier version
+            return
+        try:
+            now = self._answers(kept["rows"], float(kept["level"]))
+            for name, values in kept["answers"].items():
+                np.testing.assert_allclose(np.array(now[name], float), np.array(values, float), artifact.TOLERANCE)
+        except Exception as error:  # another version can fail in any way
+            raise ArtifactError(artifact.not_reproduced(self.saved, source, f"answers: {error}")) from error
 
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
         """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reasons`` and the baselines.
@@ -180,6 +219,13 @@ def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:
     ops = pd.factorize(rows["op"])[0]
     both = pd.factorize(ops * (codes.max(initial=0) + 1) + codes)[0]
     return [np.flatnonzero(both == kind) for kind in range(both.max(initial=-1) + 1)]
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON holds it, None where there is none."""
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return None if value is None or value is pd.NA else value.item() if isinstance(value, np.generic) else value
 
 
 def _no_reasons(count: int) -> np.ndarray:

@@ -186,6 +186,9 @@ class FeatureRecipe:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArtifactError(f"feature recipe is damaged: {type(error).__name__} {error}") from error
+        figures = [*recipe.constant.values(), *(factor for _, factor in recipe.redundant.values())]
+        if not np.isfinite(figures).all():
+            raise ArtifactError("feature recipe is damaged: a figure of it is not finite")
         unknown = [name for name in recipe._names() if not recipe._known(name)]
         if unknown:
             raise ArtifactError(f"feature recipe names features this version does not know: {few(unknown)}")

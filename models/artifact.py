@@ -1,16 +1,23 @@
-"""The saved model: a folder with ``manifest.json`` (what it is) and ``estimator.skops`` (what it learnt).
+"""The saved model: a folder with ``manifest.json`` (what it is) and a file of the estimator (what it learnt).
 
-Loading runs no code from the folder and trusts nothing in it: the estimator's hash must match the manifest, its types
-must be on the allow-list of :mod:`flopcast.models.persistence`, and it must reproduce the predictions that the manifest
-holds for a few probe rows. A newer scikit-learn thus either predicts what the trained model predicted or says that it
-cannot.
+Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that folder, the
+manifest must have the hash it states, and the estimator the one that the manifest states; its types must be on the
+allow-lists of :mod:`flopcast.models.persistence`, every index in it must stay inside its array, and it must reproduce
+the predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either predicts what the trained
+model predicted or says that it cannot.
+
+What that promises: a folder that was damaged or cut short is always refused. Who changes files on purpose and computes
+the hashes anew can make a model that predicts other numbers where no probe looks, but none that runs code or reads
+memory that is not its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +32,10 @@ from sklearn.base import BaseEstimator
 from .. import __version__
 from .. import output as json_text
 from ..errors import ArtifactError, few
-from . import persistence
+from . import persistence, plain
 
-SCHEMA = 1
-"""Version of the manifest; a reader refuses those it does not know."""
+SCHEMA = 2
+"""Version of the manifest; those of version 1, without a hash of their own, are read too."""
 PROBES = 20
 """Most probe rows a manifest holds."""
 TOLERANCE = 1e-9
@@ -36,8 +43,11 @@ TOLERANCE = 1e-9
 
 MODEL = "model"
 """Name of the model's folder in a run folder."""
-MANIFEST, ESTIMATOR = "manifest.json", "estimator.skops"
-_WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
+MANIFEST = "manifest.json"
+ESTIMATORS = {True: "estimator.zip", False: "estimator.skops"}
+"""Files of an estimator: as plain arrays, and in skops' format."""
+_WRITTEN_HERE = ("schema", "versions", "estimator", "probes", "sha256")
+_MOST_TEXT = 2**26  # bytes of a manifest
 
 
 @dataclass(frozen=True)
@@ -99,19 +109,20 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
     _check_manifest(manifest, list(probes.columns))
     rows = _probe_rows(probes)
     data = persistence.to_bytes(estimator)
+    name = ESTIMATORS[persistence.is_plain(data)]
     full = {
         "schema": SCHEMA,
         **manifest,
         "versions": versions(),
-        "estimator": {"file": ESTIMATOR, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
+        "estimator": {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
         "probes": {
             "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
             "predictions": np.asarray(_predict(estimator, rows), dtype=float),
         },
     }
-    text = json_text.dumps(full)
+    text = json_text.dumps(sealed(full))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ESTIMATOR).write_bytes(data)
+    (folder / name).write_bytes(data)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     load(folder)
 
@@ -126,16 +137,19 @@ def load(folder: Path) -> Artifact:
         installed versions do not reproduce the probes. One line that names the file.
     """
     manifest = _read_manifest(folder / MANIFEST)
-    path = folder / ESTIMATOR
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read ({error.strerror}): train again") from error
+    path = folder / manifest["estimator"]["file"]
+    data = _content(path, plain.MOST_BYTES, "train again")
     if hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
         raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
     artifact = Artifact(persistence.from_bytes(data, str(path)), manifest)
     _check_probes(artifact, folder)
     return artifact
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the SHA-256 of all else in it, written as JSON, under ``sha256``."""
+    bare = {key: value for key, value in manifest.items() if key != "sha256"}
+    return {**bare, "sha256": hashlib.sha256(json_text.dumps(bare).encode()).hexdigest()}
 
 
 def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
@@ -183,7 +197,7 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
 
 def versions() -> dict[str, str]:
     """Return the versions that a model depends on, by package."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "skops")}
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")}
     return {"python": platform.python_version(), **packages, "flopcast": __version__}
 
 
@@ -210,20 +224,34 @@ def _check_manifest(manifest: Mapping[str, Any], columns: list[str]) -> None:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
+    content = _content(path, _MOST_TEXT, "is this the model/ folder of a run?")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read ({error.strerror}): is this the model/ folder of a run?") from error
+        manifest = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is not JSON, so the model is damaged or foreign: train again") from error
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
-    if schema != SCHEMA:
+    if schema not in (1, SCHEMA) or isinstance(schema, bool):
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
     if problem := next(_missing_parts(manifest), None):
         raise ArtifactError(f"{path} is damaged ({problem}): train again")
     return manifest
+
+
+def _content(path: Path, most: int, hint: str) -> bytes:
+    """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read."""
+    try:
+        if path.resolve(strict=True).parent != path.parent.resolve():
+            raise ArtifactError(f"{path} is a link that leads out of its folder: {hint}")
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+                what = f"has {found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "is not a plain file"
+                raise ArtifactError(f"{path} {what}, which no saved model has: {hint}")
+            return file.read(most)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror}): {hint}") from error
 
 
 def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
@@ -231,10 +259,14 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
     try:
         width = len([str(feature["name"]) for feature in manifest["features"]])
         str(manifest["estimator"]["sha256"])
+        if manifest["estimator"].get("file") not in ESTIMATORS.values():
+            yield "its estimator is in no file of a saved model"
+        if manifest["schema"] == SCHEMA and sealed(manifest)["sha256"] != manifest["sha256"]:
+            yield "its SHA-256 differs from what it states"
         dict(manifest["versions"])
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         yield f"{type(error).__name__}: {error}"
         return
     if predictions.ndim != 1 or rows.shape != (len(predictions), width) or not len(predictions):
@@ -251,12 +283,12 @@ def _check_probes(artifact: Artifact, folder: Path) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             difference = float(np.max(np.abs(now / saved - 1), where=now != saved, initial=0.0))
     except Exception as error:  # an estimator of another version can fail in any way
-        raise ArtifactError(_not_reproduced(artifact, folder, f"{type(error).__name__}: {error}")) from error
+        raise ArtifactError(not_reproduced(artifact, folder, f"{type(error).__name__}: {error}")) from error
     if not difference <= TOLERANCE:
-        raise ArtifactError(_not_reproduced(artifact, folder, f"probes differ by up to {100 * difference:.2g} %"))
+        raise ArtifactError(not_reproduced(artifact, folder, f"probes differ by up to {100 * difference:.2g} %"))
 
 
-def _not_reproduced(artifact: Artifact, folder: Path, why: str) -> str:
+def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
     """Say whose fault it is: other versions than the model was trained with, or the model itself."""
     trained, here = artifact.manifest["versions"], versions()
     why = " ".join(why.split())[:200]

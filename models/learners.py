@@ -17,6 +17,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from . import boosted_trees
 from .base import check_rows, feature_names, one_blas_thread
 
 
@@ -209,11 +210,21 @@ class Boosted(RegressorMixin, BaseEstimator):
         """Return the sum over the trees, shape (n_samples,)."""
         check_is_fitted(self, "text_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.asarray(self.native().predict(X, num_threads=1))
+
+    def native(self) -> Any:
+        """Return LightGBM's booster, made of the text where it is not there yet.
+
+        Raises
+        ------
+        ValueError
+            The text is not one that LightGBM writes of these features (see `boosted_trees.checked`).
+        """
         if not hasattr(self, "_booster"):
             import lightgbm
 
-            self._booster = lightgbm.Booster(model_str=self.text_)
-        return np.asarray(self._booster.predict(X, num_threads=1))
+            self._booster = lightgbm.Booster(model_str=boosted_trees.checked(self.text_, int(self.n_features_in_)))
+        return self._booster
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is stored: the text stands for the booster, which holds memory of a library."""

@@ -1,9 +1,10 @@
 """Fitted estimators as bytes and back, without running any code that the bytes bring along.
 
-The format is skops' (a zip of JSON and ``.npy`` files, no pickle). Three gates stand before a file becomes an object:
-only the node kinds a model needs, only the types on the allow-list below, and, for the compiled predictors that index
-memory without checks (trees, support vectors), only indices that stay inside their arrays. A file names classes by
-their modules: `MOVED` says where those of earlier versions stand now.
+What the suite is made of is stored as plain arrays (:mod:`flopcast.models.plain`); other estimators, and all of earlier
+versions, in skops' format (a zip of JSON and ``.npy`` files, no pickle). Three gates stand before a file becomes an
+object: only the node kinds a model needs, only the types on the allow-lists, and, for the compiled predictors that
+index memory without checks (trees, LightGBM's boosters, support vectors), only indices that stay inside their arrays. A
+file names classes by their modules: `MOVED` says where those of earlier versions stand now.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,11 @@ from sklearn.ensemble._base import BaseEnsemble
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.tree import BaseDecisionTree
-from sklearn.tree._tree import Tree
+from sklearn.tree._tree import TREE_LEAF, Tree
 
 from ..errors import ArtifactError
+from . import plain
+from .learners import Boosted
 
 _HOLDS_TREES = (BaseEnsemble, BaseDecisionTree, HistGradientBoostingRegressor, HistGradientBoostingClassifier)
 
@@ -47,8 +51,8 @@ def misfits(model: Any) -> Iterator[str]:
             continue
         seen.add((id(item), width))
         if isinstance(item, Tree):
-            links = np.stack([item.children_left, item.children_right, item.feature])
-            if not _links_fit(links, item.children_left < 0, item.n_features if width is None else width):
+            width = item.n_features if width is None else width
+            if not plain.links_fit(item.children_left, item.children_right, item.feature, width):
                 yield "a tree points outside itself"
         elif isinstance(item, TreePredictor):
             if not _predictor_fits(item.nodes, width or 0):
@@ -56,6 +60,11 @@ def misfits(model: Any) -> Iterator[str]:
         elif isinstance(item, BaseEstimator):
             if hasattr(item, "support_vectors_") and not _support_vectors_fit(item):
                 yield "support vectors and their coefficients differ in number"
+            if isinstance(item, Boosted) and "text_" in vars(item):
+                try:
+                    item.native()
+                except (AttributeError, TypeError, ValueError) as error:
+                    yield f"a boosted tree is not as LightGBM writes it ({error})"
             inside = _width(item, width)
             pending.extend((value, inside) for value in vars(item).values())
         else:
@@ -70,22 +79,11 @@ def _width(estimator: BaseEstimator, outer: int | None) -> int | None:
     return own if outer is None else min(own, outer)
 
 
-def _links_fit(links: np.ndarray, leaf: np.ndarray, width: int) -> bool:
-    """Whether every inner node points to later nodes of its own tree and to a feature that exists.
-
-    ``links`` is (3, n_nodes): left child, right child, feature. Children lie behind their parents, so that no walk
-    can go in circles.
-    """
-    left, right, feature = links[:, ~leaf]
-    parents, last = np.flatnonzero(~leaf), leaf.size
-    inside = (left > parents) & (left < last) & (right > parents) & (right < last) & (feature >= 0) & (feature < width)
-    return leaf.size > 0 and bool(inside.all())
-
-
 def _predictor_fits(nodes: np.ndarray, width: int) -> bool:
-    """As :func:`_links_fit` for a histogram-boosted tree; categorical splits, which index more arrays, do not fit."""
-    links = np.stack([nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx")])
-    return _links_fit(links, nodes["is_leaf"].astype(bool), width) and not nodes["is_categorical"].any()
+    """As `plain.links_fit` for a histogram-boosted tree; categorical splits, which index more arrays, do not fit."""
+    left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
+    left[nodes["is_leaf"].astype(bool)] = TREE_LEAF
+    return plain.links_fit(left, right, feature, width) and not nodes["is_categorical"].any()
 
 
 def _support_vectors_fit(machine: Any) -> bool:
@@ -165,29 +163,35 @@ def is_allowed(name: str) -> bool:
 
     Functions never are: a type brings data, a function is code that the file could have called.
     """
-    if name in TYPES:
-        return True
+    return name in TYPES or _own_class(name) is not None
+
+
+def _own_class(name: str) -> type | None:
+    """Return the estimator or dataclass of ``flopcast.models`` that has or had this name."""
     module, _, attribute = name.rpartition(".")
+    module = MOVED.get(module, module)
     if not re.fullmatch(rf"{re.escape(_OURS)}(\.[a-z_][a-z0-9_]*)+", module):
-        return False
+        return None
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
-        return False
+        return None
     if not isinstance(found, type) or found.__module__ != module:
-        return False
-    return issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found)
+        return None
+    return found if issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found) else None
 
 
 def to_bytes(estimator: BaseEstimator) -> bytes:
-    """Return a fitted estimator as a compressed skops file; equal estimators give equal bytes.
+    """Return a fitted estimator as a compressed file; equal estimators give equal bytes.
 
     Raises
     ------
     ArtifactError
         The estimator holds something that :func:`from_bytes` would refuse.
     """
-    import skops.io  # here: it takes most of a second, and commands that hold no model do without
+    with suppress(plain.NotPlainError):
+        return plain.dumps(estimator, _own_class)
+    import skops.io  # here: it takes most of a second
 
     try:
         data = _canonical(skops.io.dumps(estimator))
@@ -197,37 +201,52 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
     return data
 
 
+def is_plain(data: bytes) -> bool:
+    """Whether `to_bytes` has returned plain arrays, not skops' format."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return plain.STATE in archive.namelist()
+
+
 def from_bytes(data: bytes, where: str) -> Any:
-    """Return the estimator of a skops file after checking everything it is made of.
+    """Return the estimator of a file after checking everything it is made of.
 
     ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages.
 
     Raises
     ------
     ArtifactError
-        The bytes are no skops file, hold a type or an index that is not allowed, or do not fit this scikit-learn.
+        The bytes are no such file, hold too much, a type or an index that is not allowed, or do not fit this
+        scikit-learn.
     """
-    import skops.io
-
     if not zipfile.is_zipfile(io.BytesIO(data)):
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
     try:
-        data = _with_modules_of_today(data)
-        types = _refuse_unknown(data, f"{where} is refused")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InconsistentVersionWarning)  # the probes decide, not the version number
-            estimator = skops.io.loads(data, trusted=types)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+        if sum(sizes.values()) > plain.MOST_BYTES:
+            raise ArtifactError(f"{where} is refused: it holds {sum(sizes.values()):,} bytes once decompressed")
+        estimator = plain.loads(data, _own_class) if plain.STATE in sizes else _from_skops(data, where)
         problem = next(misfits(estimator), None)
     except ArtifactError:
         raise
-    except Exception as error:  # a file can be wrong in more ways than skops has exceptions
+    except Exception as error:  # a file can be wrong in more ways than anybody has exceptions
         raise ArtifactError(f"{where} cannot be read: {_one_line(error)}; train again") from error
     if problem:
         raise ArtifactError(f"{where} is damaged: {problem}; train again")
     if not hasattr(estimator, "predict"):
         raise ArtifactError(f"{where} holds a {type(estimator).__name__}, not a model: train again")
     return estimator
+
+
+def _from_skops(data: bytes, where: str) -> Any:
+    import skops.io
+
+    data = _with_modules_of_today(data)
+    types = _refuse_unknown(data, f"{where} is refused")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentVersionWarning)  # the probes decide, not the version number
+        return skops.io.loads(data, trusted=types)
 
 
 def _one_line(error: Exception) -> str:

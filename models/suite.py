@@ -23,6 +23,8 @@ from .linear.stepwise import Stepwise
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")
+QUICK = ("Additive", "BoostedTrees/Residual")
+"""Of the default suite, what gives an answer at once."""
 RELATIVE = "relative error"
 """Space of the models whose rows are weighted by 1/y²."""
 MANY_ROWS = 2000
@@ -167,13 +169,13 @@ def _sums(data: Columnar, seed: int) -> list[Candidate]:
 
 def _learners(data: Columnar, seed: int) -> list[Candidate]:
     """Return the literature's models that are no sums, fitted to the logarithm."""
-    models = {"MLP": MLP(random_state=seed), "RandomForest": Forest(random_state=seed)}
+    models = {"MLP": MLP(random_state=seed), "RandomForest": Forest(max_trees=256, max_work=2**20, random_state=seed)}
     return [_candidate(name, model, f"log {data.noun}", LogTarget(model)) for name, model in models.items()]
 
 
 def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
-    base, boosted, trees, log = _base(data), Boosted(random_state=seed), _trees(data, seed), f"log {data.noun}"
+    base, boosted, trees, log = _base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         Candidate("BoostedTrees", LogTarget(boosted), log),
@@ -208,10 +210,15 @@ def _base(data: Columnar) -> AdditiveTime:
     return AdditiveTime(known or launched, by="op=")
 
 
+def _boosted(data: Columnar, seed: int) -> Boosted:
+    leaves = 31 if data.n_rows > MANY_ROWS else 15
+    return Boosted(n_trees=150, learning_rate=0.1, max_leaves=leaves, random_state=seed)
+
+
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
     many = data.n_rows > MANY_ROWS
     return ExtraTreesRegressor(
-        60 if many else 200,
+        30 if many else 60,
         max_features=0.5 if data.host else 0.8,
         min_samples_leaf=2 if many else 1,
         random_state=seed,
@@ -223,7 +230,7 @@ def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricSt
     parts: list[tuple[str, Any]] = [
         ("additive", base),
         ("trees", LogResidual(base, _trees(data, seed), ratios=ratios)),
-        ("boosted", LogResidual(base, Boosted(random_state=seed), ratios=ratios)),
+        ("boosted", LogResidual(base, _boosted(data, seed), ratios=ratios)),
     ]
     if data.host:
         parts.insert(0, ("affine", Affine(data.host_time)))
@@ -233,6 +240,6 @@ def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricSt
 
 def _transfer(data: Columnar, regressor: GeometricStack, seed: int) -> Transfer:
     terms = [name for name in data.additive if name in data.shape_columns]
-    trees = ExtraTreesRegressor(20, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    trees = ExtraTreesRegressor(8, max_features=0.5, min_samples_leaf=2, random_state=seed)
     shape_model = CrossFitted(LogResidual(AdditiveTime(terms, by="op="), trees), random_state=seed)
     return Transfer(shape_model, regressor, shape_columns=list(data.shape_columns))

@@ -32,14 +32,37 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
     return 2 * n * k * c / groups * _product(frame, "fil") * _product(frame, "out") * (1 + _two_passes(frame))
 
 
-def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
-    """Return the bytes of the tensors read and written once.
+def least_flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return the FLOPs that no algorithm gets below: along an axis ``(s p + r - s) / (p r)`` of the direct ones.
+
+    p outputs of a filter of r taps take at least p + r - 1 multiplications (Winograd, "Arithmetic Complexity of
+    Computations", 1980; Lavin & Gray, arXiv:1509.09308, section 4); a stride s makes s filters of r / s taps. Kernels
+    by Winograd's or Fourier's transform stay above it, and may be faster than the peak lets the direct sum be.
+    """
+    fewer = np.ones(len(frame))
+    for axis in AXES:
+        out, fil, stride = numbers(frame, f"out_{axis}", f"fil_{axis}", f"stride_{axis}")
+        fewer *= np.minimum((stride * out + fil - stride) / (out * fil), 1)
+    return flops(frame) * fewer
+
+
+def least_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return `bytes_moved` with that part of x alone which filters touch: at most p r of its points along an axis."""
+    touched = np.ones(len(frame))
+    for axis in AXES:
+        side, out, fil = numbers(frame, f"in_{axis}", f"out_{axis}", f"fil_{axis}")
+        touched *= np.minimum(out * fil / side, 1)
+    return bytes_moved(frame, touched)
+
+
+def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | float = 1.0) -> np.ndarray:
+    """Return the bytes of the tensors read and written once; of x the share `touched`.
 
     F reads x and w and writes y; B reads dy and w and writes dx; W reads x and dy and writes dw. The tensor written
     has ``dtype_out``, the others ``dtype_a`` (dy, x) and ``dtype_b`` (w). Two passes (BW) move what each of them does.
     """
     n, c, k, groups = numbers(frame, "batch", "in_channels", "out_channels", "groups")
-    x, y = n * c * _product(frame, "in"), n * k * _product(frame, "out")
+    x, y = n * c * _product(frame, "in") * touched, n * k * _product(frame, "out")
     w = k * c / groups * _product(frame, "fil")
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
     direction, two = texts(frame, "direction"), _two_passes(frame)

@@ -46,6 +46,12 @@ def gather_bytes(frame: pd.DataFrame) -> np.ndarray:
     return rows * (cols * (a + out) + b)
 
 
+def gather_least_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return ``rows (cols c + b)``: all indices may name the same row."""
+    rows, cols = numbers(frame, "rows", "cols")
+    return rows * (cols * element_bytes(frame, "dtype_out") + element_bytes(frame, "dtype_b"))
+
+
 @dataclass(frozen=True)
 class VectorWork:
     """Cost of one element: operations, tensors read, and what a whole row or column adds.

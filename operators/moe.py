@@ -32,16 +32,23 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
     return 2 * tokens * topk * model_dim * inter_dim * projections(frame)
 
 
-def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
+def least_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return `bytes_moved` where all tokens choose the same experts."""
+    experts, topk = numbers(frame, "experts", "topk")
+    return bytes_moved(frame, np.minimum(experts, topk))
+
+
+def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | None = None) -> np.ndarray:
     """Return the bytes of the weights of the experts touched, of the activations and of the result.
 
     ``touched p model_dim inter_dim b`` with their scales, tokens read (``tokens model_dim a``) and written
     (``tokens model_dim c``), and the hidden layer written and read once (``2 tokens topk inter_dim a``).
+    `touched` is by default what `experts_touched` expects.
     """
     tokens, topk, model_dim, inter_dim = numbers(frame, "tokens", "topk", "model_dim", "inter_dim")
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
     matrix = model_dim * inter_dim * b + scale_bytes(frame, "dtype_b", inter_dim, model_dim)
-    weights = experts_touched(frame) * projections(frame) * matrix
+    weights = (experts_touched(frame) if touched is None else touched) * projections(frame) * matrix
     activations = tokens * model_dim * (a + out) + scale_bytes(frame, "dtype_a", tokens, model_dim)
     return weights + activations + 2 * tokens * topk * inter_dim * a
 

@@ -97,6 +97,8 @@ class Op:
     _view: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
     defaults: Mapping[str, float | str] = field(default_factory=dict)
     needs_dtype: bool = True
+    _least_flops: Formula | None = field(default=None, repr=False)
+    _least_bytes: Formula | None = field(default=None, repr=False)
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -138,6 +140,14 @@ class Op:
         columns["dtype_b"] = _filled_text(frame, "dtype_b", levels[codes])
         columns["dtype_out"] = _filled_text(frame, "dtype_out", np.array(written, dtype=object)[codes])
         return columns
+
+    def least(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return the FLOPs and bytes that no kernel gets below, of complete rows.
+
+        They are less than `flops` and `bytes` where those are an estimate: of convolutions, which Winograd's algorithm
+        shortens, of experts and rows that many tokens may share.
+        """
+        return (self._least_flops or self._flops)(frame), (self._least_bytes or self._bytes)(frame)
 
     def work(self, frame: pd.DataFrame) -> Work:
         """Return the work of these rows (see `work_of`)."""
@@ -206,9 +216,10 @@ _MATRIX = (
        gemm.grouped_flops, gemm.grouped_bytes, gemm.grouped_view, {"scale_block": ""}),
     Op("moe", "matrix", ("tokens", "model_dim", "inter_dim", "experts", "topk", "gated", "scale_block"),
        ("model_dim", "inter_dim", "experts"), "moe {model_dim}x{inter_dim}x{experts}",
-       moe.flops, moe.bytes_moved, moe.view, {"scale_block": ""}),
+       moe.flops, moe.bytes_moved, moe.view, {"scale_block": ""}, _least_bytes=moe.least_bytes),
     Op("conv", "matrix", ("direction", "layout", "batch", *_CONV_SHAPE), _CONV_SHAPE, _CONV_LABEL,
-       conv.flops, conv.bytes_moved, conv.view, _CONV_DEFAULTS),
+       conv.flops, conv.bytes_moved, conv.view, _CONV_DEFAULTS,
+       _least_flops=conv.least_flops, _least_bytes=conv.least_bytes),
     Op("attention", "matrix", _ATTENTION, ("heads", "head_dim"), "attention {heads}x{head_dim}",
        attention.flops, attention.bytes_moved, attention.view, _ATTENTION_DEFAULTS),
     Op("attention_backward", "matrix", _ATTENTION, ("heads", "head_dim"), "attention_backward {heads}x{head_dim}",
@@ -219,10 +230,12 @@ _FRAMEWORK = (
     Op("elementwise", "vector", ("rows", "cols", "inputs", *_OPERANDS), ("cols",), "elementwise {cols}",
        elementwise.flops, elementwise.bytes_moved, vector.VectorWork.view, _OPERANDS),
     Op("gather", "vector", ("rows", "cols"), ("cols",), "gather {cols}",
-       elementwise.gather_flops, elementwise.gather_bytes, vector.VectorWork.view),
+       elementwise.gather_flops, elementwise.gather_bytes, vector.VectorWork.view,
+       _least_bytes=elementwise.gather_least_bytes),
     Op("collective", "vector", ("variant", "message_bytes", "ranks"), ("variant", "ranks"),
        "collective {variant} of {ranks}", launched.collective_flops, launched.collective_bytes,
-       launched.collective_view, {"variant": ""}, needs_dtype=False),
+       launched.collective_view, {"variant": ""}, needs_dtype=False,
+       _least_bytes=launched.collective_least_bytes),
     Op("kernel", "vector", ("variant", "workgroups", "threads", "lds_bytes"), ("variant",), "kernel {variant}",
        launched.unknown, launched.unknown, launched.kernel_view, {"variant": "", "lds_bytes": np.nan},
        needs_dtype=False),
@@ -304,7 +317,7 @@ def op_of(name: str) -> Op:
     raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
-_EXAMPLE = {
+_EXAMPLE: dict[str, float | str] = {
     "m": 128, "n": 4096, "k": 7168, "batch": 8, "tokens": 64, "model_dim": 4096, "inter_dim": 1024, "experts": 8,
     "topk": 2, "gated": 1, "direction": "F", "in_channels": 64, "in_h": 56, "in_w": 56, "out_channels": 64,
     "out_h": 54, "out_w": 54, "fil_h": 3, "fil_w": 3, "heads": 32, "seq_q": 512, "seq_kv": 512, "head_dim": 128,

@@ -129,6 +129,12 @@ def collective_bytes(frame: pd.DataFrame) -> np.ndarray:
     return message * np.select([gathered, one_way], [1 + 1 / ranks, 1.0], 2.0)
 
 
+def collective_least_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return `collective_bytes`, of one rank alone none: in place it has nothing to do."""
+    (ranks,) = numbers(frame, "ranks")
+    return np.where(ranks > 1, collective_bytes(frame), 0.0)
+
+
 def collective_view(frame: pd.DataFrame) -> pd.DataFrame:
     """Return batch = ranks, n = the message in bytes, m = k = 1."""
     message, ranks = numbers(frame, "message_bytes", "ranks")

@@ -6,7 +6,7 @@ A new format is one class: subclass :class:`Reader`, decorate it with :func:`reg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -39,7 +39,7 @@ class Options:
     `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
     has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
     the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
-    decompressed.
+    decompressed. `keep` names what is kept although it would be refused (`table.physics.KEEP`).
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Options:
     calls: bool = False
     ranges: bool = False
     max_bytes: int = MAX_BYTES
+    keep: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,14 @@ class RawTable:
         Assumptions made and rows skipped.
     columns : sequence of str
         The file's own column names, where the user may state units of them; else none.
+    times : tuple of str
+        The column with the duration and the unit in which it was read, where the user may state another.
     """
 
     rows: pd.DataFrame
     notes: Sequence[Note] = ()
     columns: Sequence[str] = ()
+    times: tuple[str, str] | None = None
 
 
 class Reader(ABC):

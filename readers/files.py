@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,6 +40,8 @@ _QUOTED = {
 }
 """Delimiter -> a field that stands between quotation marks and holds none."""
 _COMPRESSED = (".gz", ".bz2")
+_COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
+_THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
 _PIECE = 2**20
 """Bytes that are inflated at a time."""
@@ -343,6 +345,27 @@ def plain_rows(content_text: str, source: str) -> pd.DataFrame:
     if table.overlong:
         raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")
     return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
+
+
+def with_points(table: pd.DataFrame, names: Iterable[str], source: str | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table with points for decimal commas in the columns of numbers that are named, and which have some.
+
+    Spreadsheets of many countries write 1,5. Raises DataError where commas may as well mark thousands, or stand beside
+    points.
+    """
+    words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
+    commas = {name: table[name].str.fullmatch(_COMMA, na=False) for name in words}
+    commas = {name: found for name, found in commas.items() if found.any()}
+    for name, found in commas.items():
+        if (pointed := table[name].str.contains(".", regex=False, na=False)).any():
+            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
+            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
+    if commas and all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
+        name, found = next(iter(commas.items()))
+        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
+        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
+    read = {name: table[name].where(~found, table[name].str.replace(",", ".")) for name, found in commas.items()}
+    return table.assign(**read), tuple(commas)
 
 
 def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, NoMeasurementsError, ParameterError
-from ..operators.operators import OPS
+from ..operators.operators import OPS, op_of
 from ..remarks import Remark, remark
-from ..table.conditions import Where, select
+from ..table.conditions import Where, conditions, select
+from ..table.contents import KIND
 from ..table.measurements import (
+    EXAMPLES,
     MEASURED,
     REFUSED,
     REFUSED_DETAIL,
@@ -24,14 +26,16 @@ from ..table.measurements import (
     as_text,
     clean,
     count_reasons,
+    examples,
     fill_text,
     judge,
 )
+from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
 from ..table.problems import merge_duplicates, number_runs
 from ..traces.summary import Annotated, Overview, measurements, overview
 from .base import LINE, DataFile, FileRead, Note, Options, RawTable, Reader, formats
 from .files import campaign_of, find_files, fingerprint
-from .labels import canonical_device
+from .labels import TIME_UNITS, canonical_device
 from .tidy import tidy_rows
 from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
 
@@ -54,6 +58,13 @@ class Measurements:
         Files left out because they cannot be read, and why.
     files : tuple of FileRead
         The files that were read, with the hash of each.
+    above_peak : DataFrame
+        Rows above a peak of their device, kept and refused, the worst first: `source`, `device`, `op`, `dtype_a`,
+        `duration_us`, `share` of the `peak` (the key of a figure of the GPU), `kept`.
+    examples : DataFrame
+        The first rejected rows of each reason, with their `values`.
+    rows_before : Series or None
+        Rows by operator and number format before repeats were merged.
     """
 
     frame: pd.DataFrame
@@ -62,6 +73,9 @@ class Measurements:
     traces: tuple[Overview, ...] = ()
     unreadable: tuple[str, ...] = ()
     files: tuple[FileRead, ...] = ()
+    above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rows_before: pd.Series | None = None
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -72,7 +86,8 @@ class Measurements:
 class _Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
-    Labels of files of no known format, why files could not be read (file first), and what each trace holds.
+    Labels of files of no known format, why files could not be read (file first), what each trace holds; of each file
+    by its place its label, and the column and unit of its times where the user may state another.
     """
 
     def __init__(self) -> None:
@@ -80,21 +95,35 @@ class _Found:
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
         self.files: list[FileRead] = []
-        self._rows: dict[Remark, int] = {}
-        self._files: dict[Remark, list[str]] = {}
+        self.labels: dict[int, str] = {}
+        self.times: dict[int, tuple[str, str]] = {}
+        self._rows: dict[Remark, dict[str, int]] = {}
 
     def add(self, what: Remark, rows: int, file: str = "") -> None:
         """Remark on some rows (of a file)."""
-        self._rows[what] = self._rows.get(what, 0) + rows
-        files = self._files.setdefault(what, [])
-        if file and file not in files:
-            files.append(file)
+        of_files = self._rows.setdefault(what, {})
+        of_files[file] = of_files.get(file, 0) + rows
+
+    def take(self, table: RawTable, label: str, place: int) -> None:
+        """Remember what a file says beside its rows."""
+        self.labels[place] = label
+        if table.times:
+            self.times[place] = table.times
+        for note in table.notes:
+            self.add(note.remark, note.rows, label)
+
+    def leave_out(self, files: Collection[str], devices: Collection[str]) -> None:
+        """Forget what concerns these files or devices alone: no row of theirs was asked for."""
+        self.traces = [trace for trace in self.traces if trace.label not in files]
+        told = {what: rows for what, rows in self._rows.items() if what.values.get("device") not in devices}
+        asked = {what: {file: n for file, n in rows.items() if file not in files} for what, rows in told.items()}
+        self._rows = {what: rows for what, rows in asked.items() if rows}
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark with its rows and files."""
         told = [
-            remark(what.code, **what.values, rows=rows, files=tuple(self._files[what]))
-            for what, rows in self._rows.items()
+            remark(what.code, **what.values, rows=sum(of_files.values()), files=tuple(filter(None, of_files)))
+            for what, of_files in self._rows.items()
         ]
         return (*told, remark("files-skipped", files=tuple(self.skipped))) if self.skipped else tuple(told)
 
@@ -104,6 +133,7 @@ TABLE = "the table"
 _LISTED = 5  # files that an error names
 _ORDER = "_order"  # column: place of a row among the lines of all files
 _FILE = 2**40  # no file has more lines
+_NAMED = 3  # rows named in a remark
 
 
 def read(
@@ -152,9 +182,9 @@ def read(
         missing or ambiguous, `units` or `defaults` name a column that is nowhere, or `where` leaves no row.
     """
     options = options or Options(dict(units or {}), dict(defaults or {}))
+    check_keep(options.keep)
     tables, found = _tables(paths, options, lenient, jobs)
-    parts = [clean(rows.drop(columns=_ORDER)) for rows in tables]
-    return _combined(parts, found, where, options.each)
+    return _combined([clean(rows) for rows in tables], found, where, options)
 
 
 def read_rows(
@@ -163,21 +193,33 @@ def read_rows(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     timed: bool = True,
+    keep: Collection[str] = (),
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
 
     Parameters and errors are those of `read`; where rows are not `timed`, they need neither a duration nor a device.
     They are as `table.measurements.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
     """
+    check_keep(keep)
     options = Options(dict(units or {}), dict(defaults or {}), timed)
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     every = pd.concat(parts, ignore_index=True).sort_values(_ORDER, kind="stable", ignore_index=True)
+    if timed:
+        _refuse_impossible(every, found, keep)
     rows = fill_text(every.drop(columns=_ORDER))
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
     return rows, found.notes()
+
+
+def _refuse_impossible(rows: pd.DataFrame, found: _Found, keep: Collection[str]) -> None:
+    """Refuse the usable rows whose times are impossible, in place."""
+    usable = rows[REFUSED].eq("").to_numpy()
+    held, _ = _held(rows[usable].reset_index(drop=True), found, keep)
+    for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
+        rows.loc[usable, column] = np.where(held.reason == "", rows.loc[usable, column], values)
 
 
 def read_traces(
@@ -238,14 +280,12 @@ def _read_each(
         if trace is not None:
             found.traces.append(trace)
         columns.update(table.columns)
-        for note in table.notes:
-            found.add(note.remark, note.rows, source.label)
+        found.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
     for place, frame in enumerate(frames, start=len(kinds.sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         columns.update(table.columns)
-        for note in table.notes:
-            found.add(note.remark, note.rows, TABLE)
+        found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
         tables.setdefault(TABLE, []).append(_sourced(rows, TABLE, place))
@@ -292,7 +332,7 @@ def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
         return rows
     if LINE in rows:
         line = rows.pop(LINE).to_numpy(dtype=np.int64)
-        rows["source"] = pd.array([f"{label}:{number}" for number in line.tolist()], dtype="str")
+        rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
     else:  # rows of a trace know the activity they come from
         line = np.arange(1, len(rows) + 1)
     rows[_ORDER] = place * _FILE + line
@@ -335,22 +375,98 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
     return rows
 
 
-def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, each: bool) -> Measurements:
+def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: Options) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
         raise _unusable(rejected)
-    every = select(fill_text(pd.concat(frames, ignore_index=True)), where)
+    whole = fill_text(pd.concat(frames, ignore_index=True))
+    every = select(whole, where)
+    if len(every) < len(whole):
+        rejected = _of_files_asked_for(whole, every, rejected, where, found)
+    held, above = _held(every, found, options.keep)
+    refused = held.reason != ""
+    if refused.any():
+        gone = {"source": every["source"][refused], "reason": held.reason[refused], "detail": held.detail[refused]}
+        new = pd.DataFrame(gone, dtype="str").reset_index(drop=True)
+        quoted.append(examples(new, every[[*MEASURED, *_named_columns(every)]][refused].reset_index(drop=True)))
+        rejected = pd.concat([rejected, new], ignore_index=True)
+        every = every[~refused]
+        if every.empty:
+            _refuse_unit(held, found)
+            raise _unusable(rejected)
+    every = every.drop(columns=_ORDER)
     once = fill_text(merge_duplicates(every))
-    merged = number_runs(every) if each else once
-    if each and len(once) < len(every):
+    merged = number_runs(every) if options.each else once
+    if options.each and len(once) < len(every):
         found.add(remark("repeats-stay-rows"), 1)
     if len(merged) < len(every):
         found.add(remark("repeats-merged"), len(every) - len(merged))
-    return Measurements(
-        merged, rejected, found.notes(), tuple(found.traces), tuple(found.unreadable), tuple(found.files)
-    )
+    read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
+    first = pd.concat(quoted, ignore_index=True)
+    first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
+    return Measurements(merged, rejected, found.notes(), *read_as, above, first, every.groupby(KIND).size())
+
+
+def _named_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that say what each row is, of all its operators."""
+    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
+    return [name for name in names if name in rows]
+
+
+def _of_files_asked_for(
+    whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: _Found
+) -> pd.DataFrame:
+    """Put files of which no row was asked for in one remark, and return the refused rows of the others."""
+    before, after = (set((rows[_ORDER] // _FILE).unique()) for rows in (whole, chosen))
+    files = [found.labels[place] for place in sorted(before - after)]
+    found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
+    for file in files:
+        found.add(remark("files-excluded", where=", ".join(map(str, conditions(where)))), 0, file)
+    return rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
+
+
+def _held(rows: pd.DataFrame, found: _Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
+    """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
+    for column, code, wrong in measured_beside(rows):
+        first = rows[wrong].iloc[0]
+        found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
+        rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
+    held = hold(rows, (rows[_ORDER] // _FILE).to_numpy(), keep)
+    for file, factor in held.units.items():
+        column, unit = _plausible_unit(file, factor, found)
+        times = {"factor": factor, "column": column, "unit": unit, "file": found.labels[file]}
+        found.add(remark("other-unit", **times), int((rows[_ORDER] // _FILE == file).sum()))
+    above = rows.loc[held.share > FINDING, ["source", "device", "op", "dtype_a", "duration_us"]]
+    at = above.index.to_numpy()
+    above = above.assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
+    above = above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    for (device, peak), own in above.groupby(["device", "peak"], sort=False):
+        worst = tuple(zip(own["source"].head(_NAMED), own["share"].head(_NAMED), strict=True))
+        refused = int((~own["kept"]).sum())
+        found.add(remark("above-peak", device=device, peak=peak, worst=worst, refused=refused), len(own))
+    return held, above
+
+
+def _plausible_unit(file: int, factor: float, found: _Found) -> tuple[str, str]:
+    """Return the column of a file's times, "" where no unit can be stated, and the unit that makes them plausible."""
+    column, unit = found.times.get(file, ("", "us"))
+    micros = TIME_UNITS[unit] * factor
+    return column, next((name for name, own in TIME_UNITS.items() if 0.9 < own / micros < 1.1), "")
+
+
+def _refuse_unit(held: Held, found: _Found) -> None:
+    """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
+    for file, factor in held.units.items():
+        column, unit = _plausible_unit(file, factor, found)
+        if column and unit:
+            times = (
+                f"as they are, they are {max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'}"
+            )
+            where = found.labels[file]
+            raise ParameterError("units", f"{column}={unit} would make the times of {where} possible: {times}")
 
 
 def _unusable(rejected: pd.DataFrame) -> DataError:

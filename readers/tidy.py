@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from .files import (
     read_parquet,
     text,
     with_overlong,
+    with_points,
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
@@ -60,8 +62,6 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
-_COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
-_THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
 
@@ -73,7 +73,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     columns = tuple(map(str, table.columns))
-    rows = _with_times(table, options, source)
+    rows, times = _with_times(table, options, source)
     rows = _renamed(rows)
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
@@ -83,7 +83,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
     _add_dtypes(rows, notes)
-    return RawTable(rows, notes, columns)
+    return RawTable(rows, notes, columns, times)
 
 
 class _TidyReader(Reader):
@@ -115,7 +115,7 @@ class TidyCsvReader(_TidyReader):
         table, notes = _with_points(table, options, str(path))
         raw = self._raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
-        return RawTable(with_overlong(rows, csv), [*notes, *raw.notes], raw.columns)
+        return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
 
 
 @register
@@ -134,7 +134,7 @@ class TidyParquetReader(_TidyReader):
         table = read_parquet(path, max_bytes=options.max_bytes)
         table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
         raw = self._raw(table.reset_index(drop=True), path, options)
-        return RawTable(raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}), raw.notes, raw.columns)
+        return replace(raw, rows=raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}))
 
 
 def _is_measurements(names: Iterable[str]) -> bool:
@@ -160,27 +160,10 @@ def _numbers_or_text(column: pd.Series) -> pd.Series:
 
 
 def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, list[Note]]:
-    """Return the table with points for decimal commas ("1,5", as spreadsheets of many countries write), and a remark.
-
-    Only columns of times, energies, powers and dimensions are looked at. Raises DataError where commas may as well mark
-    thousands, or stand beside points.
-    """
-    words = [str(name) for name in table if not pd.api.types.is_numeric_dtype(table[name])]
-    commas = {name: table[name].str.fullmatch(_COMMA) for name in words if _is_quantity(name, options)}
-    commas = {name: found for name, found in commas.items() if found.any()}
-    for name, found in commas.items():
-        if (pointed := table[name].str.contains(".", regex=False)).any():
-            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
-            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
-    if not commas:
-        return table, []
-    if all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
-        name, found = next(iter(commas.items()))
-        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
-        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
-    for name, found in commas.items():
-        table[name] = _numbers_or_text(table[name].where(~found, table[name].str.replace(",", ".")))
-    return table, [Note(remark("decimal-commas", columns=tuple(commas)), len(table))]
+    """Return the table with points for decimal commas in times, energies, powers and dimensions, and a remark."""
+    table, names = with_points(table, [str(name) for name in table if _is_quantity(str(name), options)], source)
+    read = {name: _numbers_or_text(table[name]) for name in names}
+    return table.assign(**read), [Note(remark("decimal-commas", columns=names), len(table))] if names else []
 
 
 def _is_quantity(name: str, options: Options) -> bool:
@@ -188,8 +171,11 @@ def _is_quantity(name: str, options: Options) -> bool:
     return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
 
 
-def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFrame:
-    """Return the table with its times, energies and powers in the units of the measurement table, named like there."""
+def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+    """Return the table with its times, energies and powers in the units of the measurement table, named like there.
+
+    Also the column with the duration, and the unit it was read in.
+    """
     named = {str(name): split_unit(str(name)) for name in table.columns}
     for column, word in options.units.items():
         if column in named:
@@ -207,7 +193,7 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> pd.DataFr
     rows = table.drop(columns=[column for column, _ in taken.values()])
     for name, (column, factor) in taken.items():
         rows[name] = _scaled(table[column], factor)
-    return rows
+    return rows, (duration, str(named[duration][1])) if duration else None
 
 
 def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, source: str) -> str | None:

@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 
 from ..errors import DataError
 from ..remarks import remark
+from ..staging import ending_together
 from ..table.measurements import LONGEST_TEXT, as_text
 from ..traces.dispatches import Finding, Trace
 from ..traces.summary import Annotated, annotate
@@ -169,7 +170,7 @@ def look(
         for source in sources:
             yield source, _attempt(task, source)
         return
-    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs")
+    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs", **ending_together())
     yield from zip(sources, pool(delayed(_attempt)(task, source) for source in sources), strict=True)
 
 

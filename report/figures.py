@@ -78,7 +78,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     The selected model is a thick blue line, the four next best are coloured, baselines are dashed, and all others are
     thin grey lines that show one entry in the legend and their names under the pointer.
     """
-    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error")]
+    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error") and not row.get("left")]
     name = (cv.get("selected") or {}).get("name")
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}

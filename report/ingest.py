@@ -1,23 +1,34 @@
-"""What was read, as a document for terminals: traces in numbers, operator classes, what has no class, findings."""
+"""What was read, as a document: traces and the table in numbers, findings, rows above a peak, refused rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
 
+from ..errors import few
 from ..remarks import Remark
+from ..table.contents import Profile
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
 from .document import Cell, Column, Document, Row, Section, Table, Tone, columns, lines, losses, rows
-from .formats import NONE, milliseconds, share, shortened
+from .formats import NONE, duration, milliseconds, share, shortened
 from .words import in_words, say
+from .words.reading import peak_name, reason_of
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
 _NAMED: Final = 10  # kernels without a class that are listed
 _WORDS: Final = 60  # columns for a kernel's name
+_KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
+_DEVICES: Final = 2  # devices named of an operator
+_PEAK_CAPTION: Final = (
+    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) that the least work of "
+    "a row takes; time: the median; merged: further rows of the same kernel on the same problem; spread: that of the "
+    "repeats, of the time"
+)
 _NUMBERS: Final = ("activities", "time ms", "share")
 
 
@@ -27,19 +38,128 @@ def ingest_document(
     notes: Iterable[Remark | str],
     unreadable: Iterable[str],
     *,
+    profile: Sequence[Profile] = (),
+    above_peak: pd.DataFrame | None = None,
+    examples: pd.DataFrame | None = None,
     held: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> Document:
-    """Return what was read: what the traces hold, and of tables only what was lost (as for `losses`).
+    """Return what was read: what traces and the table hold, and what was lost (as for `losses`).
 
-    `held` says in words how many rows the table has, where no file says so.
+    Rows above a peak and the first rejected ones are those of `readers.Measurements`; `held` says in words how many
+    rows the table has, where no file says so.
     """
     tables = (trace_table, class_table, unclassified_table, finding_table)
+    lost = losses(rejected, notes, unreadable)
+    refused = [example_table(examples)] if examples is not None and len(examples) else []
+    above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
     return Document(
-        sections=[Section("Traces", [table(traces) for table in tables if traces])],
-        closing=[losses(rejected, notes, unreadable), lines([held] if held else [])],
+        sections=[
+            Section("Traces", [table(traces) for table in tables if traces]),
+            Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
+            Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
+        ],
+        closing=[lost, lines([held] if held else [])],
         data=data or {},
     )
+
+
+def profile_json(one: Profile) -> dict[str, Any]:
+    """Return the profile of an operator and number format as JSON types."""
+    ranges = {"duration_us": one.duration_us, "share_of_peak": one.share}
+    return {
+        "op": one.op,
+        "dtype": one.dtype,
+        "rows": one.rows,
+        "duplicates": one.duplicates,
+        "devices": dict(one.devices),
+        "sizes": {name: {"min": low, "max": high} for name, (low, high) in one.sizes.items()},
+        **{
+            name: None if three is None else dict(zip(("min", "median", "max"), three, strict=True))
+            for name, three in ranges.items()
+        },
+        "repeats": one.repeats,
+        "spread": one.spread,
+        "missing": dict(one.missing),
+    }
+
+
+def profile_table(profile: Sequence[Profile]) -> Table:
+    """Return a row per operator and number format: how much there is, and how close to the peaks."""
+    found = [
+        (
+            one.op,
+            one.dtype or NONE,
+            few(one.devices, _DEVICES),
+            f"{one.rows:,}",
+            f"{one.duplicates:,}",
+            duration(one.duration_us[1]),
+            *(share(part) for part in one.share or [None] * 3),
+            f"{one.repeats:,.0f}",
+            share(one.spread),
+        )
+        for one in profile
+    ]
+    numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
+    return Table(
+        columns("operator", "format", "devices", numbers=numbers), rows(found), "measurements", _PEAK_CAPTION,
+        shown=_KINDS, rest=_more(found),
+    )  # fmt: skip
+
+
+def size_table(profile: Sequence[Profile]) -> Table:
+    """Return the range of every dimension, and the columns in which rows have no value."""
+    found = [(one.op, one.dtype or NONE, _sizes(one), _missing(one)) for one in profile]
+    heads = columns("operator", "format", prose=["sizes", "without a value"])
+    return Table(heads, rows(found), "sizes", shown=_KINDS, rest=_more(found))
+
+
+def peak_table(above: pd.DataFrame) -> Table:
+    """Return the rows that are faster than a peak of their device allows, the worst first."""
+    found = [
+        Row(
+            (
+                *(str(row[name]) for name in ("source", "device")),
+                f"{row['op']} {row['dtype_a']}".strip(),
+                duration(row["duration_us"]),
+                share(row["share"], 0),
+                peak_name(row["peak"]),
+                "kept" if row["kept"] else "kept out",
+            ),
+            "warning" if row["kept"] else "error",
+        )
+        for row in above.to_dict("records")
+    ]  # fmt: skip
+    heads = (Column("source", least=24), *columns("device", "operator", numbers=("time", "of the peak")))
+    title = "rows above a peak of their device"
+    rest = _more([row.cells for row in found])
+    return Table((*heads, *columns("peak", "row")), found, title, shown=_KINDS, rest=rest)
+
+
+def example_table(examples: pd.DataFrame) -> Table:
+    """Return the first rejected rows of each reason with what stands in them."""
+    found = [
+        (str(row["source"]), f"{reason_of(str(row['reason']))} ({row['detail']})", str(row["values"]))
+        for row in examples.to_dict("records")
+    ]
+    heads = columns(prose=["source", "reason", "values"])
+    title = "first rejected rows of each reason"
+    return Table(heads, rows(found, "warning"), title, shown=_KINDS, rest=_more(found))
+
+
+def _sizes(one: Profile) -> str:
+    ranges = ((name, f"{low:,.0f}", f"–{high:,.0f}" if high > low else "") for name, (low, high) in one.sizes.items())
+    return ", ".join(f"{name} {low}{high}" for name, low, high in ranges)
+
+
+def _missing(one: Profile) -> str:
+    counts = {name: "all" if count == one.rows else f"{count:,}" for name, count in one.missing.items()}
+    return few((f"{name} {count}" for name, count in counts.items()), _NAMED)
+
+
+def _more(found: Sequence[Sequence[object]]) -> Row | None:
+    """Return how many rows a terminal leaves out."""
+    return Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1))) if len(found) > _KINDS else None
 
 
 def overview_json(trace: Overview) -> dict[str, Any]:

@@ -16,22 +16,15 @@ Report = Callable[[int, int, str, float], None]
 
 
 @contextmanager
-def shown_progress(title: str, *, unit: str = "fits", first: str = "", quiet: bool = False) -> Iterator[Report | None]:
-    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None when ``quiet``.
+def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Iterator[Report | None]:
+    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
 
-    ``first`` says at once what is done before any of the work is counted.
-
-    Off a terminal it prints one line for every tenth of the work, counted in ``unit``. An ETA that is not finite is not
-    known yet, and left out.
+    ``first`` says at once what is done before any of the work is counted. An ETA that is not finite is not known yet,
+    and left out.
     """
-    if quiet:
-        yield None
-        return
     console = Console(stderr=True)
-    if not console.is_terminal:
-        if first:
-            console.print(visible(f"{title}: {first}"), markup=False, highlight=False)
-        yield _lines(console, title, unit)
+    if quiet or not console.is_terminal:
+        yield None
         return
     columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
@@ -45,16 +38,3 @@ def shown_progress(title: str, *, unit: str = "fits", first: str = "", quiet: bo
 
 def _left(eta_seconds: float) -> str:
     return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
-
-
-def _lines(console: Console, title: str, unit: str) -> Report:
-    tenth = -1
-
-    def say(done: int, total: int, label: str, eta_seconds: float) -> None:
-        nonlocal tenth
-        if 10 * done // total > tenth:
-            tenth = 10 * done // total
-            parts = (f"{title}: {done} of {total} {unit}", label, _left(eta_seconds))
-            console.print(visible(", ".join(filter(None, parts))), markup=False, highlight=False)
-
-    return say

@@ -113,14 +113,16 @@ ANALYTIC = "FLOPS scaling"
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
 
-    The scheme is an entry of ``metrics["cv"]``. What a row is: ``"baseline"``, ``"selected"``, ``"tied"`` where a model
-    is as good within the uncertainty, or ``""``.
+    Those that left early come after those that saw all folds. The scheme is an entry of
+    ``metrics["cv"]``. What a row is: ``"baseline"``, ``"selected"``, ``"tied"`` where a model is as good within the
+    uncertainty, ``"left"`` where it left early, or ``""``.
     """
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
-    models = sorted(cv.get("models") or [], key=lambda row: (bool(row.get("error")), _error(row), row["name"]))
+    rank = lambda row: (bool(row.get("error")), bool(row.get("left")), _error(row), row["name"])  # noqa: E731
+    models = sorted(cv.get("models") or [], key=rank)
     baselines = [(row, "baseline") for row in cv.get("baselines") or []]
-    return baselines + [(row, kinds.get(row["name"], "")) for row in models]
+    return baselines + [(row, kinds.get(row["name"], "left" if row.get("left") else "")) for row in models]
 
 
 def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import few
+from ..remarks import remark
 from ..table.measurements import quantity
 from . import figures
 from .document import (
@@ -36,6 +37,7 @@ from .document import (
 )
 from .formats import NONE, counted, known, number, percent, share
 from .run_folder import ordered, reference
+from .words import say
 from .words.reading import reason_of
 
 Metrics = Mapping[str, Any]
@@ -54,7 +56,13 @@ CAPTION: Final = (
 TOP: Final = 20
 """Most features and groups that are drawn."""
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
-_MARKS: Final = {"selected": ("*", "strong"), "tied": ("≈", "near"), "baseline": (" ", "soft"), "": (" ", "")}
+_MARKS: Final = {
+    "selected": ("*", "strong"),
+    "tied": ("≈", "near"),
+    "baseline": (" ", "soft"),
+    "left": ("†", "soft"),
+    "": (" ", ""),
+}
 
 
 def training_document(
@@ -158,7 +166,9 @@ def model_table(cv: Metrics) -> Table:
             found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
         else:
             found.append(Row((name, *_cells(row)), tone, ends=place == last))  # type: ignore[arg-type]
-    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", CAPTION)
+    early = dict.fromkeys(say(remark(**row["left"])) for row in cv.get("models") or [] if row.get("left"))
+    caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
+    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
 
 
 def verdict(cv: Metrics) -> list[str]:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-from ..readers.files import read_plain_table
+from ..readers.files import read_plain_table, with_points
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
 
@@ -118,7 +118,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class CurveTable:
-    """The curves of one table; ``notes`` are of ``columns-not-used``."""
+    """The curves of one table; ``notes`` are of ``decimal-commas`` and ``columns-not-used``."""
 
     curves: tuple[Curve, ...]
     notes: tuple[Remark, ...] = ()
@@ -148,15 +148,17 @@ def curves_of(
         raise DataError(f"no column {' and no column '.join(missing)}: the table has {known}", source=source)
     if rows.empty:
         raise DataError("the table has no rows", source=source)
-    for name in _NUMBERS:
-        if name in rows:
-            rows[name] = _as_numbers(rows, name, source)
+    numbers = [name for name in _NUMBERS if name in rows]
+    rows, commas = with_points(rows, numbers, source)
+    for name in numbers:
+        rows[name] = _as_numbers(rows, name, source)
     rows = _with_scenario(rows, scenario, source)
     chosen = select(rows, where)
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
     ignored = tuple(str(name) for name in rows if name not in _KNOWN)
-    return CurveTable(curves, (remark("columns-not-used", columns=ignored),) if ignored else ())
+    told = {"decimal-commas": commas, "columns-not-used": ignored}
+    return CurveTable(curves, tuple(remark(code, columns=names) for code, names in told.items() if names))
 
 
 def stated(

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -59,15 +60,20 @@ LARGEST = 2.0**48
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
-LONGEST_US, SHORTEST_US = 3600e6, 0.01
-"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
+
+
+EXAMPLES = 3
+"""Rejected rows of a reason that are quoted."""
+_OF_FILES = ("source", "campaign", "kernel", "file_line")
 
 
 @dataclass(frozen=True)
 class CleanRows:
     """Rows that can be used, and those that cannot: `source` (file:line), `reason` and `detail` of each.
+
+    `examples` are the first of those, of each reason, with their `values` as the reader found them.
 
     Dimensions of the usable are float64 (missing where an operator has none of that name), `gated` and `causal` 1.0 or
     0.0.
@@ -75,6 +81,22 @@ class CleanRows:
 
     frame: pd.DataFrame
     rejected: pd.DataFrame
+    examples: pd.DataFrame
+
+
+def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the first rejected rows of each reason with their ``values``, "m=16 n=0"; both tables have one index."""
+    first = rejected.groupby("reason", sort=False).head(EXAMPLES)
+    own = rows.loc[first.index, [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES]]
+    values = [
+        " ".join(f"{name}={_plain(value)}" for name, value in row.items() if not pd.isna(value) and value != "")
+        for row in own.to_dict("records")
+    ]
+    return first.assign(values=np.array(values, dtype=object))
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
@@ -96,7 +118,9 @@ def clean(raw: pd.DataFrame) -> CleanRows:
     """
     frame, verdict = _judged(raw, MEASURED)
     kept = complete(frame if verdict.accepted.all() else frame[verdict.accepted].reset_index(drop=True))
-    return CleanRows(fill_text(kept), verdict.table(frame["source"]))
+    rejected = verdict.table(frame["source"])
+    first = examples(rejected, raw.iloc[np.flatnonzero(~verdict.accepted)].reset_index(drop=True))
+    return CleanRows(fill_text(kept), rejected, first)
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:

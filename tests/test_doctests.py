@@ -6,11 +6,14 @@ import doctest
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
 import flopcast
+from flopcast.api import training
 
 SCRIPTS = ("setup", "train", "predict", "validate")
 
@@ -21,6 +24,25 @@ def modules_with_examples() -> list[str]:
     names = [module.name for module in walked if module.name.removeprefix("flopcast.") not in SCRIPTS]
     sources = {name: spec.origin for name in names if (spec := importlib.util.find_spec(name)) and spec.origin}
     return [name for name, origin in sources.items() if ">>> " in Path(origin).read_text(encoding="utf-8")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_training() -> Iterator[None]:
+    """Train once for all examples that ask for the same."""
+    known: dict[str, training.Run] = {}
+    train = training.train
+
+    @wraps(train)
+    def remembered(*data: object, **options: object) -> training.Run:
+        key = repr((data, options))
+        if key not in known:
+            known[key] = train(*data, **options)  # type: ignore[arg-type]
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "train", remembered)
+        patch.setattr(flopcast, "train", remembered, raising=False)
+        yield
 
 
 @pytest.mark.parametrize("name", modules_with_examples())

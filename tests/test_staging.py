@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from flopcast import staging
 from flopcast.output import whole_file, whole_folder
 from flopcast.staging import remove_folder, staged, sweep, temporary_folder
 
+ROOT = Path(__file__).parents[1]
 MARK = "flopcast-" + "0123456789abcdef" * 2
 
 
@@ -139,3 +142,23 @@ def test_a_kill_while_writing_leaves_the_old_result_or_the_new(tmp_path: Path, o
     write(tmp_path / "run", "new")
     assert tree(tmp_path) == whole[1]
     assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no /proc, where processes are listed")
+def test_processes_of_a_pool_end_with_a_killed_parent() -> None:
+    code = (
+        "import os, time; from joblib import Parallel, delayed; from flopcast.staging import ending_together\n"
+        "pool = Parallel(2, return_as='generator_unordered', **ending_together())\n"
+        "found = pool(delayed(os.getpid)() for _ in range(2)); print(next(found), flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = Path("/proc") / parent.stdout.readline().strip()
+        assert worker.exists()
+        parent.kill()
+    for _ in range(200):
+        if not worker.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the process waits for work that nobody can give it")

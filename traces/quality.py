@@ -32,7 +32,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..remarks import remark
-from ..table.measurements import LONGEST_US, SHORTEST_US
+from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
 

@@ -214,7 +214,9 @@ def _filled(rows: pa.Table) -> BoolArray:
 
 
 def _whole_array(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _or_null(fields: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...evaluation.verdicts import MIN_GROUPS, MIN_ROWS, Interval
@@ -11,6 +11,10 @@ from ...evaluation.verdicts import MIN_GROUPS, MIN_ROWS, Interval
 def _few_groups(groups: int) -> str:
     only = f"{groups} group{'s' * (groups > 1)} only"
     return f"{only}: no folds by group, so nothing is known of new groups (--group chooses others)"
+
+
+def _quick(ran: Sequence[str], left_out: Sequence[str]) -> str:
+    return f"a quick answer: only {', '.join(ran)} ran; left out: {', '.join(left_out)}"
 
 
 def _too_few(rows: int, groups: int) -> str:
@@ -26,6 +30,8 @@ def _scatters(scatter: float, deviation: Interval) -> str:
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "few-groups": _few_groups,
     "baseline-wins": "under the scheme {scheme} the baseline {baseline!r} beats every model",
+    "cannot-win": "left after {folds} of {of} folds, as it could not win any more: its figures are of these folds",
+    "quick": _quick,
     "law-too-few-data": _too_few,
     "law-not-published": "not known: the law needs a figure that is not published",
     "law-depends-on-size": "fails: depends on size (slope {slope})",

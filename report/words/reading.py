@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...errors import few
+from ...hardware.spec import FIGURES, PEAKS
 from ...remarks import Remark
 from . import traces
 from .traces import NAMED
@@ -26,6 +27,8 @@ REASONS: Final = {
     "zero-duration": "duration is zero",
     "negative-duration": "duration is negative",
     "impossible-duration": "duration of over an hour or under 10 ns",
+    "above-peak": "over 150 % of a peak of its device",
+    "other-unit": "time in another unit than stated",
     # dimensions
     "missing-dimension": "dimension is missing",
     "dimension-not-a-number": "dimension is not a number",
@@ -138,6 +141,34 @@ def _trace_finding(trace: str, finding: Remark, count: int) -> str:
     return f"{trace}: {finding.code}: {text} ({count})" if trace else f"{finding.code}: {text} ({count})"
 
 
+def peak_name(key: str) -> str:
+    """Return what a peak is called (`operators.peaks`)."""
+    figure = PEAKS.get(key) or FIGURES.get(key)
+    return figure.label if figure else "load rate of the compute units"
+
+
+def _above_peak(device: str, peak: str, worst: Sequence[tuple[str, float]], refused: int) -> str:
+    first, *others = [
+        f"{100 * share:.0f} % of it ({source})" if share < 10 else f"{share:,.0f} times it ({source})"
+        for source, share in worst
+    ]
+    kept_out = f"; {refused} over 150 %: kept out (unless --keep impossible)" if refused else ""
+    return f"faster than the {peak_name(peak)} of {device} allows: {', '.join([first, *others])}{kept_out}"
+
+
+def _other_unit(factor: float, column: str, unit: str) -> str:
+    wrong = f"times look {max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'} for their devices"
+    if not unit:
+        return wrong
+    return (
+        f"{wrong}: with --unit {column}={unit} they are plausible" if column else f"{wrong}, as if they were in {unit}"
+    )
+
+
+def _files_excluded(where: str, rows: int = 0, files: Sequence[str] = ()) -> str:
+    return f"{len(files)} file{' holds' if len(files) == 1 else 's hold'} nothing of {where}"
+
+
 def _files_skipped(files: Sequence[str]) -> str:
     noun = "file" if len(files) == 1 else "files"
     return f"{len(files)} {noun} of no supported format skipped: {few(files, NAMED)}"
@@ -187,6 +218,10 @@ _NOTES: Final[dict[str, str | Callable[..., str]]] = {
     "no-timings": lambda by: _NO_TIMINGS[by],
     "winners-repeated": "winners are printed a second time: counted once",
     "filter-larger-than-input": "filter larger than the padded input, output taken as 1 (as MIOpen does): kept",
+    "other-unit": _other_unit,
+    "above-peak": _above_peak,
+    "impossible-power": "powers that are zero, negative or infinite are left out: {value:g} W first ({source})",
+    "impossible-energy": "energies that are zero, negative or infinite are left out: {value:g} J first ({source})",
     "no-time-in-place": "no time in place (N/A): one row only",
     "ranks-not-listed": "the log does not list its ranks, or groups of different sizes: state --set ranks=NUMBER",
     "ranks-on-several-devices": "the ranks ran on different devices: no device",
@@ -237,6 +272,7 @@ _NOTES: Final[dict[str, str | Callable[..., str]]] = {
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
     **{code: _note(words) for code, words in _NOTES.items()},
     "files-skipped": _files_skipped,
+    "files-excluded": _files_excluded,
     "file-unreadable": "left out, unreadable: {problem}",
     "trace-finding": _trace_finding,
 }

@@ -99,7 +99,7 @@ def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Me
     assert loaded.report() == run.report()
     loaded.save(tmp_path / "copy")
     assert fc.load(tmp_path / "copy").metrics == loaded.metrics
-    with pytest.raises(ArtifactError, match="does not hold the training rows"):
+    with pytest.raises(ArtifactError, match="hold the training rows"):
         loaded.dataset  # noqa: B018
 
 
@@ -110,7 +110,7 @@ def test_results_show_themselves_in_notebooks(run: fc.Run, measured: fc.Measurem
     assert len(prediction.plot_intervals().data) == 2
     assert run.plot_inliers().data
     assert run.plot_workloads("kfold").data
-    with pytest.raises(ParameterError, match="scheme must be kfold or grouped for this run, got 'best'"):
+    with pytest.raises(ParameterError, match=r"scheme.*'best'"):
         run.plot_inliers("best")
 
 

@@ -102,11 +102,11 @@ def test_without_the_data_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["--data", str(tmp_path / "nowhere")]) == 0
     assert "skipped: the measured data" in capsys.readouterr().out
     assert main(["--data", str(tmp_path)]) == 2
-    assert "no such file of measured messages" in capsys.readouterr().err
+    assert "file of measured messages" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("by", ["size", "rank"])
 def test_unknown_folds_are_refused(by: str) -> None:
     side = _side("H100 SXM5", 5.0, 1.0, 0.7)
-    with pytest.raises(ValueError, match="must be 'ranks', 'octaves' or 'decades'"):
+    with pytest.raises(ValueError, match=r"'ranks'.*'octaves'.*'decades'"):
         projection_errors(side, side, "all_reduce", by=by)

@@ -122,7 +122,7 @@ def test_no_octave_is_in_two_folds() -> None:
 
 
 def test_too_few_sizes_are_refused() -> None:
-    with pytest.raises(DataError, match="6 sizes of message are needed"):
+    with pytest.raises(DataError, match="6 sizes"):
         fit_link(_timings(sizes=SIZES[:5]), GPU, "all_reduce", "ring")
 
 
@@ -135,7 +135,7 @@ def test_a_failed_measurement_is_refused() -> None:
     ("call", "message"),
     [
         (lambda: fit_link(_timings(), GPU, "all_reduce", "ring", protocols=3), "must be 1 or 2"),
-        (lambda: held_out(_timings(), GPU, "all_reduce", "ring", by="size"), "must be 'ranks', 'octaves' or 'decades'"),
+        (lambda: held_out(_timings(), GPU, "all_reduce", "ring", by="size"), r"'ranks'.*'octaves'.*'decades'"),
         (lambda: Timings(np.ones(2), np.ones(3), np.ones(2)), "must be equally long"),
     ],
 )

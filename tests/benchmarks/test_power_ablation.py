@@ -14,6 +14,11 @@ def short() -> pd.DataFrame:
     return ablation(repetitions=3).set_index("case")
 
 
+@pytest.fixture(scope="module")
+def long() -> pd.DataFrame:
+    return ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")
+
+
 def test_with_everything_the_errors_are_small(short: pd.DataFrame) -> None:
     assert short.index.tolist() == list(CASES)
     everything = short.loc[EVERYTHING]
@@ -34,17 +39,16 @@ def test_each_step_is_worth_something(short: pd.DataFrame, case: str, least: flo
         assert short.loc[case, error] > max(least, 2 * short.loc[EVERYTHING, error])
 
 
-def test_the_window_can_be_removed_from_a_long_kernel() -> None:
-    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")["own_percent"]
+def test_the_window_can_be_removed_from_a_long_kernel(long: pd.DataFrame) -> None:
+    found = long["own_percent"]
     assert found[EVERYTHING] < 3 < found["without synchronisation"]
     assert np.isnan(found["50 runs"])
 
 
-def test_the_curve_of_a_long_kernel_beats_a_level_line() -> None:
-    found = ablation(Scenario(kernel_us=2500, runs=120), repetitions=1).set_index("case")
+def test_the_curve_of_a_long_kernel_beats_a_level_line(long: pd.DataFrame) -> None:
     for curve in ("polynomial_percent", "spline_percent", "own_percent"):
-        assert found.loc[EVERYTHING, curve] < 0.6 * found.loc[LEVEL, curve]
-    assert found.loc[EVERYTHING, "energy_percent"] == found.loc[LEVEL, "energy_percent"]
+        assert long.loc[EVERYTHING, curve] < 0.6 * long.loc[LEVEL, curve]
+    assert long.loc[EVERYTHING, "energy_percent"] == long.loc[LEVEL, "energy_percent"]
 
 
 def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
@@ -57,7 +61,7 @@ def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
 
 
 def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
-    with pytest.raises(DataError, match="readings fall into executions of gemm with steady power"):
+    with pytest.raises(DataError, match=r"readings.*gemm"):
         ablation(Scenario(runs=3), repetitions=2)
 
 

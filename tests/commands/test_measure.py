@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -253,15 +252,3 @@ def test_train_learns_from_what_was_measured(tmp_path: Path) -> None:
     learnt = train([out], host=DEFAULT_HOST, target=DEFAULT_TARGET, models=["Additive"], jobs=1)
     assert learnt.metrics["data"]["n"] == 20
     assert learnt.metrics["data"]["rejected"] == {}
-
-
-def test_the_script_runs_from_the_root() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "flopcast", "measure", "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert "--resume" in done.stdout

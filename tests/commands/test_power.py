@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -214,13 +212,3 @@ def test_times(text: str, expected: float) -> None:
 def test_no_times(text: str) -> None:
     with pytest.raises(DataError, match="--window"):
         parse_window(text)
-
-
-def test_it_runs_as_a_script() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "flopcast", "power", "plan", "--kernel-time", "600us", "--json"],
-        capture_output=True,
-        text=True,
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    assert json.loads(result.stdout)["margin"] == 0.02

@@ -28,7 +28,9 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import GPU, find
 from flopcast.models import artifact
+from flopcast.models.artifact import sealed
 from flopcast.models.baselines import AdditiveTime
+from flopcast.output import dumps
 from flopcast.readers import read
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +82,8 @@ def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any
         "metric": dataset.metric,
         "baselines": BASELINES | {"reference": "host" if host else "roofline"},
     }
-    artifact.save(folder / "model", fitted, manifest, dataset.X)
+    known = TrainedModel.of(artifact.Artifact(fitted, json.loads(dumps(manifest))))
+    artifact.save(folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X)
     return folder
 
 
@@ -413,7 +416,7 @@ def damaged(run: Path, folder: Path) -> Path:
 
 def test_a_tampered_model_is_refused_with_one_line(run: Path, tmp_path: Path) -> None:
     data, copy = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9"), damaged(run, tmp_path)
-    estimator = copy / "model" / "estimator.skops"
+    estimator = copy / "model" / "estimator.zip"
     estimator.write_bytes(estimator.read_bytes()[:-1] + b"x")
     code, text, error = invoke(copy, data, "--out", tmp_path / "out.csv")
     assert (code, text) == (2, "")
@@ -436,7 +439,7 @@ def test_a_manifest_that_lacks_something_is_refused(
 ) -> None:
     copy = damaged(run, tmp_path)
     path = copy / "model" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | change)), encoding="utf-8")
     with pytest.raises(ArtifactError, match=message):
         TrainedModel.load(copy)
 
@@ -446,9 +449,36 @@ def test_features_in_another_order_than_the_model_knows_are_refused(run: Path, t
     path = copy / "model" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["recipe"]["columns"].reverse()
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    path.write_text(json.dumps(sealed(manifest)), encoding="utf-8")
     with pytest.raises(ArtifactError, match="another order"):
         TrainedModel.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value", "said"),
+    [
+        ("intervals", "up", -5.0, "damaged"),
+        ("intervals", "down", 1e999, "damaged|SHA-256|not a number"),
+        ("intervals", "radii", [-1.0] * 199, "damaged"),
+        ("intervals", "rows", 0, "damaged"),
+        ("intervals", "up", 1.5, "answers"),
+        ("baselines", "constant ratio", {"ratio": 0.123}, "answers"),
+        ("recipe", "constant", {"log2.k": None}, "damaged"),
+        ("answers", "level", "x", "answers"),
+        ("answers", "rows", {}, "answers"),
+    ],
+)
+def test_figures_of_the_manifest_are_held_to_what_it_answered(
+    run: Path, tmp_path: Path, part: str, key: str, value: Any, said: str
+) -> None:
+    copy = damaged(run, tmp_path)
+    path = copy / "model" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest[part][key] = value
+    path.write_text(json.dumps(sealed(manifest) if value != 1e999 else manifest), encoding="utf-8")
+    with pytest.raises(ArtifactError, match=said) as info:
+        TrainedModel.load(copy)
+    assert "\n" not in str(info.value)
 
 
 @pytest.mark.parametrize(

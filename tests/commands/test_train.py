@@ -28,6 +28,7 @@ from flopcast.features.matrix import build_dataset
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import find
 from flopcast.models import artifact
+from flopcast.models import suite as suites
 from flopcast.models.suite import suite
 from flopcast.readers import read
 from flopcast.report import training as report
@@ -204,7 +205,7 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(run: job.Run, data: Path, 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run, data: Path, tmp_path: Path) -> None:
     known = dict(run.provenance)
-    assert set(known) == {"command", "files", "where", "seed", "date", "machine"}
+    assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
     assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
     assert known["command"] == f"fc.train(data=[{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
     run.save(tmp_path / "run")
@@ -334,3 +335,16 @@ def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, argument
     result = CliRunner().invoke(app, [str(data), "--target", "MI355X", *given])
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
+
+
+def test_quick_runs_two_models_and_says_which_it_left_out(tmp_path: Path) -> None:
+    where = {"host": HOST, "target": TARGET, "jobs": 1}
+    run = job.train(measurements(tmp_path / "runs.csv"), quick=True, **where)
+    models = run.table.query("kind == 'model'")
+    assert set(models["name"]) == set(suites.QUICK)
+    assert run.selected["e_out"] > 0
+    (note,) = (note for note in run.metrics["data"]["notes"] if "left out" in note)
+    assert "RandomForest" in note
+    for chosen in ({"models": ["OLS"]}, {"without": ["OLS"]}, {"suite": "literature"}):
+        with pytest.raises(DataError, match="quick"):
+            job.train(tmp_path / "runs.csv", quick=True, **where, **chosen)

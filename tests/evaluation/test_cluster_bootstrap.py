@@ -58,7 +58,7 @@ def test_interval_of_a_logarithm_is_the_logarithm_of_the_interval() -> None:
 
 @pytest.mark.parametrize("groups", [np.array([]), np.zeros((2, 2))])
 def test_no_groups_is_an_error(groups: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="groups must be a non-empty one-dimensional array"):
+    with pytest.raises(ValueError, match="groups"):
         next(resample_clusters(groups, 1, seed=0))
 
 
@@ -68,7 +68,7 @@ def test_unequal_groups_count_for_fewer() -> None:
 
 
 def test_one_group_has_no_interval() -> None:
-    with pytest.raises(ValueError, match="at least 2 groups, got 1"):
+    with pytest.raises(ValueError, match="groups, got 1"):
         percentile_interval(np.ones(10), 1)
 
 

@@ -78,9 +78,9 @@ def test_bounds_scale_with_the_prediction_the_difficulty_and_the_widening() -> N
     _, hard = intervals.bounds([1.0], scale=[2.0])
     assert np.log(wide[0]) == pytest.approx(2 * np.log(upper[0]))
     assert hard == pytest.approx(wide)
-    with pytest.raises(ValueError, match="scale of ConformalIntervals must be positive"):
+    with pytest.raises(ValueError, match="ConformalIntervals"):
         intervals.bounds([1.0], scale=[0.0])
-    with pytest.raises(ValueError, match=r"level of radius must be between 0.005 and 0.995, got 1"):
+    with pytest.raises(ValueError, match=r"0.005.*0.995.*1"):
         intervals.bounds([1.0], 1.0)
 
 
@@ -123,13 +123,13 @@ def test_predictions_that_are_no_time_are_misses_without_bounds() -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
 def test_a_level_lies_between_0_and_1(level: float) -> None:
     check_level(0.9)
-    with pytest.raises(DataError, match=r"level must lie between 0 and 1, got .*: 0.9 means 90 %"):
+    with pytest.raises(DataError, match=r"level.*0.9.*90"):
         check_level(level)
 
 
 def test_a_level_may_be_held_to_a_narrower_range() -> None:
     check_level(0.005, 0.005, 0.995)
-    with pytest.raises(DataError, match=r"must lie between 0.005 and 0.995, got 0.999"):
+    with pytest.raises(DataError, match=r"0.005.*0.995.*0.999"):
         check_level(0.999, 0.005, 0.995)
 
 
@@ -144,7 +144,7 @@ def test_json_round_trip() -> None:
             assert [b.tolist() for b in again.bounds([1.0, 7.0], level)] == [
                 b.tolist() for b in intervals.bounds([1.0, 7.0], level)
             ]
-    with pytest.raises(ValueError, match="must hold 199 radii, got 1"):
+    with pytest.raises(ValueError, match=r"199.*1"):
         ConformalIntervals.from_dict(state | {"radii": [1.0]})
 
 
@@ -159,9 +159,9 @@ def test_few_groups_still_give_a_finite_interval_beyond_the_largest_score() -> N
 
 
 def test_too_few_groups_say_so() -> None:
-    with pytest.raises(DataError, match="at least 2 groups to be calibrated on, there are 1"):
+    with pytest.raises(DataError, match="least 2 groups"):
         ConformalIntervals("grouped").fit([1.0, 2.0], [1.0, 2.0], ["a", "a"])
-    with pytest.raises(ValueError, match="scheme of ConformalIntervals must be one of"):
+    with pytest.raises(ValueError, match="ConformalIntervals"):
         ConformalIntervals("random")
 
 

@@ -212,9 +212,9 @@ def test_what_no_law_can_be_judged_on_is_refused() -> None:
     data = dataset(simulate(lambda t: t))
     with pytest.raises(DataError, match="from one device to another"):
         assess_scaling(replace(data, host=None))
-    with pytest.raises(DataError, match=r"no law says how power_mhz scales.* speak of duration_us, power_w, energy_j"):
+    with pytest.raises(DataError, match=r"power_mhz.*duration_us.*power_w.*energy_j"):
         assess_scaling(replace(data, metric="power_mhz", laws=data.laws[[]]))
-    with pytest.raises(DataError, match="no law can be computed: fp8 of X is not published"):
+    with pytest.raises(DataError, match="fp8 of X"):
         assess_scaling(replace(data, laws=data.laws * np.nan, report={"laws": {FLOPS: "fp8 of X is not published"}}))
 
 

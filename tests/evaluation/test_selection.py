@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import FlopcastError
-from flopcast.evaluation.selection import select
+from flopcast.evaluation.selection import hopeless, select
 from flopcast.report.words.evaluation import selection
 
 
@@ -108,7 +108,7 @@ def test_a_model_that_exploded_is_not_selected() -> None:
 def test_nothing_to_select_from_says_so() -> None:
     with pytest.raises(FlopcastError, match="no model ran"):
         select([1.0, 2.0], pd.DataFrame(index=range(2)), ["a", "b"], scheme="kfold")
-    with pytest.raises(FlopcastError, match="at least 2 groups, there are 1"):
+    with pytest.raises(FlopcastError, match="least 2 groups"):
         select([1.0, 2.0], pd.DataFrame({"m": [1.0, 2.0]}), ["a", "a"], scheme="grouped")
 
 
@@ -144,3 +144,56 @@ def test_the_standard_error_is_that_of_the_difference_over_groups() -> None:
     for above, name in ((0.99 * error, "liked"), (1.01 * error, "best")):
         shifted = predictions.assign(liked=predictions["liked"] - difference.mean() + above)
         assert select(y, shifted, groups, scheme="grouped", preference=["liked"])["name"] == name
+
+
+def _worse(factors: dict[str, float], seed: int = 0, n: int = 80) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """Return 80 rows of 16 groups, and models whose errors are 5 % on average times a factor, noise of their own."""
+    rng = np.random.default_rng(seed)
+    y, groups = rng.uniform(1, 2, n), np.array([f"g{i % 16}" for i in range(n)])
+    errors = {name: 0.05 * factor * rng.uniform(0.5, 1.5, n) for name, factor in factors.items()}
+    return y, pd.DataFrame({name: y * (1 + error) for name, error in errors.items()}), groups
+
+
+def test_only_models_that_cannot_win_are_given_up() -> None:
+    y, predictions, groups = _worse({"best": 1.0, "near": 1.02, "far": 3.0, "wrong": 40.0})
+    for scheme in ("kfold", "grouped"):
+        assert hopeless(y, predictions, groups, scheme=scheme) == ["far", "wrong"]
+        assert hopeless(y, predictions, groups, scheme=scheme, preference=["far"]) == ["far", "wrong"]
+    assert hopeless(y, predictions[["best"]], groups, scheme="grouped") == []
+    assert hopeless(y, predictions, np.full(len(y), "one"), scheme="grouped") == []
+
+
+def test_a_liked_model_within_a_standard_error_stays() -> None:
+    y, groups = np.ones(64), np.repeat(np.arange(8), 8)
+    above = np.repeat([-0.01, -0.008, -0.005, -0.001, 0.002, 0.006, 0.01, 0.012], 8)
+    predictions = pd.DataFrame({"best": np.full(64, 1.05), "liked": 1.05 + above})
+    chosen = select(y, predictions, groups, scheme="grouped", preference=["liked"])["name"]
+    assert chosen == "liked"
+    assert hopeless(y, predictions, groups, scheme="grouped", preference=["liked"]) == []
+
+
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_models_that_left_are_never_chosen_and_do_not_flatter_the_honest_error(scheme: str) -> None:
+    factors = {f"m{i}": 1.0 + 0.08 * i for i in range(8)}
+    for seed in range(5):
+        y, predictions, groups = _worse(factors, seed)
+        full = select(y, predictions, groups, scheme=scheme)
+        early = np.arange(len(y)) < 32
+        gone = hopeless(y[early], predictions[early], groups[early], scheme=scheme)
+        assert gone
+        partial = predictions[gone].where(pd.Series(early), axis=0)
+        left = select(y, predictions.drop(columns=gone), groups, scheme=scheme, partial=partial)
+        assert left["name"] == full["name"]
+        assert not set(left["within"]) & set(gone)
+        assert left["e_out"] == pytest.approx(full["e_out"], rel=0.01)
+
+
+def test_a_model_that_left_counts_elsewhere_as_much_worse_as_where_it_was_fitted() -> None:
+    y, early = np.full(8, 100.0), pd.DataFrame({"left": [102.0, 103, 103, 105] + 4 * [np.nan]})
+    whole = pd.DataFrame({"best": [101.0, 102, 103, 104, 101, 102, 103, 104]})
+    found = select(y, whole, np.arange(8), scheme="kfold", partial=early)
+    same = select(
+        y, whole.assign(left=[102.0, 103, 103, 105, 101.75, 102.75, 103.75, 104.75]), np.arange(8), scheme="kfold"
+    )
+    assert found["picked"] == same["picked"]
+    assert found["e_out"] == pytest.approx(same["e_out"])

@@ -121,9 +121,9 @@ def test_rows_without_the_metric_are_left_out_and_counted_by_reason():
     assert len(data) == 9
     assert (data.report["without_metric"], data.report["metric_not_positive"]) == (1, 3)
     assert (data.y > 0).all()
-    with pytest.raises(DataError, match="no row of slow has power_w"):
+    with pytest.raises(DataError, match="power_w"):
         build_dataset(frame, host=HOST, target=TARGET, metric="power_w")
-    with pytest.raises(DataError, match=r"no row of fast has energy_j \(16 are not positive\)"):
+    with pytest.raises(DataError, match=r"energy_j.*16"):
         build_dataset(table().assign(energy_j=-1.0), host=None, target=TARGET, metric="energy_j")
 
 
@@ -144,9 +144,9 @@ def test_groups_of_the_user():
     assert set(groups_of(frame.assign(group="mine"))) == {"mine"}
     assert set(groups_of(frame.assign(group="mine"), ["n"])) == {"n 256", "n 1024", "n 4096"}
     assert groups_of(frame.assign(group=["mine", *[""] * 26]))[0] == "gemm 256x512"
-    with pytest.raises(DataError, match=r"no column layer to group by: there are .*op"):
+    with pytest.raises(DataError, match="column layer to group"):
         groups_of(frame, ["layer"])
-    with pytest.raises(DataError, match="cannot group by k: empty in some rows"):
+    with pytest.raises(DataError, match="group by k"):
         groups_of(table(), ["k"])
 
 
@@ -157,10 +157,9 @@ def test_the_table_is_not_changed():
     pd.testing.assert_frame_equal(frame, before)
 
 
-@pytest.mark.long
-def test_a_hundred_thousand_rows_keep_their_order():
+def test_ten_thousand_rows_keep_their_order():
     data = build_dataset(table(), host=HOST, target=TARGET)
-    rows = pd.concat([table().query("device == 'slow'")] * 7_700, ignore_index=True).iloc[:100_000]
+    rows = pd.concat([table().query("device == 'slow'")] * 770, ignore_index=True).iloc[:10_000]
     matrix = data.recipe.transform(rows)
     assert matrix["host_us"].tolist() == rows["duration_us"].tolist()
 

@@ -139,23 +139,23 @@ def test_rare_kernels_share_a_level_and_new_ones_join_it():
 
 
 def test_missing_dimensions_are_named(recipe: FeatureRecipe):
-    with pytest.raises(DataError, match="gemm rows need m, n >= 1"):
+    with pytest.raises(DataError, match="gemm rows need"):
         recipe.transform(rows().drop(columns=["m", "n"]))
     sides = ("in_channels", "in_h", "in_w", "out_channels", "out_h", "out_w", "fil_h", "fil_w")
     conv = {"op": "conv", "direction": "F", "dtype_a": "bf16"}
     convolutions = learn_recipe(pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET)
-    with pytest.raises(DataError, match="conv rows need batch, in_channels, out_channels"):
+    with pytest.raises(DataError, match=r"in_channels.*out_channels"):
         convolutions.transform(pd.DataFrame([conv]))
 
 
 def test_times_of_the_host_are_needed_and_only_of_the_host(recipe: FeatureRecipe):
-    with pytest.raises(DataError, match="predicts from rows of slow, 40 are of fast"):
+    with pytest.raises(DataError, match="rows of slow, 40"):
         recipe.transform(rows(device="fast"))
-    with pytest.raises(DataError, match="what slow measured: the rows lack duration_us"):
+    with pytest.raises(DataError, match="duration_us"):
         recipe.transform(rows().drop(columns="duration_us"))
     broken = rows()
     broken.loc[3, "duration_us"] = np.nan
-    with pytest.raises(DataError, match=r"host_duration_us must be > 0: .* in 1 of 40 rows \(t.csv:5\)"):
+    with pytest.raises(DataError, match=r"host_duration_us.*40.*t.csv:5"):
         recipe.transform(broken)
 
 
@@ -210,7 +210,7 @@ def test_counters_of_the_host_enter_where_every_row_has_them():
     assert recipe.skipped["counter.hits"] == "unknown in 1 of 40 rows"
     assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
     assert FeatureRecipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
-    with pytest.raises(DataError, match=r"the rows lack counter\.waves, which the model uses"):
+    with pytest.raises(DataError, match=r"counter\.waves"):
         recipe.transform(rows())
 
 

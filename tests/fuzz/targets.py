@@ -164,10 +164,10 @@ TARGETS: Sequence[str] = (*TABLES, *TRACES, *_OTHERS)
 
 
 def _rehashed(files: Files) -> Files:
-    """Return a model whose manifest has the hash of the estimator beside it: what is behind the hash is tried too."""
+    """Return a model whose manifest has new hashes, of the estimator and its own: what is behind them is tried too."""
     found = dict(files)
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         manifest = json.loads(found[artifact.MANIFEST])
-        manifest["estimator"]["sha256"] = hashlib.sha256(found[artifact.ESTIMATOR]).hexdigest()
-        found[artifact.MANIFEST] = json.dumps(manifest).encode()
+        manifest["estimator"]["sha256"] = hashlib.sha256(found[manifest["estimator"]["file"]]).hexdigest()
+        found[artifact.MANIFEST] = json.dumps(artifact.sealed(manifest)).encode()
     return found

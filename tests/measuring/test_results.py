@@ -187,7 +187,7 @@ def test_what_was_measured_cold_is_not_merged_with_what_was_measured_warm(tmp_pa
     assert measured[["cache", "duration_us"]].to_numpy().tolist() == [["warm", 7.0], ["cold", 10.0]]
 
 
-@pytest.mark.parametrize(("name", "message"), [("runs.txt", "must end in .parquet or .csv"), ("there.csv", "exists")])
+@pytest.mark.parametrize(("name", "message"), [("runs.txt", r".parquet or .csv"), ("there.csv", "exists")])
 def test_places_that_cannot_be_written_are_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "there.csv").touch()
     with pytest.raises(DataError, match=message):
@@ -198,7 +198,7 @@ def test_places_that_cannot_be_written_are_refused(name: str, message: str, tmp_
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_json_that_is_not_the_tables_is_not_replaced(resume: bool, tmp_path: Path) -> None:
     (tmp_path / "keep.json").touch()
-    with pytest.raises(DataError, match=r"keep\.json: exists, and the provenance of keep\.csv would replace it"):
+    with pytest.raises(DataError, match=r"keep\.json.*keep\.csv"):
         check_table_path(tmp_path / "keep.csv", resume=resume)
     (tmp_path / "keep.csv").touch()
     check_table_path(tmp_path / "keep.csv", resume=True)

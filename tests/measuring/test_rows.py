@@ -26,16 +26,14 @@ def test_sizes_are_whole_numbers_or_the_default() -> None:
 
 @pytest.mark.parametrize("value", [2.5, "wide", None])
 def test_what_is_no_size_is_refused(value: object) -> None:
-    with pytest.raises(DataError, match="gemm needs m as a whole number"):
+    with pytest.raises(DataError, match="gemm"):
         sizes({"op": "gemm", "m": value}, "m")
 
 
 def test_rows_in_words() -> None:
     row = {"op": "gemm", "dtype_a": "bf16", "m": 16.0, "n": 4096, "k": 7168, "scale_block": ""}
     assert described(row) == "gemm bf16 m=16 n=4096 k=7168"
-    assert "softmax with variant odd cannot be measured: known here is log" in str(
-        unknown({"op": "softmax", "variant": "odd"}, "variant", "log")
-    )
+    assert "measured: known here" in str(unknown({"op": "softmax", "variant": "odd"}, "variant", "log"))
 
 
 GRIDS = [(name, gpu, ranks) for name in SUITES for gpu, ranks in ((False, 1), (True, 1), (True, 8))]
@@ -90,8 +88,8 @@ def test_names_of_families_and_operators_are_understood() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: suite_rows("huge", gpu=False), "suite must be one of small, full, embedded, got 'huge'"),
-        (lambda: suite_rows("small", gpu=False, families=["gem"]), "kernels must be among gemm, .*, got 'gem'"),
+        (lambda: suite_rows("huge", gpu=False), r"suite.*'huge'"),
+        (lambda: suite_rows("small", gpu=False, families=["gem"]), r"kernels.*'gem'"),
         (lambda: suite_rows("small", gpu=True, families=["collective"]), "two GPUs or more"),
         (lambda: suite_rows("embedded", gpu=False, families=["cross_entropy"]), "choose other kernels"),
     ],

@@ -180,7 +180,7 @@ def test_a_journal_of_another_machine_or_pytorch_is_not_continued(tmp_path: Path
     Journal(tmp_path / "j", plan.to_dict())
     Journal(tmp_path / "j", plan.to_dict(), resume=True)
     other = replace(plan, machine={"cpu": "Xeon", "torch": "2.10"})
-    with pytest.raises(DataError, match="begun with other cpu and torch: resume with the same settings, machine"):
+    with pytest.raises(DataError, match="same settings, machine"):
         Journal(tmp_path / "j", other.to_dict(), resume=True)
 
 
@@ -329,14 +329,14 @@ def test_a_line_that_lacks_its_end_alone_is_kept_and_the_next_begins_a_line(tmp_
 
 def test_a_journal_is_not_overwritten_and_another_plan_not_continued(tmp_path: Path) -> None:
     Journal(tmp_path / "j", MADE)
-    with pytest.raises(DataError, match="holds an unfinished measurement: resume it"):
+    with pytest.raises(DataError, match="unfinished measurement: resume"):
         Journal(tmp_path / "j", MADE)
-    with pytest.raises(DataError, match="begun with other seed and passes"):
+    with pytest.raises(DataError, match="other seed and passes"):
         Journal(tmp_path / "j", {**MADE, "seed": 2, "passes": 1}, resume=True)
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing to resume: measure from the beginning"):
+    with pytest.raises(DataError, match="nothing to resume: measure"):
         Journal(tmp_path / "j", MADE, resume=True)
 
 

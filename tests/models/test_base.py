@@ -102,5 +102,5 @@ def test_a_fold_without_training_or_validation_rows_is_left_out() -> None:
 def test_weights_on_one_group_alone_are_an_error(model: RFECV | Lasso | ElasticNet) -> None:
     rng = np.random.default_rng(0)
     X, y, weight = rng.random((20, 3)), rng.random(20), np.repeat([1.0, 0.0], 10)
-    with pytest.raises(ValueError, match=r"none of the 2 inner folds .* at least two groups"):
+    with pytest.raises(ValueError, match="inner folds"):
         model.fit(X, y, weight, groups=np.repeat([0, 1], 10))

@@ -35,7 +35,7 @@ def test_missing_column_is_named(column: str | int) -> None:
 def test_other_columns_may_be_missing() -> None:
     X = TIMES.assign(size=np.nan)
     assert ConstantRatio("host_us").fit(X, [5.0, 10.0, 20.0]).predict(X).tolist() == [5.0, 10.0, 20.0]
-    with pytest.raises(ValueError, match="Input column 'size' of X contains NaN"):
+    with pytest.raises(ValueError, match=r"'size'.*NaN"):
         ConstantRatio("size").fit(X, [1.0, 2.0, 3.0])
 
 
@@ -78,7 +78,7 @@ def test_column_of_zeros_has_ratio_zero() -> None:
 
 @pytest.mark.parametrize("model", [ConstantRatio(), Affine()])
 def test_zero_targets_are_refused(model: ConstantRatio | Affine) -> None:
-    with pytest.raises(ValueError, match="needs positive targets: 2 of 3 are zero or negative"):
+    with pytest.raises(ValueError, match="2 of 3"):
         model.fit([[1.0], [2.0], [3.0]], [1.0, 0.0, -1.0])
 
 
@@ -165,5 +165,5 @@ def test_nan_in_a_term_is_refused_and_elsewhere_ignored() -> None:
 
 
 def test_negative_targets_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs positive targets: 1 of 3"):
+    with pytest.raises(ValueError, match="1 of 3"):
         AdditiveTime().fit([[1.0], [2.0], [3.0]], [1.0, -2.0, 3.0])

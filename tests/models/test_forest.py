@@ -37,7 +37,7 @@ def test_work_bounds_the_number_of_trees(rows: tuple) -> None:
     assert max(Forest(max_trees=8, max_work=None).fit(X, y).oob_path_) == 8
     assert Forest()._most_trees(429) == 1024
     assert Forest()._most_trees(13_000) == 128
-    with pytest.raises(ValueError, match="max_trees of Forest must be at least 2, got 1"):
+    with pytest.raises(ValueError, match=r"max_trees.*Forest.*1"):
         Forest(max_trees=1).fit(X, y)
 
 

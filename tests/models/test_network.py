@@ -66,5 +66,5 @@ def test_constant_columns_and_targets(rows: tuple) -> None:
 
 
 def test_no_epochs_is_refused(rows: tuple) -> None:
-    with pytest.raises(ValueError, match="max_epochs and patience of MLP must be at least 1"):
+    with pytest.raises(ValueError, match=r"max_epochs.*MLP"):
         MLP(max_epochs=0).fit(*rows)

@@ -64,13 +64,13 @@ def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
 
 def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
-    with pytest.raises(DataError, match=r"no model 'Lass' in the default suite here: did you mean Lasso\?"):
+    with pytest.raises(DataError, match=r"'Lass'.*Lasso\?"):
         suite("default", _data(), names=["Lass"])
     left = {c.name for c in suite("default", _data())} - {c.name for c in suite("default", _data(), without=["Stack"])}
     assert left == {"Stack"}
     with pytest.raises(DataError, match="no model 'Stacks'"):
         suite("default", _data(), without=["Stacks"])
-    with pytest.raises(DataError, match="suite must be default or literature, got 'all'"):
+    with pytest.raises(DataError, match=r"suite.*'all'"):
         suite("all", _data())
 
 
@@ -98,9 +98,9 @@ def test_linear_models_see_sums_only_and_baselines_one_column() -> None:
 
 def test_a_name_like_none_gets_the_list_and_nothing_left_is_refused() -> None:
     data = _data()
-    with pytest.raises(DataError, match=r"here: choose from Additive, OLS, .*; baselines always run"):
+    with pytest.raises(DataError, match=r"Additive.*OLS"):
         suite("default", data, names=["FLOPS"])
-    with pytest.raises(DataError, match="without leaves no model to run"):
+    with pytest.raises(DataError, match="without leaves no model"):
         suite("default", data, names=["OLS"], without=["OLS"])
 
 

@@ -111,10 +111,10 @@ def test_columns_by_name_and_prefix(rows: tuple) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["host_us", "k", "j"], "X has no column k, j"),
-        (list("abcdefg"), "X has no column a, b, c, d, e and 2 more"),
-        (["dtype=*"], r"no column of X matches dtype=\*"),
-        ([], "no column of X matches an empty list"),
+        (["host_us", "k", "j"], "k, j"),
+        (list("abcdefg"), "a, b, c, d, e and 2"),
+        (["dtype=*"], r"matches dtype=\*"),
+        ([], "matches an empty list"),
     ],
 )
 def test_columns_that_are_not_there(rows: tuple, names: list[str], message: str) -> None:
@@ -126,9 +126,9 @@ def test_columns_must_be_finite_at_fit_and_transform(rows: tuple) -> None:
     X = rows[0]
     holes = X.assign(host_us=np.nan, log_m=np.inf)
     chooser = Columns(["host_us", "log_m"])
-    with pytest.raises(ValueError, match="NaN or infinity in host_us, log_m: leave out"):
+    with pytest.raises(ValueError, match=r"NaN.*host_us.*log_m"):
         chooser.fit(holes)
-    with pytest.raises(ValueError, match="NaN or infinity in host_us, log_m"):
+    with pytest.raises(ValueError, match=r"NaN.*host_us.*log_m"):
         chooser.fit(X).transform(holes)
     with pytest.raises(ValueError, match="feature names"):
         chooser.transform(X[X.columns[::-1]])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from flopcast.projection.graph import Graph, build
-from flopcast.projection.replay import own_time, replay, spans_us, totals_us
+from flopcast.projection.graph import CAUSES, Graph, build, gap_table
+from flopcast.projection.replay import critical_path, own_time, replay, spans_us, totals_us
 from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import RETURN_NS, Recording, Step, run
 from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
@@ -156,7 +156,7 @@ def test_activities_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.long
-def test_every_shared_trace_replays_to_itself(shared_data: Path) -> None:
+def test_every_shared_trace_replays_to_itself_and_has_a_path_as_long(shared_data: Path) -> None:
     found = 0
     for label, trace in read_traces([shared_data / "profiles" / "kineto"], options=Options(calls=True)):
         assert not isinstance(trace, TraceFailure), label
@@ -170,6 +170,12 @@ def test_every_shared_trace_replays_to_itself(shared_data: Path) -> None:
         span = (rows["start_ns"] + rows["duration_ns"]).max() - rows["start_ns"].min() if linked.any() else pd.NA
         if linked.any():
             assert times.span_us(linked)[0] == pytest.approx(span / 1000, rel=1e-9), label
+        path, gaps = critical_path(graph, times), gap_table(graph)
+        assert path["end_ns"].iloc[-1] == pytest.approx(graph.end_ns.max()), label
+        hole = np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(initial=0.0)
+        assert hole < 1.0, label
+        assert set(gaps["cause"]) <= set(CAUSES)
+        assert (gaps["gap_ns"] > 0).all()
         found += 1
     assert found >= 20
 

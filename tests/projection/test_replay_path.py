@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from flopcast.projection.graph import CAUSES, Graph, build, gap_table
+from flopcast.projection.graph import Graph, build, gap_table
 from flopcast.projection.replay import critical_path, replay
-from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import GAP_NS, Step, run
 from flopcast.tests.projection.test_replay import PROGRAM, durations_of, settled
 
@@ -68,19 +65,3 @@ def test_gaps_have_causes() -> None:
     waiting = [Step(1_000, 0, 300_000), Step(1_000, 1, 20_000), Step(1_000, 1, 5_000, after=0)]
     recording = run(waiting, durations_of(waiting))
     assert gap_table(build(recording.activities, recording.calls))["cause"].tolist() == ["dependency"]
-
-
-@pytest.mark.long
-def test_every_shared_trace_has_a_path_as_long_as_itself(shared_data: Path) -> None:
-    for label, trace in read_traces([shared_data / "profiles" / "kineto"], options=Options(calls=True)):
-        assert not isinstance(trace, TraceFailure), label
-        if trace.dispatches.empty:
-            continue
-        graph = build(trace.dispatches, trace.calls)
-        path = path_of(graph)
-        assert path["end_ns"].iloc[-1] == pytest.approx(graph.end_ns.max()), label
-        hole = np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(initial=0.0)
-        assert hole < 1.0, label
-        gaps = gap_table(graph)
-        assert set(gaps["cause"]) <= set(CAUSES)
-        assert (gaps["gap_ns"] > 0).all()

@@ -51,7 +51,7 @@ def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
 
 
 def test_a_named_file_of_no_known_format_is_an_error(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"README\.md: no supported format: known are AITER tuned CSV .*tidy Parquet"):
+    with pytest.raises(DataError, match=r"README\.md.*AITER.*CSV.*Parquet"):
         read([folder, folder / "README.md"])
 
 
@@ -65,8 +65,8 @@ def test_a_damaged_file_in_a_folder_is_a_note(folder: Path) -> None:
     ("content", "message"),
     [
         ("no table", "nothing readable: supported are AITER"),
-        ("device,op,m,n,k,us\n", "no measurements: the files are empty"),
-        ("device,op,dtype,m,n,k,us\n,gemm,fp8,1,2,3,4\n", r"x\.csv:2: no row can be used \(no-device: 1\)"),
+        ("device,op,m,n,k,us\n", "files are empty"),
+        ("device,op,dtype,m,n,k,us\n,gemm,fp8,1,2,3,4\n", r"x\.csv:2.*no-device: 1"),
     ],
 )
 def test_nothing_to_read_is_an_error(tmp_path: Path, content: str, message: str) -> None:
@@ -138,7 +138,7 @@ def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(tmp
     assert rows[REFUSED].tolist() == ["", "dimension-not-positive"]
     assert rows["duration_us"].isna().all()
     (tmp_path / "x.csv").write_text("op,dtype_a,m\ngem,fp8,1\ngem,fp8,2\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"x\.csv:2: no row can be used \(unknown-operator: 2\); first: gem"):
+    with pytest.raises(DataError, match=r"x\.csv:2.*unknown-operator: 2"):
         read_rows([tmp_path], timed=False)
 
 
@@ -151,15 +151,15 @@ def test_aiter_counts(aiter_data: Measurements) -> None:
     counts = aiter_data.frame.groupby(["op", "device"]).size()
     assert counts["gemm"].to_dict() == {
         "MI300X": 12952,
-        "MI308X": 1847,
+        "MI308X": 1842,
         "MI355X": 21686,
         "MI455X": 615,
         "gfx1250 (96 CUs)": 143,
     }
     assert counts["batched_gemm"].to_dict() == {"MI300X": 26, "MI355X": 77}
-    assert counts["moe"].sum() == 2473
+    assert counts["moe"].sum() == 2472
     assert aiter_data.rejected_by_reason == {
-        "zero-duration": 217, "dimension-not-positive": 26, "infinite-duration": 1,
+        "zero-duration": 217, "dimension-not-positive": 26, "above-peak": 6, "infinite-duration": 1,
     }  # fmt: skip
     assert set(aiter_data.rejected.query("reason == 'dimension-not-positive'")["detail"]) == {"topk = -1"}
     assert [note.code for note in aiter_data.notes].count("gfx-by-units") == 3

@@ -284,7 +284,7 @@ def test_the_stated_schema_decides(tmp_path: Path) -> None:
 def test_a_dispatch_table_without_its_columns_is_refused(tmp_path: Path) -> None:
     extra = 'DROP VIEW kernels; DROP VIEW rocpd_kernel_dispatch; ALTER TABLE "rocpd_kernel_dispatch@" DROP COLUMN "end"'
     file = make(tmp_path / "a.db", MI300X, extra=extra)
-    with pytest.raises(DataError, match=r"a\.db: table rocpd_kernel_dispatch_\w+ has no column 'end'"):
+    with pytest.raises(DataError, match=r"a\.db.*rocpd_kernel_dispatch_\w+.*'end'"):
         read(file)
 
 

@@ -215,7 +215,7 @@ def test_schema_3_is_not_claimed(tmp_path: Path) -> None:
 
 def test_a_table_without_its_columns_is_refused(tmp_path: Path) -> None:
     file = make(tmp_path / "a.rpd", extra='DROP TABLE rocpd_op; CREATE TABLE rocpd_op ("id" integer, "start" integer)')
-    with pytest.raises(DataError, match=r"a\.rpd: table rocpd_op has no column 'end'"):
+    with pytest.raises(DataError, match=r"a\.rpd.*rocpd_op.*'end'"):
         read(file)
 
 

@@ -50,7 +50,7 @@ def test_a_table_that_is_not_there_has_no_rows_and_one_with_other_columns_is_ref
         none = db.read("lazy", integers=("id",), words=("word",), required=("id",))
         assert none.empty
         assert list(none) == ["id", "word", "row"]
-        with pytest.raises(DataError, match="table t has no column 'start'"):
+        with pytest.raises(DataError, match="'start'"):
             db.read("t", integers=("start",), required=("start",))
 
 
@@ -110,7 +110,7 @@ def test_nothing_is_written_and_a_read_only_folder_will_do(file: DataFile) -> No
         (lambda data: MAGIC + b"no database at all" * 300, "file is not a database"),
         (lambda data: data[: len(data) // 2], "malformed"),
         (lambda data: data[:100] + b"\xff" * 400 + data[500:], "malformed"),
-        (lambda data: data.replace(b"CREATE VIEW v AS", b"CREATE VIE\xf7\n\n AS"), "cannot be read as an SQLite"),
+        (lambda data: data.replace(b"CREATE VIEW v AS", b"CREATE VIE\xf7\n\n AS"), "SQLite"),
         (lambda data: gzip.compress(data)[:-20], "cannot be read"),
         (lambda data: b"\x1f\x8b" + b"junk" * 9, "cannot be read"),
     ],

@@ -29,8 +29,8 @@ def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **d
     ],
 )  # fmt: skip
 def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro: float) -> None:
-    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{column}", "MI300X,gemm,fp16,1,2,3,3").frame
-    assert frame["duration_us"].tolist() == [pytest.approx(micro)]
+    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{column}", "MI300X,gemm,fp16,1,2,3,30").frame
+    assert frame["duration_us"].tolist() == [pytest.approx(10 * micro)]
     assert column == "duration_us" or column not in frame
 
 
@@ -58,15 +58,15 @@ def test_the_user_states_a_unit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "units", "message"),
     [
-        ("time", {}, r"mine\.csv: column 'time' has no unit: state it, as in time=ms"),
-        ("latency_ms,time_us", {}, "columns latency_ms, time_us could each be the duration.*as in latency_ms=ms"),
+        ("time", {}, r"mine\.csv.*'time'.*time=ms"),
+        ("latency_ms,time_us", {}, r"latency_ms.*time_us.*latency_ms=ms"),
         (
             "cost,x",
             {},
-            r"no column is a duration with its unit \(columns: .*cost, x\): state its unit, as in COLUMN=ms",
+            "COLUMN=ms",
         ),
-        ("time,x", {"time": "hours"}, "unit of column 'time' must be one of"),
-        ("time_us,x", {"tme": "us"}, "units tme=us: no tidy table has a column 'tme'"),
+        ("time,x", {"time": "hours"}, "'time'"),
+        ("time_us,x", {"tme": "us"}, r"tme=us.*'tme'"),
     ],
 )
 def test_a_unit_is_never_guessed(tmp_path: Path, columns: str, units: dict[str, str], message: str) -> None:
@@ -115,14 +115,14 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (["1,500", "12,250"], "column 'latency_ms': 1,500 may have a decimal comma or mark thousands"),
-        (["1,5", "1.234"], "column 'latency_ms' has commas and points \\(1,5 and 1.234\\)"),
-        (["1.234,5", "1,5"], "column 'latency_ms' has commas and points"),
+        (["1,500", "12,250"], r"'latency_ms'.*1,500"),
+        (["1,5", "1.234"], r"'latency_ms'.*1,5.*1.234"),
+        (["1.234,5", "1,5"], "'latency_ms'"),
     ],
 )
 def test_commas_that_may_mean_two_things_are_named(tmp_path: Path, times: list[str], message: str) -> None:
     lines = ["device;op;dtype;m;n;k;latency_ms", *(f"MI300X;gemm;fp16;1;2;3;{time}" for time in times)]
-    with pytest.raises(DataError, match=rf"mine\.csv: {message}"):
+    with pytest.raises(DataError, match=rf"mine\.csv: .*{message}"):
         read_csv(tmp_path, *lines)
 
 
@@ -188,12 +188,12 @@ def test_what_a_file_gives_is_not_overridden(tmp_path: Path) -> None:
 def test_a_table_of_one_operator_may_be_named_by_the_user(tmp_path: Path) -> None:
     lines = ["device,dtype,m,n,k,us", "MI300X,fp16,1,2,3,4"]
     assert read_csv(tmp_path, *lines, op="gemm").frame["op"].tolist() == ["gemm"]
-    with pytest.raises(DataError, match=r"no column `op` .* set op=gemm"):
+    with pytest.raises(DataError, match="op=gemm"):
         read_csv(tmp_path, *lines)
 
 
 def test_a_misspelled_default_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"defaults dtpye_a=fp8: no column 'dtpye_a'; did you mean dtype_a"):
+    with pytest.raises(DataError, match=r"dtpye_a=fp8.*'dtpye_a'.*dtype_a"):
         read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtpye_a="fp8")
 
 

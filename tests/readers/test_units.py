@@ -48,5 +48,5 @@ def test_factors() -> None:
 
 def test_a_stated_unit_must_be_one() -> None:
     assert stated_unit("time", "Milliseconds") == "ms"
-    with pytest.raises(DataError, match=r"unit of column 'time' must be one of ns, us, ms, s, .* got 'fortnight'"):
+    with pytest.raises(DataError, match=r"'time'.*'fortnight'"):
         stated_unit("time", "fortnight")

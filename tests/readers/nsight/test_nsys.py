@@ -215,7 +215,7 @@ def test_other_databases_are_not_claimed(tmp_path: Path, schema: str) -> None:
 
 def test_a_kernel_table_without_its_columns_is_refused(tmp_path: Path) -> None:
     extra = "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN demangledName TO name"
-    with pytest.raises(DataError, match=r"a\.sqlite: table CUPTI_ACTIVITY_KIND_KERNEL has no column 'demangledName'"):
+    with pytest.raises(DataError, match=r"a\.sqlite.*CUPTI_ACTIVITY_KIND_KERNEL.*'demangledName'"):
         read(make(tmp_path / "a.sqlite", extra=extra))
 
 

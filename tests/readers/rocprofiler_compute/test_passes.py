@@ -76,7 +76,7 @@ def test_a_counter_that_a_long_table_repeats_is_compared(tmp_path: Path) -> None
 def test_a_long_table_that_would_be_almost_empty_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rocprofiler_compute, "_CELLS", 100)
     rows = [row(i, "f", f"C{i}", 1) for i in range(40)]
-    with pytest.raises(DataError, match=r"p\.csv: has 40 lines for 40 dispatches x 40 counters"):
+    with pytest.raises(DataError, match=r"p\.csv.*40.*40.*40"):
         made(tmp_path, "p.csv", LONG, *rows)
 
 

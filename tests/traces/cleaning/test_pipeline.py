@@ -119,7 +119,7 @@ def test_a_second_way_of_running_takes_three_repeats(kernels: Table, slow: int, 
 def test_nothing_to_clean_and_nothing_left_are_refused(kernels: Table) -> None:
     with pytest.raises(DataError, match="nothing to clean"):
         clean(kernels([]), empty_steps())
-    with pytest.raises(DataError, match=r"cleaning leaves nothing \(zero-duration: 1, negative-duration: 1\)"):
+    with pytest.raises(DataError, match=r"cleaning leaves nothing \(zero-duration"):
         clean(kernels([0.0, -1.0]), empty_steps())
 
 

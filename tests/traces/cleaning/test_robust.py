@@ -182,5 +182,5 @@ def test_a_clean_normal_sample_stays_whole_and_gross_errors_go() -> None:
 
 
 def test_a_threshold_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(DataError, match="threshold must be above 0 MAD, got 0: 7 is usual"):
+    with pytest.raises(DataError, match=r"threshold.*MAD.*0"):
         mad_filter([1.0], 0.0)

@@ -1,0 +1,229 @@
+"""The course of a cross-validation: which fits are to be done, who leaves early, and how long it will still take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan, nan
+from typing import Final, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..models.base import Candidate
+
+FloatArray = NDArray[np.float64]
+LOOK: Final = 4
+"""Folds after which candidates may leave, where there are at least twice as many."""
+
+
+class Leave(Protocol):
+    """Says who leaves under a scheme: ``predictions`` are those of the ``rows`` (numbers) of the first folds."""
+
+    def __call__(  # noqa: D102
+        self, scheme: str, rows: NDArray[np.intp], predictions: pd.DataFrame
+    ) -> Collection[str]: ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fold of one scheme for candidates that are fitted together: one, or those of one family."""
+
+    candidates: tuple[Candidate, ...]
+    scheme: str
+    fold: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fit: its predictions of the held-out rows, or its error."""
+
+    name: str
+    scheme: str
+    fold: int
+    predicted: FloatArray | None
+    e_in: float
+    seconds: float
+    took: float  # seconds with its predictions
+    selected: int | None
+    warned: list[str]
+    error: str | None
+
+
+class TimeLeft:
+    """The time left of fits that differ in cost by orders of magnitude.
+
+    A fit that is still to come is taken to cost what the same model has cost on average, under the same scheme where it
+    has been fitted there. What is left costs as many seconds of ``clock`` as it has until now: on several processes
+    less than the sum of the fits.
+
+    Parameters
+    ----------
+    fits : dict of (name, scheme) to int
+        How many fits there are to do.
+    clock : callable
+        Seconds.
+    final : int
+        How many fits to all rows will follow, one after the other, as costly as the costliest fit that is left.
+    """
+
+    def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: int = 0) -> None:
+        self._left, self._final = dict(fits), final
+        self._taken: dict[Hashable, list[float]] = {}
+        self._clock, self._start = clock, clock()
+
+    @property
+    def fits(self) -> int:
+        """Fits to do."""
+        return sum(self._left.values())
+
+    def done(self, name: str, scheme: str, seconds: float) -> None:
+        """Count a fit that took so long, its predictions included."""
+        self._left[name, scheme] -= 1
+        for key in ((name, scheme), name):
+            self._taken.setdefault(key, []).append(seconds)
+
+    def drop(self, name: str, scheme: str) -> None:
+        """Count the fits of a model under a scheme as not to be done."""
+        self._left[name, scheme] = 0
+
+    def elapsed(self) -> float:
+        """Return the seconds since the beginning."""
+        return self._clock() - self._start
+
+    def seconds(self, dropped: Mapping[tuple[str, str], int]) -> float:
+        """Return the seconds left; NaN while some model has not been fitted yet.
+
+        ``dropped`` is how many of the fits of (name, scheme) are thought not to be done in the end.
+        """
+        total, costliest = 0.0, 0.0
+        for key, count in self._left.items():
+            taken = self._taken.get(key) or self._taken.get(key[0])
+            if count and taken is None:
+                return nan
+            mean = sum(taken) / len(taken) if taken else 0.0
+            total += (count - dropped.get(key, 0)) * mean
+            costliest = max(costliest, mean if count else 0.0)
+        spent = sum(sum(taken) for key, taken in self._taken.items() if isinstance(key, tuple))
+        rate = self.elapsed() / spent if spent > 0 else nan
+        return total * rate + self._final * costliest
+
+
+class Course:
+    """The fits of an evaluation: which are to be done, what those done have found, who has left, how long it takes.
+
+    Under a budget there is one part, candidate by candidate, so that those worked through are whole when it is spent.
+    Otherwise fold by fold, so that the time left can be told from the first fold on, the last candidates first: they
+    take longest, and no process waits for them at the end. Where candidates may leave, the first folds are a part of
+    their own.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        fold_of: Mapping[str, NDArray[np.int64]],
+        *,
+        clock: Callable[[], float],
+        budget: float | None = None,
+        leave: Leave | None = None,
+        final: int = 0,
+    ) -> None:
+        self.fold_of, self.budget = fold_of, budget
+        self.leave = leave if budget is None else None
+        self.names = [candidate.name for candidate in candidates]
+        self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
+        self.left: dict[str, list[str]] = {scheme: [] for scheme in fold_of}
+        self._doubtful: dict[str, tuple[int, list[str]]] = {}  # after how many folds, and who would leave then
+        self.counts = {scheme: len(np.unique(folds)) for scheme, folds in fold_of.items()}
+        fits = {(name, scheme): count for name in self.names for scheme, count in self.counts.items()}
+        self.time = TimeLeft(fits, clock, final)
+        self._tasks = [
+            Task(members, scheme, fold)
+            for members in families(candidates)
+            for scheme, count in self.counts.items()
+            for fold in range(count)
+        ]
+        if budget is None:
+            self._tasks.reverse()
+            self._tasks.sort(key=lambda task: task.fold)
+
+    def parts(self) -> Iterator[Iterator[Task]]:
+        """Yield the tasks in parts, each of them to be worked through before the next is asked for."""
+        yield (task for task in self._tasks if self._early(task))
+        for scheme in filter(self._looked_at, self.left):
+            self.left[scheme] = self._leaving(scheme, LOOK)
+            for name in self.left[scheme]:
+                self.time.drop(name, scheme)
+        self._doubtful = {}
+        yield self._rest()
+
+    def _early(self, task: Task) -> bool:
+        return self._looked_at(task.scheme) and task.fold < LOOK
+
+    def _rest(self) -> Iterator[Task]:
+        """Yield the tasks without those who have left, until the budget is spent."""
+        for task in self._tasks:
+            if self._early(task):
+                continue
+            if self.budget is not None and self.time.elapsed() >= self.budget:
+                return
+            staying = tuple(each for each in task.candidates if each.name not in self.left[task.scheme])
+            if staying:
+                yield replace(task, candidates=staying)
+
+    def take(self, outcome: Outcome) -> None:
+        """Count a fit; after each of the first folds ask who would leave."""
+        self.outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
+        self.time.done(outcome.name, outcome.scheme, outcome.took)
+        through = min(len(self.outcomes.get((outcome.scheme, name), ())) for name in self.names)
+        known, _ = self._doubtful.get(outcome.scheme, (0, []))
+        if known < through < LOOK and self._looked_at(outcome.scheme):
+            self._doubtful[outcome.scheme] = through, self._leaving(outcome.scheme, through)
+
+    def seconds(self) -> float:
+        """Return the seconds left, without the fits of those who would leave."""
+        doubtful = {
+            (name, scheme): self.counts[scheme] - LOOK
+            for scheme, (_, names) in self._doubtful.items()
+            for name in names
+        }
+        left = self.time.seconds(doubtful)
+        if self.budget is None:
+            return left
+        limit = max(self.budget - self.time.elapsed(), 0.0)
+        return limit if isnan(left) else min(left, limit)
+
+    def _looked_at(self, scheme: str) -> bool:
+        return self.leave is not None and self.counts[scheme] >= 2 * LOOK
+
+    def _leaving(self, scheme: str, folds: int) -> list[str]:
+        """Return who leaves after so many folds; a candidate that failed in one of them does not take part."""
+        rows = np.flatnonzero(self.fold_of[scheme] < folds)
+        predictions = {}
+        for name in self.names:
+            found = [outcome for outcome in self.outcomes[scheme, name] if outcome.fold < folds]
+            if len(found) == folds and all(outcome.predicted is not None for outcome in found):
+                predicted = placed(found, self.fold_of[scheme])[rows]
+                if np.isfinite(predicted).all():
+                    predictions[name] = predicted
+        if self.leave is None or len(predictions) < 2:
+            return []
+        return list(self.leave(scheme, rows, pd.DataFrame(predictions)))
+
+
+def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the candidates, those of one family together, in the order of the last of them."""
+    found: dict[str, tuple[Candidate, ...]] = {}
+    for candidate in candidates:
+        key = candidate.name if candidate.family is None else f"family {candidate.family}"
+        found[key] = (*found.pop(key, ()), candidate)
+    return list(found.values())
+
+
+def placed(found: list[Outcome], folds: NDArray[np.int64]) -> FloatArray:
+    """Return what was predicted in each fold in its rows; NaN elsewhere."""
+    predicted = np.full(len(folds), np.nan)
+    for outcome in found:
+        predicted[folds == outcome.fold] = outcome.predicted
+    return predicted

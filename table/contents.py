@@ -1,0 +1,94 @@
+"""What a measurement table holds, per operator and number format: how much, of what sizes, how close to the peaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..operators.operators import op_of
+from ..operators.peaks import bound_of
+from .measurements import TEXT_DIMENSIONS
+from .problems import is_measured
+
+Range = tuple[float, float, float]
+"""Least, median and greatest value."""
+KIND = ["op", "dtype_a"]
+_OPTIONAL = ("kernel", "spread_us")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The rows of one operator and number format.
+
+    Attributes
+    ----------
+    op, dtype : str
+        Operator; format of its first input, "" where it has none.
+    rows, duplicates : int
+        Rows, and how many more there were of the same kernel on the same problem and device, merged into these.
+    devices : mapping of str to int
+        Rows of each.
+    sizes : mapping of str to (float, float)
+        Least and greatest value of each dimension.
+    duration_us : Range
+        Times, microseconds.
+    share : Range or None
+        Of a peak of the device (`operators.peaks`); None where no row's is known.
+    repeats : float
+        Measurements behind all rows together.
+    spread : float or None
+        Median of the spread (MAD) as a share of the time; None where none is given.
+    missing : mapping of str to int
+        Column -> rows without a value, of columns that need not be there.
+    """
+
+    op: str
+    dtype: str
+    rows: int
+    duplicates: int
+    devices: Mapping[str, int]
+    sizes: Mapping[str, tuple[float, float]]
+    duration_us: Range
+    share: Range | None
+    repeats: float
+    spread: float | None
+    missing: Mapping[str, int]
+
+
+def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profile]:
+    """Return the profile of each operator and number format of clean rows, the most rows first.
+
+    `before` is the number of rows by `KIND` before repeats were merged.
+    """
+    share = bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)
+    every = (before if before is not None else frame.groupby(KIND).size()).to_dict()
+    found = []
+    for kind, rows in frame.reset_index(drop=True).groupby(KIND, sort=False):
+        op, dtype = map(str, kind)
+        found.append(_profile(op, dtype, rows, share[rows.index.to_numpy()], int(every[op, dtype])))
+    return sorted(found, key=lambda one: -one.rows)
+
+
+def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before: int) -> Profile:
+    known = share[~np.isnan(share)]
+    spread = (rows["spread_us"] / rows["duration_us"]).dropna()
+    sizes = [name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()]
+    beside = [str(name) for name in rows if is_measured(str(name)) and name != "duration_us"]
+    empty = {name: int((rows[name].isna() | rows[name].eq("")).sum()) for name in (*_OPTIONAL, *beside)}
+    return Profile(
+        op, dtype, len(rows), before - len(rows),
+        devices={str(name): int(count) for name, count in rows["device"].value_counts().items()},
+        sizes={name: (float(rows[name].min()), float(rows[name].max())) for name in sizes},
+        duration_us=_range(rows["duration_us"].to_numpy()),
+        share=_range(known) if len(known) else None,
+        repeats=float(rows["repeats"].sum()),
+        spread=float(spread.median()) if len(spread) else None,
+        missing={name: count for name, count in empty.items() if count},
+    )  # fmt: skip
+
+
+def _range(values: np.ndarray) -> Range:
+    return float(values.min()), float(np.median(values)), float(values.max())

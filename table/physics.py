@@ -1,0 +1,117 @@
+"""Rows held against what their device can do: times that no kernel can take, and times in another unit than stated.
+
+A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on: clocks run somewhat
+above the published ones, caches keep more than was thought. A file all of whose times lie far off by the same power of
+a thousand is in another unit. What a row must at least do, and what its device can at most, is in `operators.peaks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..errors import ParameterError
+from ..operators.peaks import Bound, bound_of
+
+KEEP = "impossible"
+"""What to ask for to keep rows that this module refuses."""
+LONGEST_US, SHORTEST_US = 3600e6, 0.01
+"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
+FINDING, REFUSED_FROM = 1.0, 1.5
+"""Shares of a peak."""
+POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
+"""What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
+_LAUNCH_US = 2.0  # added to the least time: what a kernel takes before it does anything
+_USUAL = (
+    0.3,
+    1000.0,
+)  # times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
+_FACTORS = (1e3, 1e6, 1e9)
+_NEARLY_ALL, _LEAST_ROWS = 0.98, 3
+
+
+def check_keep(keep: Collection[str]) -> None:
+    """Refuse words for what nobody keeps out: a ParameterError names ``keep``."""
+    unknown = [keep] if isinstance(keep, str) else [word for word in keep if word != KEEP]
+    if unknown:
+        raise ParameterError("keep", f"must be a list of {KEEP!r} alone, got {unknown[0]!r}")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is to say of every row, arrays of shape (n_rows,).
+
+    `share` of the peak named `peak` that its time would take, NaN where it is not known; `reason` and `detail` of the
+    rows to refuse, "" for the others. `units` has the number of each file in another unit, and what its times are to be
+    multiplied by.
+    """
+
+    share: np.ndarray
+    peak: np.ndarray
+    reason: np.ndarray
+    detail: np.ndarray
+    units: dict[int, float]
+
+
+def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> Held:
+    """Hold clean rows against their devices.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Clean rows of the measurement table, complete (`table.measurements.clean`).
+    files : ndarray of shape (n_rows,)
+        Number of the file of each row.
+    keep : collection of str
+        With `KEEP`, nothing is refused.
+    """
+    duration = frame["duration_us"].to_numpy(dtype=float)
+    bound = bound_of(frame)
+    share = bound.least_us / duration
+    reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
+    units = dict(_other_units(duration, bound, files))
+    if KEEP not in keep:
+        fast = [file for file, factor in units.items() if factor > 1]
+        impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
+        above = share > REFUSED_FROM
+        other = np.isin(files, fast) if fast else np.zeros(len(frame), dtype=bool)
+        for rows, code in ((impossible, "impossible-duration"), (above, "above-peak"), (other, "other-unit")):
+            reason[rows] = code
+        detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
+        known = np.flatnonzero((above | other) & ~np.isnan(share))
+        devices = frame["device"].to_numpy()
+        detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
+    return Held(share, bound.peak, reason, detail, units)
+
+
+def _other_units(duration: np.ndarray, bound: Bound, files: np.ndarray) -> Iterator[tuple[int, float]]:
+    """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand."""
+    known = ~np.isnan(bound.least_us)
+    least = bound.least_us[known]
+    usual = pd.Series(duration[known] / (least + _LAUNCH_US)).groupby(files[known])
+    middle = usual.median()[usual.size() >= _LEAST_ROWS]
+    for file in middle.index[(middle < _USUAL[0]) | (middle > _USUAL[1])]:
+        own = files[known] == file
+        share = least[own] / duration[known][own]
+        fast = middle[file] < _USUAL[0]
+        if fast and not (share > FINDING).any():
+            continue
+        for factor in _FACTORS:
+            scale = factor if fast else 1 / factor
+            possible = np.mean(share <= FINDING * scale) >= _NEARLY_ALL
+            if possible and _USUAL[0] <= middle[file] * scale <= _USUAL[1]:
+                yield int(file), scale
+                break
+
+
+def measured_beside(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield of every measure beside the time its column, the code of an impossible value, and the rows with one."""
+    for column, code in POWERS.items():
+        if column in frame:
+            values = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
+            wrong = ~np.isnan(values) & ~(np.isfinite(values) & (values > 0))
+            if wrong.any():
+                yield column, code, wrong

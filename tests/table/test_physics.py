@@ -1,0 +1,146 @@
+"""Rows that no device can have run: refused, kept on demand, and files in another unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError, ParameterError
+from flopcast.hardware import find
+from flopcast.readers import Measurements, Options, read, read_rows
+from flopcast.remarks import Remark
+from flopcast.table.measurements import REFUSED
+from flopcast.table.physics import check_keep
+
+PEAK = find("MI300X").peaks["bf16_matrix"]
+LEAST_US = 2 * 8192.0**3 / (PEAK * 1e6)
+HEADER = "device,op,dtype_a,m,n,k"
+
+
+def table(tmp_path: Path, times: list[float], unit: str = "us", name: str = "x.csv", device: str = "MI300X") -> Path:
+    """Write a product of 8192³ that takes each of the times."""
+    lines = [f"{device},gemm,bf16,8192,8192,{8192 + 64 * row},{time!r}" for row, time in enumerate(times)]
+    path = tmp_path / name
+    path.write_text("\n".join([f"{HEADER},time_{unit}", *lines, ""]), encoding="utf-8")
+    return path
+
+
+def remarks(found: Measurements, code: str) -> list[Remark]:
+    return [note for note in found.notes if note.code == code]
+
+
+def test_above_the_peak_is_a_finding_and_half_as_much_again_is_refused(tmp_path: Path) -> None:
+    found = read([table(tmp_path, [LEAST_US * 2, LEAST_US / 1.2, LEAST_US / 2, LEAST_US * 4])])
+    assert len(found.frame) == 3
+    assert found.rejected[["source", "reason"]].to_numpy().tolist() == [["x.csv:4", "above-peak"]]
+    assert found.above_peak["source"].tolist() == ["x.csv:4", "x.csv:3"]
+    assert found.above_peak["kept"].tolist() == [False, True]
+    assert found.above_peak["share"].to_numpy() == pytest.approx([2.0 * (8192 + 128) / 8192, 1.2 * (8192 + 64) / 8192])
+    [note] = remarks(found, "above-peak")
+    assert (note.values["device"], note.values["peak"], note.values["refused"]) == ("MI300X", "bf16_matrix", 1)
+    assert [source for source, _ in note.values["worst"]] == ["x.csv:4", "x.csv:3"]
+
+
+def test_keep_keeps_what_is_impossible(tmp_path: Path) -> None:
+    path = table(tmp_path, [LEAST_US * 2, LEAST_US / 2, LEAST_US * 3, 0.005, 4e9])
+    assert read([path]).rejected_by_reason == {"impossible-duration": 1, "above-peak": 2}
+    kept = read([path], options=Options(keep=("impossible",)))
+    assert (len(kept.frame), len(kept.rejected)) == (5, 0)
+    assert kept.above_peak["kept"].all()
+    for wrong in ("impossible", ["slow"]):
+        with pytest.raises(ParameterError, match="keep must be"):
+            check_keep(wrong)
+
+
+def test_a_device_of_ones_own_has_no_peak_but_no_kernel_takes_an_hour(tmp_path: Path) -> None:
+    found = read([table(tmp_path, [0.02, 3601e6, 0.009, 50.0], device="LabChip")])
+    assert found.rejected_by_reason == {"impossible-duration": 2}
+    assert found.above_peak.empty
+
+
+@pytest.mark.parametrize(("stated", "true", "factor"), [("us", "ms", 1e3), ("us", "s", 1e6), ("ns", "us", 1e3)])
+def test_a_file_that_is_too_fast_as_a_whole_is_in_another_unit(
+    tmp_path: Path, stated: str, true: str, factor: float
+) -> None:
+    micros = {"ns": 1e-3, "us": 1.0}[stated]
+    path = table(tmp_path, [LEAST_US * slower / factor / micros for slower in (1.2, 2, 3, 8, 40)], stated)
+    with pytest.raises(ParameterError, match=f"time_{stated}={true} would make the times of x.csv possible"):
+        read([path])
+    assert len(read([path], units={f"time_{stated}": true}).frame) == 5
+    good = table(tmp_path, [LEAST_US * 2] * 2, name="good.csv")
+    both = read([path, good])
+    assert both.rejected_by_reason == {"other-unit": 5}
+    [note] = remarks(both, "other-unit")
+    assert {**note.values, "rows": 0, "files": ()} == {
+        "factor": factor, "column": f"time_{stated}", "unit": true, "file": "x.csv", "rows": 0, "files": (),
+    }  # fmt: skip
+
+
+def test_a_file_that_is_too_slow_as_a_whole_is_remarked_on(tmp_path: Path) -> None:
+    found = read([table(tmp_path, [LEAST_US * slower * 1e3 for slower in (1.2, 2, 3, 8)])])
+    [note] = remarks(found, "other-unit")
+    assert (note.values["factor"], note.values["unit"]) == (1e-3, "ns")
+    assert len(found.frame) == 4
+
+
+def test_honest_files_are_in_their_unit(tmp_path: Path) -> None:
+    for slower in (1.05, 50, 600):
+        found = read([table(tmp_path, [LEAST_US * slower, LEAST_US * slower * 1.5])])
+        assert found.notes == ()
+        assert found.rejected.empty
+
+
+def test_one_wrong_row_is_not_a_wrong_unit(tmp_path: Path) -> None:
+    found = read([table(tmp_path, [LEAST_US * 2, LEAST_US * 3, LEAST_US / 1000])])
+    assert found.rejected_by_reason == {"above-peak": 1}
+    assert not remarks(found, "other-unit")
+
+
+def test_formats_without_a_stated_unit_are_told_what_they_look_like(tmp_path: Path) -> None:
+    rows = "".join(f"gfx942,304,8192,8192,{8192 + 64 * row},k,{LEAST_US * 2 / 1e3}\n" for row in range(3))
+    (tmp_path / "a16w16_tuned_gemm.csv").write_text("gfx,cu_num,M,N,K,kernelName,us\n" + rows, encoding="utf-8")
+    with pytest.raises(DataError, match=r"no row can be used \(other-unit: 3\)"):
+        read([tmp_path])
+
+
+def test_powers_and_energies_that_cannot_be_are_left_out_and_told(tmp_path: Path) -> None:
+    lines = [f"MI300X,gemm,bf16,64,64,{64 * row},9,{power},{energy}" for row, (power, energy) in enumerate(
+        [("-5", "0.1"), ("inf", "0.1"), ("500", "-1"), ("", ""), ("450", "0.2")], start=1)]  # fmt: skip
+    (tmp_path / "p.csv").write_text(f"{HEADER},time_us,power_w,energy_j\n" + "\n".join(lines), encoding="utf-8")
+    found = read([tmp_path / "p.csv"])
+    assert found.frame["power_w"].tolist()[2::2] == [500, 450]
+    assert found.frame["power_w"].isna().tolist() == [True, True, False, True, False]
+    assert found.frame["energy_j"].isna().tolist() == [False, False, True, True, False]
+    [power], [energy] = remarks(found, "impossible-power"), remarks(found, "impossible-energy")
+    assert (power.values["value"], power.values["source"], power.values["rows"]) == (-5.0, "p.csv:2", 2)
+    assert (energy.values["source"], energy.values["rows"]) == ("p.csv:4", 1)
+
+
+def test_rows_to_predict_from_a_host_are_held_too(tmp_path: Path) -> None:
+    path = table(tmp_path, [LEAST_US * 2, LEAST_US / 2, LEAST_US * 3])
+    assert read_rows([path])[0][REFUSED].tolist() == ["", "above-peak", ""]
+    assert read_rows([path], keep=["impossible"])[0][REFUSED].tolist() == [""] * 3
+    assert read_rows([path], timed=False)[0][REFUSED].tolist() == [""] * 3
+
+
+def test_files_of_which_nothing_is_asked_for_are_one_remark(tmp_path: Path) -> None:
+    for place in range(3):
+        text = f"{HEADER},time_us\nLab{place},gemm,bf16,64,64,64,9\nLab{place},gemm,bf16,0,64,64,9\n"
+        (tmp_path / f"{place}.csv").write_text(text.replace(",bf16,", ",,"), encoding="utf-8")
+    table(tmp_path, [LEAST_US * 2], name="y.csv")
+    found = read([tmp_path], where={"device": "MI300X"})
+    assert (len(found.frame), len(found.rejected)) == (1, 0)
+    [note] = found.notes
+    assert (note.code, note.values["where"]) == ("files-excluded", "device=MI300X")
+    assert note.values["files"] == ("0.csv", "1.csv", "2.csv")
+    assert not remarks(read([tmp_path], where={"op": "gemm"}), "files-excluded")
+
+
+def test_a_table_in_memory_is_held_as_a_file_is() -> None:
+    rows = pd.DataFrame({"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "m": 8192, "n": 8192, "k": 8192}, [0, 1])
+    found = read([rows.assign(time_us=[LEAST_US / 3, LEAST_US * 2])])
+    assert found.rejected.to_numpy()[:, :2].tolist() == [["row 1", "above-peak"]]
+    assert np.isclose(found.frame["duration_us"], LEAST_US * 2).all()
