@@ -18,7 +18,6 @@ import pandas as pd
 from ..hardware import GPU, all_gpus
 from ..hardware.spec import UNITS
 from .operators import Op, each_op
-from .work import texts
 
 BYTES_PER_CLOCK = 128
 """What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
@@ -47,10 +46,11 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     gpus = {gpu.name: gpu for gpu in all_gpus()}
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
-    every = [(op, rows, [name for name in op.identity if name in frame]) for op, rows in each_op(frame)]
-    plain = {name: _plain(frame, name) for name in dict.fromkeys(name for *_, columns in every for name in columns)}
-    for op, rows, columns in every:
-        part = pd.DataFrame({name: pd.Series(plain[name][rows], dtype=plain[name].dtype) for name in columns})
+    every = [*each_op(pd.DataFrame({"op": _plain(frame, "op")}))]
+    names_of_work = dict.fromkeys(name for op, _ in every for name in op.identity if name in frame)
+    plain = {name: _plain(frame, name) for name in names_of_work}
+    for op, rows in every:
+        part = pd.DataFrame({name: plain[name][rows] for name in op.identity if name in plain})
         flops, moved = op.least(part)
         dtypes, formats = pd.factorize(op.compute_dtype(part))
         kinds, pairs = pd.factorize(devices[rows] * max(len(formats), 1) + dtypes)
@@ -84,9 +84,11 @@ def _times(gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray) -
         yield LOADS, moved / (BYTES_PER_CLOCK * gpu.cus * gpu.boost_mhz)
 
 
-def _plain(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Return a column as NumPy has it: words are asked for many times, and pandas would convert them each time."""
-    return frame[name].to_numpy() if pd.api.types.is_numeric_dtype(frame[name]) else texts(frame, name)
+def _plain(frame: pd.DataFrame, name: str) -> np.ndarray | pd.Categorical:
+    """Return a column with its words told apart: they are asked for many times, and there are few."""
+    if pd.api.types.is_numeric_dtype(frame[name]):
+        return frame[name].to_numpy()
+    return pd.Categorical.from_codes(*pd.factorize(frame[name]))
 
 
 def _sparse(frame: pd.DataFrame) -> np.ndarray:

@@ -86,7 +86,10 @@ def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Return a text column as an object array, with ``""`` where it is missing or empty."""
     if name not in frame:
         return np.full(len(frame), "", dtype=object)
-    column = frame[name].astype(object)
+    column = frame[name]
+    if isinstance(column.dtype, pd.CategoricalDtype):  # told apart once, not row by row
+        return np.array([*column.cat.categories, ""], dtype=object)[column.cat.codes.to_numpy()]
+    column = column.astype(object)
     return (column.where(column.notna(), "") if column.hasnans else column).to_numpy(dtype=object)
 
 
