@@ -132,9 +132,9 @@ def compete(
     outer ones do; under shuffled folds inner folds are shuffled too.
 
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget`` and
-    ``progress`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, which the notes
-    say. The saved model is chosen under ``scheme``; ``kfold`` is taken where
-    there are fewer than three groups.
+    ``progress`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in this process,
+    and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three
+    groups.
 
     Raises
     ------
@@ -145,7 +145,8 @@ def compete(
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
     if quick and (models is not None or without or kind != "default"):
         raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
-    models = QUICK if quick else models
+    if quick:
+        models, jobs = QUICK, 1  # to start other processes takes longer than these fits
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
