@@ -331,7 +331,7 @@ def _finding(
 
 def _judged(name: str, law: pd.Series, host: np.ndarray, found: Evidence | Verdict, margin: float) -> LawFinding:
     """Return the finding on one law; its ratio is NaN where the law has no prediction at all."""
-    ratio = float((law / host).median())
+    ratio = float((law / host).dropna().median())
     if isinstance(found, Verdict):
         return LawFinding(name, ratio, None, found)
     return LawFinding(name, ratio, found, judge(found, margin))

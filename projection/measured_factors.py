@@ -123,14 +123,17 @@ def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
     refused = rows[REFUSED].ne("").to_numpy()
     usable = rows[~refused].reset_index(drop=True)
     why = [(remark("row-refused", reason=reason, detail=""),) if reason else () for reason in rows[REFUSED]]
-    found = pd.DataFrame({"factor": np.nan, "why": pd.Series(why, dtype=object), "sigma": np.nan})
+    found = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
     if len(usable):
         _, first, code = np.unique(problem_ids(usable, kernel=True), return_index=True, return_inverse=True)
         median = usable.groupby(code)[DURATION].median().to_numpy()
         once = usable.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
-        found.loc[~refused, :] = _ratios(run.predict(once, LEVEL), median).iloc[code].to_numpy()
-    found.index = pd.Index(calls["source"].astype("str"))
-    return found.astype({"factor": float, "sigma": float})
+        ratios = _ratios(run.predict(once, LEVEL), median).iloc[code]
+        found.loc[~refused, ["factor", "sigma"]] = ratios[["factor", "sigma"]].to_numpy()
+        for place, reasons in zip(np.flatnonzero(~refused), ratios["why"], strict=True):
+            why[place] = reasons
+    found.insert(1, "why", pd.Series(why, dtype=object))
+    return found.set_axis(pd.Index(calls["source"].astype("str")))
 
 
 def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:

@@ -136,8 +136,13 @@ def killed(line: str, given: Path, out: Path, seconds: float, chance: random.Ran
     return "after its end" if status == 0 else "while it wrote" if writing else "anywhere"
 
 
-def trial(case: Case, folder: Path, given: list[Path], seconds: float, chance: random.Random, how: int) -> str:
-    """Kill a command once, then run it to its end; AssertionError where something of that is not as it must be."""
+def trial(
+    case: Case, folder: Path, given: list[Path], seconds: float, chance: random.Random, how: int
+) -> tuple[str, float]:
+    """Kill a command once, then run it to its end; return when the kill came, and the least seconds of a run.
+
+    AssertionError where something is not as it must be.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     out = folder / "out" / case.result
     out.parent.mkdir(parents=True)
@@ -153,11 +158,11 @@ def trial(case: Case, folder: Path, given: list[Path], seconds: float, chance: r
     if case.again and not unfinished:  # it never replaces what it has measured
         for path in (out, out.with_suffix(".json")):
             path.unlink(missing_ok=True)
-    finished(case.line + (case.again if unfinished else ""), given[1], out)
+    again = finished(case.line + (case.again if unfinished else ""), given[1], out)
     case.whole(out)
     beside = {path.name for path in out.parent.iterdir()} - {out.name, out.with_suffix(".json").name}
     assert not beside, f"left: {beside}"
-    return when
+    return when, seconds if unfinished else min(seconds, again)
 
 
 def run(seconds: float, seed: int, names: list[str], trials: int | None = None) -> Counter[tuple[str, str, str]]:
@@ -181,7 +186,7 @@ def run(seconds: float, seed: int, names: list[str], trials: int | None = None) 
                     took[name] = finished(case.line, given[1], _fresh(folder / "first", case))
                 how = SIGNALS[round_ % len(SIGNALS)]
                 try:
-                    when = trial(case, folder / "trial", given, took[name], chance, how)
+                    when, took[name] = trial(case, folder / "trial", given, took[name], chance, how)
                 except Exception as error:
                     raise AssertionError(f"{name}, {how.name}, seed {seed}, round {round_}: {error}") from error
                 assert not list(temporary.iterdir()), f"{name} left {list(temporary.iterdir())}"
