@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,8 +34,8 @@ STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
 PLACE = "_place"
 """Column: place of a row among those that were read."""
-BATCH = 2**16
-"""Rows predicted at a time."""
+BATCH, THREADS = 2**14, 2
+"""Rows predicted at a time, and how many batches at once."""
 
 
 class Trained(Protocol):
@@ -208,9 +209,13 @@ def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.D
     slower = pd.Series(False, index=rows.index)
     if host is not None:
         slower[usable] = slower_kernels(rows[usable])
-    batches = (slice(start, start + BATCH) for start in range(0, len(rows), BATCH))
-    parts = [_predict_batch(model, rows[some], usable[some], slower[some], level) for some in batches]
-    whole = pd.concat(parts)
+
+    def predicted(start: int) -> pd.DataFrame:
+        some = slice(start, start + BATCH)
+        return _predict_batch(model, rows[some], usable[some], slower[some], level)
+
+    with ThreadPoolExecutor(THREADS) as pool:  # trees are walked and arrays computed outside Python's lock
+        whole = pd.concat(list(pool.map(predicted, range(0, len(rows), BATCH))))
     if whole["predicted"].isna().all():
         first = whole["reasons"].iloc[0]
         raise DataError(f"no row can be predicted; first: {first}", source=str(rows["source"].iloc[0]))

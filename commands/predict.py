@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +50,7 @@ def command(
     from ..report.predictions import predictions_document, to_json
     from ..report.terminal import show
 
+    gc.set_threshold(200_000, 20, 100)  # remarks by the million hold no circles
     prediction = predict(run, data, level=interval, **settings)
     if out is not None:
         prediction.save(out)

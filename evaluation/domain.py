@@ -163,6 +163,7 @@ class TrainedRange:
         """Return, for rows outside (n × p), the features that are, the furthest first, as remarks."""
         rows, left = np.arange(len(values)), distances.copy()
         found = np.full((len(values), _NAMED), None, dtype=object)
+        named = np.minimum((distances > 0).sum(axis=1), _NAMED)
         for place in range(min(_NAMED, len(self.names))):
             furthest = left.argmax(axis=1)
             for column in np.unique(furthest):
@@ -172,7 +173,7 @@ class TrainedRange:
                 said[:] = list(map(self._judge(int(column)), there.tolist()))
                 found[at, place] = said[same]
             left[rows, furthest] = 0.0
-        return [tuple(one for one in why if one is not None) for why in found.tolist()]
+        return [tuple(why[:count]) for why, count in zip(found.tolist(), named.tolist(), strict=True)]
 
     def _judge(self, column: int) -> Callable[[float], Remark]:
         """Return what says of a value of the feature how it lies outside its range."""

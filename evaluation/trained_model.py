@@ -159,10 +159,10 @@ class TrainedModel:
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
         unlike, unable = _no_reasons(len(rows)), _no_reasons(len(rows))
         for kind in _kinds(rows, work):
-            part = rows if len(kind) == len(rows) else rows.iloc[kind]
+            part, its = (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
             why: Remark | None = None
             try:
-                context = self.recipe.context(part)
+                context = self.recipe.context(part, its)
                 new = self.recipe.never_trained(context)
                 for row, ways in zip(kind, new, strict=True):
                     unable[row] = ways

@@ -141,11 +141,13 @@ class Context:
 
     Rows of the measurement table are completed here (see `operators.complete`). What the host measured stands in
     columns with the prefix ``host_``; without them, features of what was measured cannot be computed. `host` is None
-    for models of one device; `metric` is the column to predict.
+    for models of one device; `metric` is the column to predict; `work` that of the rows, where it is known already.
     """
 
-    def __init__(self, frame: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> None:
-        self.frame, self.metric = complete(frame), metric
+    def __init__(
+        self, frame: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", work: Work | None = None
+    ) -> None:
+        self.frame, self.metric, self._work = complete(frame), metric, work
         self._host, self._target = host, target
 
     def __len__(self) -> int:
@@ -169,7 +171,7 @@ class Context:
     @cached_property
     def work(self) -> Work:
         """FLOPs, bytes and shape of every row."""
-        return work_of(self.frame)
+        return work_of(self.frame) if self._work is None else self._work
 
     @cached_property
     def host(self) -> Device:

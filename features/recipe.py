@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError, few
 from ..hardware import GPU
+from ..operators.operators import Work
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
@@ -205,13 +206,16 @@ class FeatureRecipe:
     def _feature(self, name: str) -> Feature:
         return _feature(name, self.metric, self.host is not None)
 
-    def context(self, rows: pd.DataFrame | Context) -> Context:
-        """Return what features are computed from; given to several methods in place of the rows, it is made once."""
+    def context(self, rows: pd.DataFrame | Context, work: Work | None = None) -> Context:
+        """Return what features are computed from; given to several methods in place of the rows, it is made once.
+
+        `work` is that of the rows, where it is known already.
+        """
         if isinstance(rows, Context):
             return rows
         if self.host is not None and f"{HOST}duration_us" not in rows:
             rows = as_host(rows, self.host, self.metric)
-        return Context(rows, self.host, self.target, self.metric)
+        return Context(rows, self.host, self.target, self.metric, work)
 
     def _matrix(self, context: Context, columns: tuple[str, ...]) -> pd.DataFrame:
         words: dict[str, np.ndarray] = {}

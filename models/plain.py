@@ -57,9 +57,9 @@ def dumps(estimator: Any, find: Callable[[str], type | None]) -> bytes:
     writer = _Writer(find)
     state = json.dumps(writer.plain(estimator), separators=(",", ":"), allow_nan=False)
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as target:
+    with zipfile.ZipFile(out, "w") as target:
         for name, content in ((STATE, state.encode()), (BLOCK, bytes(writer.block))):
-            target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 4)
+            target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1)  # numbers hardly shrink
     return out.getvalue()
 
 
@@ -120,7 +120,7 @@ class _Writer:
         state = tree.__getstate__()
         if tree.n_outputs != 1 or state["values"].shape[1:] != (1, 1):
             raise NotPlainError("a tree of several outputs or classes")
-        nodes = {name: self._array(np.ascontiguousarray(state["nodes"][name])) for name in _NODES}
+        nodes = {name: self._array(_narrow(state["nodes"][name])) for name in _NODES}
         size = {"features": int(tree.n_features), "depth": int(state["max_depth"])}
         return {_KIND: "tree", **size, "nodes": nodes, "values": self._array(state["values"])}
 
@@ -219,6 +219,12 @@ def links_fit(left: np.ndarray, right: np.ndarray, feature: np.ndarray, width: i
         (left > parents) & (left < count) & (right > parents) & (right < count) & (feature >= 0) & (feature < width)
     )
     return count > 0 and bool(inside.all())
+
+
+def _narrow(column: np.ndarray) -> np.ndarray:
+    """Return a column of nodes, integers in half their size where they fit."""
+    fits = column.dtype.kind == "i" and np.abs(column).max(initial=0) < 2**31
+    return column.astype(np.int32) if fits else np.ascontiguousarray(column)
 
 
 def _shape(item: dict[str, Any]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ..errors import DataError, few
 
@@ -89,6 +90,11 @@ def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     column = frame[name]
     if isinstance(column.dtype, pd.CategoricalDtype):  # told apart once, not row by row
         return np.array([*column.cat.categories, ""], dtype=object)[column.cat.codes.to_numpy()]
+    if column.dtype == "str" and len(frame):
+        given = pa.array(column)
+        whole = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+        words = whole.dictionary_encode().fill_null("")  # equal texts become one object
+        return words.dictionary.to_numpy(zero_copy_only=False)[words.indices.to_numpy()]
     column = column.astype(object)
     return (column.where(column.notna(), "") if column.hasnans else column).to_numpy(dtype=object)
 

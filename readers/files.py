@@ -327,10 +327,16 @@ def _parquet(path: Path, max_bytes: int) -> Iterator[pq.ParquetFile]:
         raise DataError(f"is not readable Parquet ({one_line(error)})", source=str(path)) from error
 
 
+_PLAIN_KINDS = (
+    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
+    *(pa.types.is_string, pa.types.is_large_string),
+)
+
+
 def _plain_column(column: pa.ChunkedArray) -> pd.Series:
     """Return numbers, truth values and text as they are, other values as their words, missing ones missing."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind):
+    if any(is_plain(kind) for is_plain in _PLAIN_KINDS):
         return column.to_pandas()
     return pd.Series([None if value is None else _word(value) for value in column.to_pylist()], dtype=object)
 

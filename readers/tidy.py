@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
@@ -60,6 +61,7 @@ _DURATION_WORDS = frozenset(
     | {"exec_time", "kernel_time", "kernel_duration", "wall_time", "walltime"}
 )
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
+_PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
@@ -149,7 +151,9 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     """Return numbers where every filled field is one, else the text, as it was before `output` wrote it as CSV."""
     if (plain := plain_numbers(cells)) is not None:
         return plain.to_pandas()
-    column = _numbers_or_text(cells.to_pandas().astype("str"))
+    column = cells.to_pandas().astype("str")
+    if pc.all(pc.match_substring_regex(cells, _PERHAPS_NUMBER)).as_py():
+        column = _numbers_or_text(column)
     text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
     return column.map(unguarded) if text_left else column
 
