@@ -146,13 +146,3 @@ def test_the_script_runs_from_the_root(measured: Path) -> None:
     )  # fmt: skip
     assert json.loads(ran.stdout)["data"]["pairs"] == 60
     assert ran.stderr == ""
-
-
-@pytest.mark.long
-def test_measured_gemms_fail_flops_scaling_with_evidence(shared_data: Path) -> None:
-    where = {"op": ["gemm"], "family": ["a8w8_blockscale"]}
-    pooled = validate([shared_data / "aiter"], **DEVICES, where=where).classes[0]
-    assert (pooled.rows, pooled.groups) == (429, 16)
-    assert say(pooled.law("FLOPS scaling").verdict.why).startswith("fails: depends on size (slope 0.9")
-    assert pooled.explanations[0].law == "affine a + b·t_host"
-    assert pooled.explanations[0].mape.value < 11
