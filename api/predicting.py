@@ -54,7 +54,8 @@ class Prediction:
     frame : DataFrame
         One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
         unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``extrapolated`` and
-        ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and the reason.
+        ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and the reason. ``basis``
+        says what answers: ``model``, ``rule`` or ``blend`` outside the trained range, or ``law`` (`predict`).
     report : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
     """
@@ -93,6 +94,7 @@ def predict(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
+    fallback: str | None = None,
 ) -> Prediction:
     """Predict new workloads with the model of a run.
 
@@ -111,6 +113,9 @@ def predict(
         Units, and values, of columns whose data do not state them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+    fallback : {"law"}, optional
+        What answers for rows that the run was never trained on. By default nothing does; ``"law"`` is the roofline at
+        the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
 
     Returns
     -------
@@ -132,6 +137,8 @@ def predict(
     True
     """
     check_level(level, LEVELS[0], LEVELS[-1])
+    if fallback not in (None, "law"):
+        raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
     given = items(data)
     if not given:
@@ -143,7 +150,7 @@ def predict(
             model, name = run.trained, str(run.folder or "the run just trained")
         else:
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-        return _predict(model, name, given, level, where, units, defaults, keep)
+        return _predict(model, name, given, level, where, units, defaults, keep, fallback is not None)
 
 
 def _predict(
@@ -155,13 +162,14 @@ def _predict(
     units: Mapping[str, str] | None,
     defaults: Mapping[str, str] | None,
     keep: Collection[str],
+    fallback: bool,
 ) -> Prediction:
     host = model.recipe.host
     tables = [one.frame if isinstance(one, Measurements) else one for one in given]
     rows, notes = read_rows(tables, units=units, defaults=defaults, timed=host is not None, keep=keep)
     rows = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
     rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
-    found = _predict_rows(model, rows, level)
+    found = _predict_rows(model, rows, level, fallback)
     names = {"reasons": "reason", **prediction_columns(model.recipe.metric)}
     worded = found.drop(columns="cause").rename(columns=names)
     frame = pd.concat([identifying(rows, model.recipe.metric), worded], axis=1)
@@ -195,7 +203,7 @@ def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, di
     return kept.assign(device=kept["device"].where(~own, names[0])).reset_index(drop=True), counts
 
 
-def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.DataFrame:
+def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float, fallback: bool) -> pd.DataFrame:
     """Return the predictions of all rows; those refused by the reader have a reason instead.
 
     ``reasons`` and ``cause`` are words: all reasons of the row, and the first one without figures.
@@ -212,7 +220,7 @@ def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.D
 
     def predicted(start: int) -> pd.DataFrame:
         some = slice(start, start + BATCH)
-        return _predict_batch(model, rows[some], usable[some], slower[some], level)
+        return _predict_batch(model, rows[some], usable[some], slower[some], level, fallback)
 
     with ThreadPoolExecutor(THREADS) as pool:  # trees are walked and arrays computed outside Python's lock
         whole = pd.concat(list(pool.map(predicted, range(0, len(rows), BATCH))))
@@ -223,10 +231,10 @@ def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float) -> pd.D
 
 
 def _predict_batch(
-    model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float
+    model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float, fallback: bool
 ) -> pd.DataFrame:
     """Return what `_predict_rows` says of some rows: reasons as data are many times larger than as words."""
-    found = model.predict(rows[usable], level)
+    found = model.predict(rows[usable], level, fallback)
     whole = found.reindex(rows.index)
     reasons = dict(zip(found.index, found["reasons"], strict=True))
     for place in slower.index[slower]:
@@ -238,6 +246,7 @@ def _predict_batch(
     reasons |= {at: _refusal(*cells, model.recipe.metric) for at, *cells in refused.itertuples()}
     words, causes = in_words_of_rows([reasons[place] for place in rows.index])
     return whole.assign(
+        basis=whole["basis"].fillna(""),
         extrapolated=whole["extrapolated"].eq(True) | slower,
         reasons=pd.Series(words, rows.index, dtype="str"),
         cause=pd.Series(causes, rows.index, dtype="str"),

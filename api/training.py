@@ -152,12 +152,13 @@ class Run:
         where: Where = None,
         units: Mapping[str, str] | None = None,
         defaults: Mapping[str, str] | None = None,
+        fallback: str | None = None,
     ) -> pd.DataFrame:
         """Predict new workloads; `flopcast.predict` gives a summary and figures beside the table.
 
         Parameters
         ----------
-        data, level, where, units, defaults
+        data, level, where, units, defaults, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -171,7 +172,8 @@ class Run:
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        return predict(self, data, level=level, where=where, units=units, defaults=defaults).frame
+        given: dict[str, Any] = {"where": where, "units": units, "defaults": defaults, "fallback": fallback}
+        return predict(self, data, level=level, **given).frame
 
     def save(self, folder: str | Path) -> None:
         """Write the run folder, whole or not at all.
@@ -357,7 +359,7 @@ def train(
     model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
-    return Run(metrics, competition.table(dataset), _trained_model(trained), fresh=trained)
+    return Run(metrics, competition.table(dataset), trained_model(trained), fresh=trained)
 
 
 def load(folder: str | Path) -> Run:
@@ -460,7 +462,7 @@ def _save_model(folder: Path, trained: Trained) -> None:
     artifact.save(folder, trained.model.estimator, _manifest(trained), trained.dataset.X)
 
 
-def _trained_model(trained: Trained) -> TrainedModel:
+def trained_model(trained: Trained) -> TrainedModel:
     """Return the model as a run folder would give it back: its manifest as JSON holds it."""
     return _as_loaded(trained, _manifest(trained))
 

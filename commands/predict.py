@@ -33,6 +33,10 @@ def command(
     unit: UnitOption = None,
     set_: SetOption = None,
     keep: KeepOption = None,
+    fallback: Annotated[
+        str | None,
+        typer.Option(metavar="law", help="Answer for what was never trained: law, the roofline at trained rates."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
@@ -43,6 +47,7 @@ def command(
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
         "keep": keep or (),
+        "fallback": fallback,
     }
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)

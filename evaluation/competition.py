@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from ..errors import FlopcastError, ParameterError
 from ..features.matrix import Dataset
-from ..models.base import Candidate
+from ..models.base import Candidate, fit
 from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
@@ -225,6 +228,26 @@ def columnar(dataset: Dataset) -> Columnar:
 def law_table(dataset: Dataset) -> pd.DataFrame:
     """Return the analytic laws' predictions and the column ``reference``, which the fitted baselines scale."""
     return dataset.laws.reset_index(drop=True).assign(**{REFERENCE: dataset.reference})
+
+
+def fit_all(
+    dataset: Dataset,
+    candidate: Candidate,
+    scheme: str,
+    rows: NDArray[np.bool_] | slice = slice(None),
+    unpaired: NDArray[np.bool_] | slice = slice(None),
+) -> Any:
+    """Return the candidate fitted to all rows, or some, as under ``scheme``: told the groups that are left out there.
+
+    ``rows`` and ``unpaired`` say which of the paired and the unpaired rows.
+    """
+    X, y, groups = dataset.X[rows], dataset.y[rows], dataset.groups[rows].astype(str)
+    if candidate.uses_unpaired and dataset.unpaired is not None:
+        extra = dataset.unpaired
+        X = pd.concat([X, extra.X[unpaired].reindex(columns=X.columns)], ignore_index=True)
+        y, groups = np.r_[y, extra.y[unpaired]], np.r_[groups, extra.groups[unpaired].astype(str)]
+    with threadpool_limits(limits=1):
+        return fit(clone(candidate.estimator), X, y, groups if scheme == "grouped" else None)
 
 
 def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[Remark]]:

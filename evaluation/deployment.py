@@ -13,16 +13,16 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ..features.catalogue import PERIODIC
 from ..features.matrix import Dataset
-from ..models.base import Candidate, fit, nested, p_values
+from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
-from .competition import REFERENCE, Competition, law_table
+from .beyond import Beyond, learn_beyond
+from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import Progress
-from .domain import TrainedRange
+from .domain import TrainedRange, trained_range
+from .fallback import FallbackLaw, learn_law
 from .intervals import ConformalIntervals, cross_coverage
 from .metrics import ape, finite
 
@@ -57,6 +57,10 @@ class Deployed:
         ``ranking`` of ``metrics.json``.
     fitted_baselines : dict
         Constant ratio and line, fitted to all rows, and what they scale.
+    beyond : Beyond or None
+        How it goes on outside the trained range; None where the rows are too few, or too alike, to tell.
+    law : FallbackLaw or None
+        What may be said of what was never trained; None where there is no law.
     """
 
     name: str
@@ -68,6 +72,8 @@ class Deployed:
     coverage: dict[str, Any]
     ranking: list[dict[str, Any]]
     fitted_baselines: dict[str, Any]
+    beyond: Beyond | None
+    law: FallbackLaw | None
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
@@ -78,6 +84,8 @@ class Deployed:
             "intervals": self.intervals.to_dict(),
             "domain": self.domain.to_dict(),
             "baselines": self.fitted_baselines,
+            "beyond": self.beyond and self.beyond.to_dict(),
+            "law": self.law and self.law.to_dict(),
         }
 
 
@@ -90,43 +98,30 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0, progres
     scheme = competition.scheme
     best = competition.best_model(scheme)
     said = progress or (lambda *_: None)
-    said(0, 2, f"{best.name} (all rows)", nan)
+    said(0, 3, f"{best.name} (all rows)", nan)
     estimator = fit_all(dataset, best, scheme)
     result = competition.evaluation[scheme]
-    said(1, 2, "ranking of the features", nan)
-    intervals = ConformalIntervals(scheme).fit(dataset.y, result.predictions[best.name], dataset.groups)
+    predicted = result.predictions[best.name].to_numpy()
+    said(1, 3, f"{best.name} (ranges left out)", nan)
+    beyond = learn_beyond(dataset, best, scheme, predicted)
+    said(2, 3, "ranking of the features", nan)
     return Deployed(
         name=best.name,
         space=best.space,
         scheme=scheme,
         estimator=estimator,
-        intervals=intervals,
+        intervals=ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups),
         domain=trained_range(dataset.X),
-        coverage=_coverage(dataset, competition),
+        coverage=_coverage(dataset, competition, beyond),
         ranking=_ranking(dataset, competition, best, estimator, seed),
         fitted_baselines=_baselines(dataset),
+        beyond=beyond,
+        law=learn_law(dataset),
     )
 
 
-def trained_range(X: pd.DataFrame) -> TrainedRange:
-    """Return the range of the features that have one: not of remainders, and of sizes only as logarithms."""
-    named = [str(name) for name in X.columns]
-    return TrainedRange.of(X[[name for name in named if not name.startswith(PERIODIC) and f"log2.{name}" not in named]])
-
-
-def fit_all(dataset: Dataset, candidate: Candidate, scheme: str) -> Any:
-    """Return the candidate fitted to all rows as under ``scheme``: told the groups when they are left out there."""
-    X, y, groups = dataset.X, dataset.y, dataset.groups.astype(str)
-    if candidate.uses_unpaired and dataset.unpaired is not None:
-        extra = dataset.unpaired
-        X = pd.concat([X, extra.X.reindex(columns=X.columns)], ignore_index=True)
-        y, groups = np.r_[y, extra.y], np.r_[groups, extra.groups.astype(str)]
-    with threadpool_limits(limits=1):
-        return fit(clone(candidate.estimator), X, y, groups if scheme == "grouped" else None)
-
-
-def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
-    """Return the measured coverage and width of 90 % intervals around each scheme's best model."""
+def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None) -> dict[str, Any]:
+    """Return the measured coverage and width of 90 % intervals around each scheme's best model, and outside ranges."""
     schemes = {}
     ran = {model.name for model in competition.models}
     for scheme, result in competition.evaluation.schemes.items():
@@ -138,6 +133,8 @@ def _coverage(dataset: Dataset, competition: Competition) -> dict[str, Any]:
         )
         schemes[scheme] = {"model": name, **found._asdict()}
     own = schemes[competition.scheme]
+    if beyond is not None:
+        schemes["range"] = {"model": own["model"], **beyond.found}
     return {
         "level": LEVEL,
         "coverage": own["coverage"],

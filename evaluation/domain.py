@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, few
+from ..features.catalogue import PERIODIC
 from ..remarks import Remark, remark
 
 WIDENING: Final = 0.3
@@ -97,9 +98,7 @@ class TrainedRange:
         DataError
             A trained feature is not among the columns.
         """
-        if absent := [name for name in self.names if name not in X.columns]:
-            raise DataError(f"the model was trained with features that are missing: {few(absent)}")
-        values = X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
+        values = self._values(X)
         distances = self._distances(values)
         furthest = distances.max(axis=1, initial=0.0)
         extrapolated = furthest > 0
@@ -108,6 +107,10 @@ class TrainedRange:
         for row, why in zip(outside, self._reasons(values[outside], distances[outside]), strict=True):
             reasons[row] = why
         return RangeCheck(extrapolated, reasons, furthest, 1.0 + WIDENING * furthest)
+
+    def distance(self, X: pd.DataFrame) -> FloatArray:
+        """Return ``check(X).distance`` alone."""
+        return self._distances(self._values(X)).max(axis=1, initial=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps."""
@@ -135,6 +138,11 @@ class TrainedRange:
         """Features without a zero or a negative value in training: factors say how far a value lies outside."""
         category = np.array(["=" in name for name in self.names], dtype=bool)
         return (self.low > 0) & ~self._is_log & ~category
+
+    def _values(self, X: pd.DataFrame) -> FloatArray:
+        if absent := [name for name in self.names if name not in X.columns]:
+            raise DataError(f"the model was trained with features that are missing: {few(absent)}")
+        return X.loc[:, list(self.names)].to_numpy(dtype=np.float64)
 
     def _distances(self, values: FloatArray) -> FloatArray:
         """How far each value lies outside (n × p): doublings of log and positive features, trained spans of others."""
@@ -200,6 +208,12 @@ class TrainedRange:
             return outside("below-trained-range", value, low)
 
         return judge
+
+
+def trained_range(X: pd.DataFrame) -> TrainedRange:
+    """Return the range of the features that have one: not of remainders, and of sizes only as logarithms."""
+    named = [str(name) for name in X.columns]
+    return TrainedRange.of(X[[name for name in named if not name.startswith(PERIODIC) and f"log2.{name}" not in named]])
 
 
 def _or_none(value: float) -> float | None:

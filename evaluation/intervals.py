@@ -124,7 +124,7 @@ class ConformalIntervals:
             what = "groups" if self.scheme == "grouped" else "rows"
             raise DataError(f"intervals need at least 2 {what} to be calibrated on, there are {count}: measure more")
         self.up_, self.down_ = _sides(residuals)
-        self.radii_ = _radii(np.maximum(residuals / self.up_, -residuals / self.down_), units, self.margin)
+        self.radii_ = _radii(np.maximum(residuals / self.up_, -residuals / self.down_) + 0.0, units, self.margin)
         return self
 
     def radius(self, level: float) -> float:
@@ -133,8 +133,48 @@ class ConformalIntervals:
             raise ValueError(f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got {level}")
         return float(self.radii_[np.searchsorted(LEVELS, level - 1e-9)])
 
+    def outside(
+        self,
+        observed: ArrayLike,
+        predicted: ArrayLike,
+        groups: ArrayLike,
+        share: ArrayLike,
+        *,
+        scale: ArrayLike | None = None,
+    ) -> ConformalIntervals:
+        """Return intervals for rows outside the trained range, calibrated on ranges that were left out.
+
+        Of the half-width of a row (log scale) ``share`` is theirs and ``1 - share`` is this one's: their radius is the
+        one at which so many of these rows lie inside as each level says, plus ``margin`` cluster-robust standard
+        errors. Rows with a share of 0 have no say. All arrays have the shape (n,).
+        """
+        out = np.asarray(share, dtype=np.float64)
+        rows = out > 0
+        out, residuals = out[rows], log_ratio(observed, predicted)[rows]
+        near = (1 - out) * np.broadcast_to(_positive(scale), rows.shape)[rows]
+        units = np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
+        found = ConformalIntervals(self.scheme, margin=self.margin)
+        found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
+        found.up_ = found.down_ = 1.0  # which way a range left out errs says nothing of the next one
+        radii = np.empty(len(LEVELS))
+        for i, (level, radius) in enumerate(zip(LEVELS, self.radii_, strict=True)):
+            near_up, near_down = (np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_))
+            needed = np.maximum(residuals - near_up, -residuals - near_down) / out
+            ordered = np.sort(np.where(np.isnan(needed), np.inf, needed))
+            error = _clustered_error(needed <= _order_statistic(ordered, level), units) if found.groups_ > 1 else 0.0
+            radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + self.margin * error)
+        found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
+        return found
+
     def bounds(
-        self, predicted: ArrayLike, level: float = 0.9, *, scale: ArrayLike | None = None, widen: ArrayLike = 1.0
+        self,
+        predicted: ArrayLike,
+        level: float = 0.9,
+        *,
+        scale: ArrayLike | None = None,
+        widen: ArrayLike = 1.0,
+        outside: ConformalIntervals | None = None,
+        share: ArrayLike = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper end of each prediction's interval.
 
@@ -145,7 +185,9 @@ class ConformalIntervals:
         level : float
             Share of rows that should lie inside, 0.005 to 0.995 (the next half percent up is used).
         widen : array-like of shape (n,) or float
-            Factor >= 1 of the half-width on the log scale, e.g. of rows outside the trained range.
+            Factor >= 1 of the half-width on the log scale.
+        outside, share : ConformalIntervals and array-like of shape (n,), optional
+            Intervals of rows outside the trained range, and the share of the half-width that is theirs (see `outside`).
 
         Returns
         -------
@@ -155,8 +197,15 @@ class ConformalIntervals:
         centre = np.asarray(predicted, dtype=np.float64)
         centre = np.where(np.isfinite(centre) & (centre > 0), centre, np.nan)
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
+        up, down = reach * self.up_, reach * self.down_
+        if outside is not None:
+            theirs, far = np.asarray(share, dtype=np.float64), outside.radius(level)
+            up, down = (
+                np.where(theirs < 1, (1 - theirs) * own, 0.0) + np.where(theirs > 0, theirs * far * side, 0.0)
+                for own, side in ((up, outside.up_), (down, outside.down_))
+            )
         with np.errstate(over="ignore"):
-            return centre * np.exp(-reach * self.down_), centre * np.exp(reach * self.up_)
+            return centre * np.exp(-down), centre * np.exp(up)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calibration as JSON holds it; an unbounded radius is None."""
@@ -211,14 +260,20 @@ def cross_coverage(
     y, p, fold = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float), np.asarray(folds)
     names = np.asarray(groups)
     difficulty = np.broadcast_to(_positive(scale), y.shape)
-    inside, width = np.zeros(len(y), dtype=bool), np.full(len(y), np.nan)
+    lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         test = fold == held_out
         intervals = ConformalIntervals(scheme).fit(y[~test], p[~test], names[~test], scale=difficulty[~test])
-        lower, upper = intervals.bounds(p[test], level, scale=difficulty[test])
-        inside[test] = (lower <= y[test]) & (y[test] <= upper)
-        width[test] = (upper - lower) / p[test]
-    code = np.unique(names, return_inverse=True)[1]
+        lower[test], upper[test] = intervals.bounds(p[test], level, scale=difficulty[test])
+    return covered(y, p, names, lower, upper)
+
+
+def covered(
+    observed: FloatArray, predicted: FloatArray, groups: NDArray, lower: FloatArray, upper: FloatArray
+) -> Coverage:
+    """Return how many rows lie between limits that were not calibrated on them; NaN limits hold none."""
+    inside, width = (lower <= observed) & (observed <= upper), (upper - lower) / predicted
+    code = np.unique(groups, return_inverse=True)[1]
     per_group = np.bincount(code, inside) / np.bincount(code)
     known = width[~np.isnan(width)]
     return Coverage(float(inside.mean()), float(np.median(known)) if len(known) else np.inf, float(per_group.mean()))

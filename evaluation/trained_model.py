@@ -19,7 +19,9 @@ from ..operators.operators import Work, work_of
 from ..remarks import Remark, remark
 from ..table.measurements import fill_text
 from ..table.problems import HOST
+from .beyond import Beyond, blend
 from .domain import WIDENING, TrainedRange
+from .fallback import FallbackLaw
 from .intervals import ConformalIntervals
 
 ANSWERS: Final = 5
@@ -41,6 +43,10 @@ class TrainedModel:
         Of the training rows.
     baselines : dict
         ``constant ratio`` and ``affine``, fitted to the training rows.
+    beyond : Beyond or None
+        How the model goes on outside the trained range; None in runs that did not learn it.
+    law : FallbackLaw or None
+        What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
     """
 
     saved: artifact.Artifact
@@ -48,6 +54,8 @@ class TrainedModel:
     domain: TrainedRange
     intervals: ConformalIntervals
     baselines: Mapping[str, Any]
+    beyond: Beyond | None = None
+    law: FallbackLaw | None = None
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -85,6 +93,8 @@ class TrainedModel:
                     "constant ratio": {"ratio": float(manifest["baselines"]["constant ratio"]["ratio"])},
                     "affine": {key: float(manifest["baselines"]["affine"][key]) for key in ("intercept", "ratio")},
                 },
+                Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
+                FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -128,31 +138,56 @@ class TrainedModel:
         except Exception as error:  # another version can fail in any way
             raise ArtifactError(artifact.not_reproduced(self.saved, source, f"answers: {error}")) from error
 
-    def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
-        """Return ``predicted``, ``lower``, ``upper``, ``extrapolated``, ``reasons`` and the baselines.
+    def predict(self, rows: pd.DataFrame, level: float, fallback: bool = False) -> pd.DataFrame:
+        """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated``, ``reasons`` and the baselines.
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
-        where there is a host, its measurements. ``reasons`` holds a tuple of `Remark` per row: how it is unlike
-        training. Where a row's features cannot be computed there is no prediction, and ``reasons`` says why.
+        where there is a host, its measurements. ``basis`` says what answers: the ``model``, the ``rule`` that goes on
+        far outside the trained range, or a ``blend`` of both (see `beyond`). ``reasons`` holds a tuple of `Remark` per
+        row: how it is unlike training. Where a row's features cannot be computed, or what it computes was never
+        trained, there is no prediction, and ``reasons`` says why; with ``fallback`` the ``law`` answers there, with
+        its own wide interval.
         """
         work = work_of(rows)
-        X, unlike, unable = self._features(rows, work)
-        able = np.array([not why for why in unable], dtype=bool)
-        check = self.domain.check(X[able])
-        new = np.array([bool(why) for why in unlike[able]], dtype=bool)
-        widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
-        predicted, reasons = np.full(len(rows), np.nan), unable.copy()
-        predicted[able] = self.saved.predict(X[able]) if able.any() else []
-        for row, outside in zip(np.flatnonzero(able), check.reasons, strict=True):
-            bare = () if predicted[row] > 0 else (remark("no-positive-prediction"),)
-            reasons[row] = (*bare, *unlike[row], *outside)
-        extrapolated = np.zeros(len(rows), dtype=bool)
-        extrapolated[able] = new | check.extrapolated
-        lower, upper = np.full((2, len(rows)), np.nan)
-        lower[able], upper[able] = self.intervals.bounds(predicted[able], level, widen=widen)
-        columns = {"predicted": predicted, "lower": lower, "upper": upper, "extrapolated": extrapolated}
-        frame = pd.DataFrame({**columns, "reasons": reasons}, index=rows.index)
-        return pd.concat([frame, self._baselines(rows, work)], axis=1)
+        X, unlike, reasons = self._features(rows, work)
+        able = np.array([not why for why in reasons], dtype=bool)
+        reference = self._reference(rows, work)
+        answers, outside = self._known(X[able], reference[able], unlike[able], level)
+        for row, why in zip(np.flatnonzero(able), outside, strict=True):
+            reasons[row] = why
+        frame = answers.set_axis(np.flatnonzero(able)).reindex(range(len(rows))).set_axis(rows.index)
+        frame = frame.assign(
+            basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True), reasons=reasons
+        )
+        baselines = self._baselines(rows, work, reference)
+        if fallback and self.law is not None:
+            value = self.law.predict(baselines)
+            here = ~able & np.isfinite(value) & (value > 0)
+            lower, upper = self.law.intervals.bounds(value[here], level)
+            frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack([value[here], lower, upper])
+            frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
+        return pd.concat([frame, baselines], axis=1)
+
+    def _known(
+        self, X: pd.DataFrame, reference: np.ndarray, unlike: np.ndarray, level: float
+    ) -> tuple[pd.DataFrame, list[tuple[Remark, ...]]]:
+        """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
+        check, new = self.domain.check(X), np.array([bool(why) for why in unlike], dtype=bool)
+        predicted = self.saved.predict(X) if len(X) else np.empty(0)
+        bare = [() if value > 0 else (remark("no-positive-prediction"),) for value in predicted]
+        reasons = [(*none, *ways, *why) for none, ways, why in zip(bare, unlike, check.reasons, strict=True)]
+        if self.beyond is None:
+            share = np.zeros(len(X))
+            widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
+            lower, upper = self.intervals.bounds(predicted, level, widen=widen)
+        else:
+            share = self.beyond.share(check.distance)
+            predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
+            wide = np.where(new, self.beyond.share(np.maximum(check.distance, 1.0)), share)
+            lower, upper = self.intervals.bounds(predicted, level, outside=self.beyond.intervals, share=wide)
+        basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")
+        columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
+        return pd.DataFrame({**columns, "extrapolated": new | check.extrapolated}), reasons
 
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""
@@ -184,13 +219,15 @@ class TrainedModel:
             )
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
-    def _baselines(self, rows: pd.DataFrame, work: Work) -> pd.DataFrame:
+    def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
+        """Return what the fitted baselines scale: what the host measured, or a size on the target."""
+        if self.recipe.host is not None:
+            return rows[self.recipe.metric].to_numpy(dtype=float)
+        measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+        return roofline.where_published(work, lambda kind: roofline.size(measure, kind, target))[0]
+
+    def _baselines(self, rows: pd.DataFrame, work: Work, reference: np.ndarray) -> pd.DataFrame:
         """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
-        if self.recipe.host is None:
-            measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
-            reference, _ = roofline.where_published(work, lambda kind: roofline.size(measure, kind, target))
-        else:
-            reference = rows[self.recipe.metric].to_numpy(dtype=float)
         line = self.baselines["affine"]
         return self._laws(rows, work)[0].assign(
             **{

@@ -175,7 +175,7 @@ def _learners(data: Columnar, seed: int) -> list[Candidate]:
 
 def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
-    base, boosted, trees, log = _base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
+    base, boosted, trees, log = additive_base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         Candidate("BoostedTrees", LogTarget(boosted), log),
@@ -194,7 +194,7 @@ def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     return found
 
 
-def _base(data: Columnar) -> AdditiveTime:
+def additive_base(data: Columnar) -> AdditiveTime:
     """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator.
 
     Of kernels whose work is unknown, work-items and rounds of workgroups stand for it. What does not grow with the work
@@ -226,7 +226,7 @@ def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
 
 
 def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricStack:
-    base = _base(data)
+    base = additive_base(data)
     parts: list[tuple[str, Any]] = [
         ("additive", base),
         ("trees", LogResidual(base, _trees(data, seed), ratios=ratios)),

@@ -17,6 +17,7 @@ from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
 from .training import left_out, metric, title
+from .words.prediction import BASES
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -60,6 +61,7 @@ def report_of(frame: pd.DataFrame, first: pd.Series, facts: Report, notes: Seque
         "predicted": int(done.sum()),
         "not_predicted": causes(first[~done]),
         "extrapolated": int(frame["extrapolated"].sum()),
+        "basis": {str(basis): int(count) for basis, count in frame["basis"].value_counts().items() if basis},
         "causes": causes(first[frame["extrapolated"]]),
         "median_predicted": _median(predicted),
         "median_relative_width": _median(width),
@@ -149,6 +151,9 @@ def _counts(report: Report) -> Iterator[Fact]:
         host = report["host"]
         yield Fact(f"{count:,}", f"rows of {device} left out: this run predicts from what {host} measured", "soft")
     yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column `extrapolated`)")
+    for basis, words in BASES.items():
+        if count := report["basis"].get(basis):
+            yield Fact(f"{count:,}", words)
     named = list(report["causes"].items())
     others = sum(count for _, count in named[_CAUSES:])
     for why, count in [*named[:_CAUSES], *([("other reasons", others)] if others else [])]:

@@ -129,7 +129,8 @@ def metric(data: Metrics) -> str:
 
 def left_out(name: str) -> str:
     """Say in two words what is predicted under a scheme."""
-    return {"kfold": "shuffled workloads", "grouped": "unseen groups"}.get(name, name)
+    words = {"kfold": "shuffled workloads", "grouped": "unseen groups", "range": "sizes outside the trained range"}
+    return words.get(name, name)
 
 
 def scheme(cv: Metrics) -> str:
@@ -263,7 +264,16 @@ def _intervals(intervals: Metrics) -> Section:
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
     table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""))
     said = Lines([Line(held)] if level and cells else [], medium="page")
-    return Section("Prediction intervals", [said, table], "intervals", "Intervals")
+    return Section("Prediction intervals", [said, table, _outside(intervals)], "intervals", "Intervals")
+
+
+def _outside(intervals: Metrics) -> Lines:
+    """Say what was measured on ranges of size that were left out, where that is known."""
+    if not (found := (intervals.get("schemes") or {}).get("range")):
+        return Lines([])
+    errors = [percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")]
+    text = "Outside the trained range, {} x and more, a simple rule answers ({}): error {}, the model {}, the line {}."
+    return Lines([Line(text.format(f"{2 ** found['fade']:g}", found["rule"], *errors))])
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:

@@ -69,6 +69,14 @@ CAUSES: Final[dict[str, str | Callable[..., str]]] = {
 """Code -> words without the figures of one row, under which rows are counted; other codes have none to leave out."""
 
 
+BASES: Final = {
+    "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
+    "rule": "of them far outside the trained range: a simple rule",
+    "law": "of them never trained: the law at trained rates, a rough figure",
+}
+"""What answered for a row that the model alone did not."""
+
+
 def say_all(reasons: Sequence[Remark]) -> str:
     """Return the reasons of a row in one line, "" where there are none.
 

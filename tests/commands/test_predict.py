@@ -23,9 +23,10 @@ from flopcast.commands.options import run_command
 from flopcast.commands.predict import command
 from flopcast.errors import ArtifactError, DataError
 from flopcast.evaluation.domain import TrainedRange
+from flopcast.evaluation.fallback import learn_law
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.evaluation.trained_model import TrainedModel
-from flopcast.features.matrix import build_dataset
+from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import GPU, find
 from flopcast.models import artifact
 from flopcast.models.artifact import sealed
@@ -60,6 +61,11 @@ def measured(folder: Path, host: GPU, target: GPU, **columns: Any) -> Path:
     return folder / "measured.csv"
 
 
+def law_of(dataset: Dataset) -> dict[str, Any] | None:
+    found = learn_law(dataset)
+    return found and found.to_dict()
+
+
 def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any = None, **options: Any) -> Path:
     """Train a small model on all rows and save it as `train` does."""
     dataset = build_dataset(read([data]).frame, host=host, target=target, **options)
@@ -81,6 +87,7 @@ def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any
         "target": target.name,
         "metric": dataset.metric,
         "baselines": BASELINES | {"reference": "host" if host else "roofline"},
+        "law": law_of(dataset),
     }
     known = TrainedModel.of(artifact.Artifact(fitted, json.loads(dumps(manifest))))
     artifact.save(folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X)
@@ -152,7 +159,7 @@ def test_predictions_are_the_estimators_and_the_columns_are_as_documented(run: P
     np.testing.assert_array_equal(found["predicted_us"], model.saved.predict(model.recipe.transform(rows)))
     assert found.columns.tolist() == [
         "op", "dtype_a", "dtype_b", "dtype_out", "m", "n", "k", "batch", "device", "campaign", "source", "duration_us",
-        "predicted_us", "lower_us", "upper_us", "extrapolated", "reason",
+        "predicted_us", "lower_us", "upper_us", "basis", "extrapolated", "reason",
         "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
     ]  # fmt: skip
     assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [[512, 1024, 2048, 1], [64, 4096, 1024, 1]]
@@ -196,6 +203,21 @@ def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_
     assert found.report["predicted"] == 1
     with pytest.raises(DataError, match=r"queries.csv:2.*fp8"):
         predict(run, [data], where={"dtype_a": ["fp8"]})
+
+
+def test_the_law_answers_where_nothing_was_trained_and_is_marked(run: Path, tmp_path: Path) -> None:
+    data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,fp16,512,1024,2048,9")
+    found = predict(run, [data], fallback="law")
+    assert found.frame["basis"].tolist() == ["model", "law"]
+    assert found.frame["extrapolated"].tolist() == [False, True]
+    assert found.frame["reason"][1].startswith("dtype fp16 was never trained")
+    width = np.log(found.frame["upper_us"] / found.frame["lower_us"])
+    assert found.frame["lower_us"][1] < 0.5 * 9 < found.frame["upper_us"][1]
+    assert width[1] > width[0]
+    assert found.report["basis"] == {"model": 1, "law": 1}
+    assert predict(run, [data]).frame["basis"].tolist() == ["model", ""]
+    code, _, error = invoke(run, data, "--fallback", "guess")
+    assert (code, error.count("--fallback")) == (2, 1)
 
 
 def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path, tmp_path: Path) -> None:

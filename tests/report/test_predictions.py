@@ -39,7 +39,7 @@ ZERO = remark("row-refused", reason="zero-duration", detail="0")
 def predictions(count: int = 3) -> pd.DataFrame:
     frame = pd.DataFrame({"op": "gemm", "dtype_a": "fp8", "m": range(1, count + 1)}).assign(
         n=4096, k=7168, batch=1, source="a.csv:2", duration_us=20.5, predicted_us=10.0, lower_us=8.0, upper_us=12.0,
-        extrapolated=False, reason="", affine=11.0,
+        basis="model", extrapolated=False, reason="", affine=11.0,
     )  # fmt: skip
     frame["m"] = frame["m"].astype("Int64")
     return frame

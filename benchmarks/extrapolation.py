@@ -1,0 +1,172 @@
+"""Predictions outside the trained range against the line of the host's time, and how many rows the intervals hold.
+
+Each data set is split by size, so that no row to predict lies inside what was trained: on a dimension of the products,
+and on the work of each operator, whose largest or smallest quarter is left out. ``--one`` adds models of one
+device, with whole LLMs left out. The suite is two cheap models; ``--full`` trains all.
+
+    python -m flopcast.benchmarks.extrapolation [--data FOLDER] [--full] [--one]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from ..api.devices import device
+from ..api.tables import load_measurements
+from ..api.training import Trained, trained_model
+from ..evaluation.competition import compete
+from ..evaluation.deployment import deploy
+from ..evaluation.metrics import ape
+from ..evaluation.trained_model import TrainedModel
+from ..features.matrix import build_dataset
+from ..operators.operators import work_of
+from ..readers import Measurements
+from ..table.problems import HOST
+from .shared_data import run_on_data
+
+LEVEL = 0.9
+CHEAP = ("Additive", "ExtraTrees/Residual")
+QUARTER = 0.25
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows trained on, and rows asked for: between limits of a column or of the work, or whole files left out."""
+
+    name: str
+    masks: Callable[[pd.DataFrame, pd.DataFrame], tuple[np.ndarray, np.ndarray]]
+    """From the table, and the rows that can be asked for, to what is trained on and what is asked for of the table."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set: folder, conditions, host (None for one device), target and its splits."""
+
+    folder: str
+    where: dict[str, str]
+    host: str | None
+    target: str
+    splits: tuple[Split, ...]
+
+
+def _beyond(column: str, trained: tuple[float, float], asked: tuple[float, float]) -> Split:
+    def masks(table: pd.DataFrame, _: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        return table[column].between(*trained).to_numpy(), table[column].between(*asked).to_numpy()
+
+    return Split(f"{column} {trained[0]:g}..{trained[1]:g} -> {asked[0]:g}..{asked[1]:g}", masks)
+
+
+def _quarter(column: str, largest: bool) -> Split:
+    """Return the split that leaves out the largest, or smallest, quarter of each operator by a column or by work."""
+
+    def size(table: pd.DataFrame) -> pd.Series:
+        return pd.Series(work_of(table).flops if column == "work" else table[column].to_numpy(), table.index)
+
+    def masks(table: pd.DataFrame, whole: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        limits = size(whole).groupby(whole["op"]).quantile(1 - QUARTER if largest else QUARTER)
+        limit, own = table["op"].map(limits), size(table)
+        asked = ((own > limit) if largest else (own < limit)).to_numpy()
+        return ~asked, asked
+
+    return Split(f"{column}: {'largest' if largest else 'smallest'} quarter", masks)
+
+
+def _without(name: str) -> Split:
+    def masks(table: pd.DataFrame, _: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        asked = table["source"].astype(str).str.contains(name, regex=False).to_numpy()
+        return ~asked, asked
+
+    return Split(f"without {name}", masks)
+
+
+_WORK = (_quarter("work", largest=True), _quarter("work", largest=False))
+_FP8 = {"op": "gemm", "family": "a8w8_blockscale"}
+SOURCES = (
+    Source(
+        "aiter", _FP8, "MI300X", "MI355X",
+        (_beyond("m", (1, 256), (1024, 1e9)), _beyond("m", (512, 1e9), (1, 128)), *_WORK),
+    ),
+    Source("miopen", {}, "MI210", "MI300X", (*_WORK, _quarter("in_channels", True), _quarter("in_channels", False))),
+    Source("ops", {}, "MI100", "MI210", _WORK),
+)  # fmt: skip
+ONE = Source(
+    "aiter", _FP8, None, "MI300X", (*map(_without, ("ds_v3", "glm5_1", "qwen3_vl_235b", "qwen3_vl_32b")), *_WORK)
+)
+
+
+def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """Yield one row of the table per split."""
+    for source in (*SOURCES, *((ONE,) if options.one else ())):
+        names = [name for name in (source.host, source.target) if name]
+        measured = load_measurements([options.data / source.folder], source.where, devices=names)
+        for split in source.splits:
+            truth, found, model = _tried(source, split, measured, None if options.full else CHEAP)
+            yield (f"{source.folder} {split.name}", *_figures(truth, found, model))
+
+
+def _tried(
+    source: Source, split: Split, measured: Measurements, models: tuple[str, ...] | None
+) -> tuple[np.ndarray, pd.DataFrame, TrainedModel]:
+    """Return the measured times of the rows left out, what a model trained on the others says, and the model."""
+    table = measured.frame
+    gpus: dict[str, Any] = {
+        "host": device(source.host, "host") if source.host else None,
+        "target": device(source.target, "target"),
+    }
+    trained, held_out = split.masks(table, build_dataset(table, **gpus).rows)
+    dataset = build_dataset(table[trained].reset_index(drop=True), **gpus)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        competition = compete(dataset, models=models, jobs=1)
+        deployed = deploy(dataset, competition)
+    model = trained_model(Trained(dataset, deployed, measured))
+    asked = build_dataset(table[held_out].reset_index(drop=True), **gpus)
+    queries = asked.rows
+    if source.host is not None:
+        there = {name: queries[HOST + name] for name in ("duration_us", "kernel", "library") if HOST + name in queries}
+        kept = [name for name in queries if not str(name).startswith(HOST)]
+        queries = queries[kept].assign(device=source.host, **there)
+    return asked.y, model.predict(queries, LEVEL), model
+
+
+def _figures(truth: np.ndarray, found: pd.DataFrame, model: TrainedModel) -> tuple[str, ...]:
+    done = found["predicted"].notna().to_numpy()
+    truth, found = truth[done], found[done]
+    inside = (found["lower"] <= truth) & (truth <= found["upper"])
+    width = ((found["upper"] - found["lower"]) / found["predicted"]).median()
+    beyond = model.beyond
+    return (
+        str(model.saved.manifest["selected"]),
+        "-" if beyond is None else f"{beyond.rule.name}, {beyond.fade:g}",
+        f"{len(truth)}",
+        f"{ape(truth, found['predicted'].to_numpy()).mean():.1f}",
+        f"{ape(truth, found['affine'].to_numpy()).mean():.1f}",
+        f"{100 * inside.mean():.1f}",
+        f"{width:.2f}",
+    )
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the table, a row as it is known."""
+    table = Table(title=f"Rows outside the trained range; {100 * LEVEL:g} % intervals")
+    for head in ("split", "model", "rule, fade", "rows", "error %", "affine %", "covered %", "median width"):
+        table.add_column(head, justify="left" if head in ("split", "model", "rule, fade") else "right")
+    for row in rows(options):
+        print("  ".join(row), file=sys.stderr, flush=True)
+        table.add_row(*row)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    flags = {"--full": "the whole suite, not two cheap models", "--one": "models of one device too"}
+    sys.exit(run_on_data("extrapolation", __doc__, show, flags=flags))

@@ -1,0 +1,266 @@
+"""What is predicted outside the trained range: the model fades into a simple rule, and the interval follows.
+
+What a learner knows beyond its data ends soon; a sum of times goes on. For a row d doublings outside (`domain`),
+``log t = w log f + (1 - w) log g`` with ``w = max(0, 1 - d / D)``: at the edge the model's f, from D doublings on the
+rule's g. Which rule, the fade D and the width of the interval are learnt by leaving ranges out: in each operator the
+rows above the median work are predicted from those below it, and those below from those above. So what is said of new
+ranges was measured on ranges that no fit had seen, at the price of two fits to half of the rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..features.matrix import Dataset
+from ..models.base import Candidate
+from ..models.baselines import AdditiveTime, Affine
+from ..models.suite import additive_base
+from .competition import REFERENCE, columnar, fit_all
+from .crossval import make_folds
+from .domain import trained_range
+from .intervals import ConformalIntervals, Coverage, covered
+from .metrics import ape
+
+FADES: Final = (1.0, 2.0, 4.0)
+"""Doublings outside the range, from which on the rule alone counts, among which one is chosen."""
+PREFERENCE: Final = 1.02
+"""The line is the rule, unless the sum of terms errs so many times less: it has more to learn from half of the rows."""
+LEAST_ROWS: Final = 20
+"""Rows of each half that there must be, and rows outside the range of the other half."""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A sum of terms with coefficients >= 0: ``g = max(c_0 + sum_j c_j x_j, least)``.
+
+    Attributes
+    ----------
+    name : str
+        ``affine``, the line of the reference, or ``additive``, the base that residuals are learnt over.
+    terms : tuple of str
+        The columns x: features, or ``reference``.
+    coefficients : ndarray of shape (n_classes + 1, n_terms + 1)
+        Intercept first; the shared ones in row 0, then those of each class.
+    classes : tuple of str
+        0/1 columns of the classes with their own coefficients.
+    least : float
+        The least prediction.
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    coefficients: FloatArray
+    classes: tuple[str, ...] = ()
+    least: float = 0.0
+
+    def predict(self, X: pd.DataFrame, reference: FloatArray) -> FloatArray:
+        """Return the rule's value of every row, (n,), from features (n × p) and what baselines scale (n,)."""
+        columns = [reference if name == REFERENCE else X[name].to_numpy(dtype=float) for name in self.terms]
+        terms = np.column_stack([np.ones(len(X)), *(np.maximum(values, 0.0) for values in columns)])
+        predicted = terms @ self.coefficients[0]
+        for name, own in zip(self.classes, self.coefficients[1:], strict=True):
+            rows = X[name].to_numpy() > 0.5
+            predicted[rows] = terms[rows] @ own
+        return np.maximum(predicted, self.least)
+
+
+def fit_rules(X: pd.DataFrame, y: FloatArray, reference: FloatArray, base: AdditiveTime) -> Iterator[Rule]:
+    """Yield the rules fitted to training rows: the line of the reference, and the sum of terms ``base``."""
+    line = Affine(REFERENCE).fit(pd.DataFrame({REFERENCE: reference}), y)
+    yield Rule("affine", (REFERENCE,), np.array([[line.intercept_, line.ratio_]]))
+    total, names = base.fit(X, y), [str(name) for name in X.columns]
+    terms, classes = (tuple(names[j] for j in places) for places in (total.term_columns_, total.class_columns_))
+    yield Rule("additive", terms, total.coef_, classes, total.smallest_)
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """How a model goes on outside its trained range.
+
+    Attributes
+    ----------
+    rule : Rule
+        Fitted to all rows.
+    fade : float
+        D, in doublings.
+    intervals : ConformalIntervals
+        Of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`).
+    found : dict
+        What it did on those ranges: ``rows`` outside, ``e_out`` (%), beside it those of the ``model`` and of the line
+        alone, and `intervals.Coverage` of the intervals.
+    """
+
+    rule: Rule
+    fade: float
+    intervals: ConformalIntervals
+    found: Mapping[str, Any]
+
+    def share(self, distance: FloatArray) -> FloatArray:
+        """Return the share of the rule, 1 - w, for rows so many doublings outside."""
+        return np.clip(distance / self.fade, 0.0, 1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds, without what was found."""
+        rule = {**vars(self.rule), "coefficients": self.rule.coefficients.tolist()}
+        return {"rule": rule, "fade": self.fade, "intervals": self.intervals.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
+        rule, fade = saved["rule"], float(saved["fade"])
+        terms, classes = tuple(map(str, rule["terms"])), tuple(map(str, rule["classes"]))
+        coefficients = np.array(rule["coefficients"], dtype=np.float64)
+        if coefficients.shape != (len(classes) + 1, len(terms) + 1) or not (coefficients >= 0).all():
+            raise ValueError("coefficients of the rule outside the trained range")
+        if not (fade > 0 and float(rule["least"]) >= 0):
+            raise ValueError("fade or least value of the rule outside the trained range")
+        found = Rule(str(rule["name"]), terms, coefficients, classes, float(rule["least"]))
+        return cls(found, fade, ConformalIntervals.from_dict(saved["intervals"]), {})
+
+
+def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:
+    """Return ``exp((1 - share) log model + share log rule)``; what is not positive has no part in it.
+
+    Examples
+    --------
+    >>> blend(np.array([2.0, 2.0, -1.0]), np.array([8.0, 8.0, 8.0]), np.array([0.0, 0.5, 0.5])).round(6).tolist()
+    [2.0, 4.0, 8.0]
+    """
+    weight = np.where(model > 0, share, np.where(share > 0, 1.0, 0.0))
+    mixed = (weight > 0) & (rule > 0)
+    logs = (1 - weight) * np.log(np.where(model > 0, model, 1.0)) + weight * np.log(np.where(rule > 0, rule, 1.0))
+    return np.where(mixed, np.exp(logs), model)
+
+
+def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted: FloatArray) -> Beyond | None:
+    """Learn from ranges left out how a model goes on outside its trained range.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    candidate : Candidate
+        The model.
+    scheme : {"kfold", "grouped"}
+        What its intervals are calibrated for.
+    predicted : ndarray of shape (n,)
+        Its out-of-fold predictions under that scheme.
+
+    Returns
+    -------
+    Beyond or None
+        None where there are too few rows of different size, or the model cannot be fitted to half of them.
+    """
+    upper, unpaired = _halves(dataset)
+    if min(upper.sum(), (~upper).sum()) < LEAST_ROWS:
+        return None
+    try:
+        left_out = _LeftOut.of(dataset, candidate, scheme, upper, unpaired)
+    except Exception:  # of a model that was fitted before: half of the rows are too few for it
+        return None
+    name, fade = left_out.chosen(dataset.y, upper)
+    rules = fit_rules(dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset)))
+    rule = next(one for one in rules if one.name == name)
+    share = np.clip(left_out.distance / fade, 0.0, 1.0)
+    if (share > 0).sum() < LEAST_ROWS:
+        return None
+    mixed = blend(left_out.model, left_out.rules[name], share)
+    inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups)
+    intervals = inside.outside(dataset.y, mixed, dataset.groups, share)
+    out = share > 0
+    found = {
+        "rule": name,
+        "fade": fade,
+        "rows": int(out.sum()),
+        **_coverage(dataset, scheme, predicted, mixed, share)._asdict(),
+        **{
+            key: float(ape(dataset.y[out], values[out]).mean())
+            for key, values in (
+                ("e_out", mixed), ("e_out_model", left_out.model), ("e_out_affine", left_out.rules["affine"]),
+            )
+        },
+    }  # fmt: skip
+    return Beyond(rule, fade, intervals, found)
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """Predictions of every row by fits to the half that it is not in; arrays of shape (n,)."""
+
+    model: FloatArray
+    rules: dict[str, FloatArray]
+    distance: FloatArray
+
+    @classmethod
+    def of(
+        cls, data: Dataset, candidate: Candidate, scheme: str, upper: NDArray[np.bool_], unpaired: NDArray[np.bool_]
+    ) -> _LeftOut:
+        model, distance = np.full((2, len(data)), np.nan)
+        rules: dict[str, FloatArray] = {}
+        reference, base = data.reference.to_numpy(float), additive_base(columnar(data))
+        for half in (True, False):
+            train, test = upper != half, upper == half
+            X, rest = data.X[train].reset_index(drop=True), data.X[test].reset_index(drop=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model[test] = fit_all(data, candidate, scheme, train, unpaired != half).predict(rest)
+            distance[test] = trained_range(X).distance(rest)
+            for rule in fit_rules(X, data.y[train], reference[train], base):
+                rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(rest, reference[test])
+        return cls(model, rules, distance)
+
+    def chosen(self, y: FloatArray, upper: NDArray[np.bool_]) -> tuple[str, float]:
+        """Return rule and fade with the least mean error over both halves."""
+
+        def error(choice: tuple[str, float]) -> float:
+            name, fade = choice
+            errors = ape(y, blend(self.model, self.rules[name], np.clip(self.distance / fade, 0.0, 1.0)))
+            handicap = 1.0 if name == "affine" else PREFERENCE
+            return handicap * float(errors[upper].mean() + errors[~upper].mean())
+
+        return min(product(self.rules, FADES), key=error)
+
+
+def _halves(dataset: Dataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which paired and which unpaired rows lie above the median work of the paired rows of their operator.
+
+    Where work is unknown the reference stands for it, which unpaired rows lack: none of them is above.
+    """
+    known = np.isfinite(dataset.rows["flops"]).all()
+    size = pd.Series(dataset.rows["flops"] if known else dataset.reference).reset_index(drop=True)
+    op = dataset.rows["op"].astype(str).reset_index(drop=True)
+    middle = size.groupby(op).median()
+    upper = (size > op.map(middle)).to_numpy()
+    extra = dataset.unpaired
+    if extra is None:
+        return upper, np.zeros(0, dtype=bool)
+    limits = extra.rows["op"].astype(str).map(middle).to_numpy(dtype=float)
+    return upper, (extra.rows["flops"].to_numpy(dtype=float) > limits) & bool(known)
+
+
+def _coverage(
+    dataset: Dataset, scheme: str, predicted: FloatArray, mixed: FloatArray, share: FloatArray, level: float = 0.9
+) -> Coverage:
+    """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
+    y, groups = dataset.y, dataset.groups.astype(str)
+    many = len(np.unique(groups)) >= 3
+    folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)
+    lower, upper = np.full((2, len(y)), np.nan)
+    for fold in np.unique(folds):
+        rest, test = folds != fold, (folds == fold) & (share > 0)
+        if not (share[rest] > 0).any():
+            continue
+        inside = ConformalIntervals(scheme).fit(y[rest], predicted[rest], groups[rest])
+        outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest])
+        lower[test], upper[test] = inside.bounds(mixed[test], level, outside=outside, share=share[test])
+    known = np.isfinite(lower)
+    return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

@@ -1,0 +1,158 @@
+"""Outside the trained range a simple rule goes on: data with a known law, learnt by what cannot go on by itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+from flopcast.api.devices import device
+from flopcast.evaluation.beyond import Beyond, Rule, blend, learn_beyond
+from flopcast.evaluation.competition import fit_all
+from flopcast.evaluation.domain import trained_range
+from flopcast.evaluation.fallback import FallbackLaw, learn_law
+from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.features.matrix import Dataset, build_dataset
+from flopcast.models.base import Candidate
+from flopcast.models.baselines import Affine
+from flopcast.models.target_space import LogTarget
+from flopcast.readers import read
+
+SATURATES = Candidate("trees", LogTarget(ExtraTreesRegressor(20, random_state=0)), "log time")
+
+
+def dataset(low: int, high: int, seed: int = 0) -> Dataset:
+    """GEMMs of m from 2**low to 2**high: 4 us + 0.4 x the host's time, 1.3 times that where n is 1024; 4 % noise."""
+    draw = np.random.default_rng(seed)
+    count = 50 * (high - low)
+    sizes = {"m": np.rint(2 ** draw.uniform(low, high, count)), "n": draw.choice([1024, 2048, 4096], count)}
+    shapes = pd.DataFrame(sizes).assign(k=draw.choice([1024, 3072], count), op="gemm", dtype_a="bf16")
+    host = 3 + 2 * shapes["m"] * shapes["n"] * shapes["k"] / 3e8
+    target = (4 + 0.4 * host) * np.where(shapes["n"] == 1024, 1.3, 1.0) * np.exp(draw.normal(0, 0.04, count))
+    both = [shapes.assign(device="MI300X", duration_us=host), shapes.assign(device="MI355X", duration_us=target)]
+    frame = read([pd.concat(both, ignore_index=True)]).frame
+    return build_dataset(frame, host=device("MI300X", "host"), target=device("MI355X", "target"))
+
+
+@pytest.fixture(scope="module")
+def trained() -> Dataset:
+    return dataset(4, 9)
+
+
+@pytest.fixture(scope="module")
+def predicted(trained: Dataset) -> np.ndarray:
+    """Stand in for out-of-fold predictions: the truth with an error of 5 %."""
+    return trained.y * np.exp(np.random.default_rng(1).normal(0, 0.05, len(trained)))
+
+
+@pytest.fixture(scope="module")
+def beyond(trained: Dataset, predicted: np.ndarray) -> Beyond:
+    found = learn_beyond(trained, SATURATES, "kfold", predicted)
+    assert found is not None
+    return found
+
+
+def error(data: Dataset, values: np.ndarray) -> float:
+    return float(100 * np.mean(np.abs(values / data.y - 1)))
+
+
+def test_inside_the_model_answers_outside_the_rule_is_as_good_as_the_line(
+    trained: Dataset, predicted: np.ndarray, beyond: Beyond
+) -> None:
+    model, edge = fit_all(trained, SATURATES, "kfold"), trained_range(trained.X)
+    inside = model.predict(trained.X)
+    np.testing.assert_array_equal(blend(inside, inside + 1, beyond.share(edge.distance(trained.X))), inside)
+    far = dataset(10, 14, seed=3)
+    X, reference = trained.recipe.transform(far.rows), far.reference.to_numpy(float)
+    share = beyond.share(edge.distance(X))
+    answers = blend(model.predict(X), beyond.rule.predict(X, reference), share)
+    assert error(far, model.predict(X)) > 50
+    line = Affine("reference").fit(pd.DataFrame({"reference": trained.reference}), trained.y)
+    assert error(far, answers) < 1.05 * error(far, line.intercept_ + line.ratio_ * reference)
+    limits = ConformalIntervals("kfold").fit(trained.y, predicted, trained.groups).bounds(
+        answers, outside=beyond.intervals, share=share
+    )  # fmt: skip
+    assert 0.85 <= np.mean((limits[0] <= far.y) & (far.y <= limits[1])) <= 0.99
+
+
+def test_what_it_did_on_ranges_left_out_is_reported(trained: Dataset, beyond: Beyond) -> None:
+    found = beyond.found
+    assert found["rule"] in ("affine", "additive")
+    assert found["e_out"] < found["e_out_model"]
+    assert found["e_out"] <= found["e_out_affine"] + 0.5
+    assert 0.8 <= found["coverage"] <= 1
+    assert 20 <= found["rows"] <= len(trained)
+
+
+def test_it_is_the_same_after_json(trained: Dataset, beyond: Beyond) -> None:
+    again = Beyond.from_dict(json.loads(json.dumps(beyond.to_dict())))
+    reference = trained.reference.to_numpy(float)
+    np.testing.assert_array_equal(again.rule.predict(trained.X, reference), beyond.rule.predict(trained.X, reference))
+    assert (again.fade, again.intervals.radius(0.9)) == (beyond.fade, beyond.intervals.radius(0.9))
+
+
+@pytest.mark.parametrize(
+    "damage", [("fade", -1.0), ("fade", float("nan")), ("least", -1.0), ("coefficients", [[-1.0, 1.0]]), ("terms", [])]
+)
+def test_a_damaged_one_is_refused(damage: tuple[str, Any]) -> None:
+    rule = Rule("affine", ("reference",), np.array([[1.0, 2.0]]))
+    intervals = ConformalIntervals("kfold").fit([1, 2, 3], [1, 2, 2], [0, 1, 2])
+    saved = copy.deepcopy(Beyond(rule, 2.0, intervals, {}).to_dict())
+    (saved if damage[0] == "fade" else saved["rule"])[damage[0]] = damage[1]
+    with pytest.raises(ValueError, match="outside the trained range"):
+        Beyond.from_dict(saved)
+
+
+def test_a_rule_is_a_sum_by_class_never_below_its_least() -> None:
+    rule = Rule("additive", ("x", "reference"), np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]), ("op=conv",), 2.5)
+    X = pd.DataFrame({"x": [0.0, 1.0, 5.0], "op=conv": [0.0, 0.0, 1.0]})
+    assert rule.predict(X, np.array([9.0, 9.0, 4.0])).tolist() == [2.5, 3.0, 12.0]
+
+
+def test_too_few_rows_leave_it_out(trained: Dataset, predicted: np.ndarray) -> None:
+    rows = {name: getattr(trained, name).iloc[:30] for name in ("X", "rows", "laws", "reference")}
+    few = replace(trained, **rows, y=trained.y[:30], groups=trained.groups[:30])
+    assert learn_beyond(few, SATURATES, "kfold", predicted[:30]) is None
+
+
+def several(ops: tuple[str, ...]) -> Dataset:
+    """Vector operators that reach each its own share of the memory bandwidth, 2 us before any work."""
+    draw = np.random.default_rng(0)
+    rates = {"add": 0.5, "mul": 0.55, "gelu": 0.4, "relu": 0.6, "tanh": 0.45}
+    parts = []
+    for op in ops:
+        size = np.rint(2 ** draw.uniform(12, 26, 40))
+        time = 2 + 6 * size / (rates[op] * 5.3e6) * np.exp(draw.normal(0, 0.05, 40))
+        parts.append(pd.DataFrame({"op": op, "rows": 1, "cols": size, "dtype_a": "bf16", "duration_us": time}))
+    frame = read([pd.concat(parts, ignore_index=True).assign(device="MI300X")]).frame
+    return build_dataset(frame, host=None, target=device("MI300X", "target"))
+
+
+def test_the_law_at_trained_rates_covers_operators_that_were_never_trained() -> None:
+    law, other = learn_law(several(("add", "mul", "gelu", "relu"))), several(("tanh",))
+    assert law is not None
+    values = law.predict(other.laws)
+    lower, upper = law.intervals.bounds(values)
+    assert error(other, values) < 40
+    assert np.mean((lower <= other.y) & (other.y <= upper)) >= 0.85
+    again = FallbackLaw.from_dict(json.loads(json.dumps(law.to_dict())))
+    np.testing.assert_array_equal(again.predict(other.laws), values)
+    with pytest.raises(ValueError, match="0 or more"):
+        FallbackLaw.from_dict({**law.to_dict(), "ratio": -1.0})
+
+
+def test_where_only_one_kind_was_trained_the_law_is_wide() -> None:
+    found, other = learn_law(several(("relu",))), several(("gelu",))
+    assert found is not None
+    lower, upper = found.intervals.bounds(found.predict(other.laws))
+    assert np.mean((lower <= other.y) & (other.y <= upper)) >= 0.85
+
+
+def test_without_a_law_there_is_none(trained: Dataset) -> None:
+    assert learn_law(replace(trained, laws=pd.DataFrame(index=trained.laws.index))) is None
