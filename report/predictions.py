@@ -185,7 +185,7 @@ def _has_values(column: pd.Series) -> bool:
 
 
 def _median(values: pd.Series) -> float | None:
-    middle = float(values.median())
+    middle = float(values.dropna().median())
     return middle if np.isfinite(middle) else None
 
 

@@ -147,7 +147,8 @@ def test_every_part_of_a_document_is_shown_without_it(capsys: pytest.CaptureFixt
         *(Lines((Line(HOSTILE, "error"),), look) for look in ("plain", "list", "answer")),
     ]
     opening = [Headline(about=HOSTILE, answer=HOSTILE, rival=HOSTILE, beneath=HOSTILE), *parts]
-    document = Document(HOSTILE, HOSTILE, opening, [Section(HOSTILE, parts)], parts, {HOSTILE: HOSTILE})
+    sections, data = [Section(HOSTILE, parts)], {HOSTILE: HOSTILE}
+    document = Document(HOSTILE, HOSTILE, opening, sections, closing=parts, footer=parts, data=data)
     print_document(output(), document)
     told = capsys.readouterr().out
     assert told.count(r"\u202e") >= 8
