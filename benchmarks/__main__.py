@@ -15,6 +15,7 @@ from ..report.terminal import output
 from .features import features
 from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models
+from .predicting import predicting
 from .readers import readers
 from .shared_data import SHARED_DATA
 from .start_up import start_up
@@ -30,6 +31,7 @@ def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
     yield from readers(data)
     yield from traces(data, 30 if quick else 300)
     yield from features([100] if quick else [1_000, 10_000, 100_000])
+    yield from predicting([100] if quick else [1_000, 100_000])
 
 
 def table(rows: Sequence[Row]) -> Table:

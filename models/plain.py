@@ -12,7 +12,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
@@ -106,7 +106,7 @@ class _Writer:
             return {_KIND: "objects", "shape": list(array.shape), "items": [self.plain(one) for one in array.ravel()]}
         if array.dtype.kind not in _KINDS or array.dtype.byteorder == ">":
             raise NotPlainError(f"an array of {array.dtype}")
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         content = array.tobytes(order)
         dtype = array.dtype.str
         place = self._places.get((dtype, content))
@@ -199,7 +199,7 @@ class _Reader:
         kind = _class_of(str(item["class"]), self._find)
         if kind is None:
             raise ValueError(f"it holds {item['class']}, which is not on the list of types a model is made of")
-        made = kind.__new__(kind)
+        made = object.__new__(kind)
         vars(made).update({key: self.value(value) for key, value in item["state"].items()})
         return made
 
