@@ -114,7 +114,7 @@ class Course:
     """The fits of an evaluation: which are to be done, what those done have found, who has left, how long it takes.
 
     Under a budget there is one part, candidate by candidate, so that those worked through are whole when it is spent.
-    Otherwise fold by fold, so that the time left can be told from the first fold on, the last candidates first: they
+    Otherwise fold by fold, so that the time left can be told from the first one on, the last candidates first: they
     take longest, and no process waits for them at the end. Where candidates may leave, the first folds are a part of
     their own.
     """
@@ -145,8 +145,9 @@ class Course:
             for fold in range(count)
         ]
         if budget is None:
+            schemes = list(fold_of)
             self._tasks.reverse()
-            self._tasks.sort(key=lambda task: task.fold)
+            self._tasks.sort(key=lambda task: (task.fold, schemes.index(task.scheme)))
 
     def parts(self) -> Iterator[Iterator[Task]]:
         """Yield the tasks in parts, each of them to be worked through before the next is asked for."""

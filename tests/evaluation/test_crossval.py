@@ -276,7 +276,7 @@ def test_the_time_left_is_told_from_the_fits_so_far_and_the_budget() -> None:
 def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     asked: list[tuple[str, int, list[str]]] = []
     fits: list[int] = []
-    totals: list[int] = []
+    told: list[tuple[int, int, str, float]] = []
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame) -> list[str]:
         asked.append((scheme, len(rows), list(predictions)))
@@ -285,10 +285,11 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
     bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
     watched = [spy(lambda X, y, g: fits.append(1)), good, bad]
-    result = evaluate(data, watched, leave=leave, progress=lambda *call: totals.append(call[1]))
+    result = evaluate(data, watched, leave=leave, progress=lambda *call: told.append(call))
     looked = [rows for _, rows, _ in asked]
     assert asked[looked.index(24)][2] == ["Spy", "OLS"]
-    assert (len(fits), totals[0], totals[-1]) == (14, 60, 54)
+    assert (len(fits), told[0][1], told[-1][1]) == (14, 60, 54)
+    assert [bool(np.isnan(left)) for *_, left in told[:5]] == [True, True, False, False, False]
     row, full = result["kfold"].rows[0], result["grouped"].rows[0]
     assert (row["left"], full["left"]) == ({"code": "cannot-win", "folds": 4, "of": 10}, None)
     partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
