@@ -295,7 +295,7 @@ def _check(level: float, need: float | None, price: float | None) -> None:
 
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
-    trained = run if isinstance(run, Run) else load(run)
+    trained = run if isinstance(run, Run) else load(Path(run))
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":
         raise ParameterError("runs", "must be trained on times of one GPU, without a host: products have no host time")

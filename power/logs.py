@@ -373,7 +373,7 @@ def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[
 
 
 def _whole(cell: str, key: str, source: str) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,18}", cell):
+    if not re.fullmatch(r"-?[0-9]{1,19}", cell) or abs(int(cell)) >= 2**63:
         raise DataError(f"{key} must be whole nanoseconds, got {cell[:40]!r}", source=source)
     return int(cell)
 
