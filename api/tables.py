@@ -53,6 +53,10 @@ class Measurements(readers.Measurements):
         What each profiler's trace among the files holds.
     unreadable : tuple of str
         Files left out because they cannot be read, and why.
+    above_peak : DataFrame
+        Rows faster than a peak of their device allows, the worst first, with their ``share`` of it; whether ``kept``.
+    examples : DataFrame
+        The first rejected rows of each reason, with their ``values``.
     files : tuple of FileRead
         The files that were read: ``name``, ``size`` in bytes, ``sha256``.
     """

@@ -78,12 +78,12 @@ def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> 
         impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
         above = share > REFUSED_FROM
         other = np.isin(files, fast) if fast else np.zeros(len(frame), dtype=bool)
-        for rows, code in ((impossible, "impossible-duration"), (above, "above-peak"), (other, "other-unit")):
+        for rows, code in ((above, "above-peak"), (impossible, "impossible-duration"), (other, "other-unit")):
             reason[rows] = code
-        detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
         known = np.flatnonzero((above | other) & ~np.isnan(share))
         devices = frame["device"].to_numpy()
         detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
+        detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
     return Held(share, bound.peak, reason, detail, units)
 
 

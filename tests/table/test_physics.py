@@ -46,7 +46,7 @@ def test_above_the_peak_is_a_finding_and_half_as_much_again_is_refused(tmp_path:
 
 def test_keep_keeps_what_is_impossible(tmp_path: Path) -> None:
     path = table(tmp_path, [LEAST_US * 2, LEAST_US / 2, LEAST_US * 3, 0.005, 4e9])
-    assert read([path]).rejected_by_reason == {"impossible-duration": 1, "above-peak": 2}
+    assert read([path]).rejected_by_reason == {"impossible-duration": 2, "above-peak": 1}
     kept = read([path], options=Options(keep=("impossible",)))
     assert (len(kept.frame), len(kept.rejected)) == (5, 0)
     assert kept.above_peak["kept"].all()
@@ -144,3 +144,25 @@ def test_a_table_in_memory_is_held_as_a_file_is() -> None:
     found = read([rows.assign(time_us=[LEAST_US / 3, LEAST_US * 2])])
     assert found.rejected.to_numpy()[:, :2].tolist() == [["row 1", "above-peak"]]
     assert np.isclose(found.frame["duration_us"], LEAST_US * 2).all()
+
+
+def test_times_that_no_kernel_takes_are_refused_in_every_format(tmp_path: Path) -> None:
+    solvers = ";".join(f"S{place}:{time},0,algorithm" for place, time in enumerate((4e6, 5e-6, 0.5)))
+    key = "64-56-56-1x1-64-56-56-16-0x0-1x1-1x1-0-NCHW-FP32-F"
+    (tmp_path / "gfx942130.HIP.fdb.txt").write_text(f"{key}={solvers}\n", encoding="utf-8")
+    ranks = "".join(
+        f"#  Rank  {rank} Group  0 Pid  42 on  node device  {rank} [0000:05:00.0] AMD Instinct MI300X\n"
+        for rank in (0, 1)
+    )
+    head = "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    lines = "".join(f"{size} 2 float sum -1 {time} 0 0 0 {time} 0 0 0\n" for size, time in ((8, 0.001), (16, 9.0)))
+    (tmp_path / "all_reduce.log").write_text(f"{ranks}{head}{lines}", encoding="utf-8")
+    found = read([tmp_path])
+    assert found.rejected_by_reason == {"impossible-duration": 4}
+    assert sorted(found.frame["op"].unique()) == ["collective", "conv"]
+
+
+def test_where_every_row_is_refused_nothing_is_left_to_hold(tmp_path: Path) -> None:
+    path = table(tmp_path, [0.0, -1.0])
+    with pytest.raises(DataError, match="no row can be used"):
+        read_rows([path])
