@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from ..errors import DataError, ParameterError
 from ..output import check_output, check_table, dumps, whole_folder, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
-from ..readers.base import MAX_BYTES
 from ..remarks import Remark
 from ..report.document import Document
 from ..report.formats import counted
@@ -137,7 +136,7 @@ def ingest(
     each: bool = False,
     keep: Collection[str] = (),
     channels: bool = False,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
     strict: bool = False,
     jobs: int = -1,
 ) -> Ingested:
@@ -163,8 +162,8 @@ def ingest(
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
-    max_bytes : int
-        Limit of a decompressed file.
+    max_bytes : int, optional
+        Limit of a decompressed file; 512 MiB for one that is cut into fields, else 4 GiB.
     strict : bool, default=False
         Whether to refuse, and write nothing, where a file is unreadable or has a finding of severity error.
     jobs : int, default=-1

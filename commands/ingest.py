@@ -41,8 +41,9 @@ def command(
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse unreadable files and impossible times.")] = False,
     max_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Limit of a decompressed file, e.g. 500M, 16G.")
-    ] = "16G",
+        str | None,
+        typer.Option(metavar="SIZE", help="Limit of a decompressed file (512M, a binary trace or JSON 4G)."),
+    ] = None,
     jobs: JobsOption = -1,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +57,7 @@ def command(
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
         "keep": keep or (),
-        "max_bytes": parse_size(max_size),
+        "max_bytes": None if max_size is None else parse_size(max_size),
     }
     check_data(paths)
     announce("reading", quiet=as_json)

@@ -76,7 +76,7 @@ class AiterReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each tuned problem; gated-delta files are skipped with a note."""
-        csv = parse_csv(text(path, max_bytes=options.max_bytes), str(path))
+        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         table = _Table(csv)
         if table.names >= _GATED_DELTA:
             return RawTable(pd.DataFrame(), [Note(remark("gated-delta-skipped"), len(csv.lines))])

@@ -28,7 +28,7 @@ from isal import igzip, isal_zlib
 
 from ..errors import DataError, one_line, visible_text
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, MAX_BYTES, DataFile, FileRead
+from .base import HEAD_BYTES, LINE, TABLE_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 PARQUET = b"PAR1"
@@ -107,7 +107,7 @@ def by_number(word: str) -> list[str | int]:
     return [int(piece) if place % 2 else piece for place, piece in enumerate(pieces)]
 
 
-def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
+def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> bytes:
     """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
 
     Raises
@@ -118,7 +118,7 @@ def content(path: Path, size: int = -1, *, max_bytes: int = MAX_BYTES) -> bytes:
     return bytes(view(path, max_bytes=max_bytes)) if size < 0 else _beginning(path, size)
 
 
-def view(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
+def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
     """Return the file's content as `content` does, errors too, but what is not compressed without a copy in memory."""
     with _reading(path), path.open("rb") as file:
         stream = _decompressed(file)
@@ -183,7 +183,7 @@ def head(path: Path) -> bytes:
     return content(path, HEAD_BYTES)
 
 
-def text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+def text(path: Path, *, max_bytes: int = TABLE_BYTES) -> str:
     """Return the file's content as text (UTF-8, with or without a byte order mark; foreign bytes are kept visible)."""
     return content(path, max_bytes=max_bytes).decode("utf-8-sig", errors="backslashreplace")
 
@@ -293,11 +293,11 @@ def read_plain_table(path: Path) -> pd.DataFrame:
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file, which may be compressed; errors as of `read_parquet`."""
-    with _parquet(path, MAX_BYTES) as file:
+    with _parquet(path, TABLE_BYTES) as file:
         return list(file.schema_arrow.names)
 
 
-def read_parquet(path: Path, *, max_bytes: int = MAX_BYTES) -> pd.DataFrame:
+def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
     """Return a Parquet file's columns, which are those of its own schema, whatever pandas wrote beside it.
 
     Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are their words. Raises

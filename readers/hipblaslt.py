@@ -62,7 +62,7 @@ class HipblasltReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each timing; grouped GEMM and lines that do not fit their header are refused."""
-        words = text(path, max_bytes=options.max_bytes)
+        words = text(path, max_bytes=options.table_bytes)
         log = _Log()
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, line.rstrip("\r"))

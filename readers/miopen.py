@@ -57,7 +57,7 @@ class MiopenReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""
-        keys, values = _split(text(path, max_bytes=options.max_bytes).splitlines())
+        keys, values = _split(text(path, max_bytes=options.table_bytes).splitlines())
         problems, malformed = _problems(keys)
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
         rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))

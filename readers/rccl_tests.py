@@ -76,7 +76,7 @@ class RcclTestsReader(Reader):
 
         Raises DataError where neither the log, nor the file's name, nor the user names the collective.
         """
-        words = text(path, max_bytes=options.max_bytes)
+        words = text(path, max_bytes=options.table_bytes)
         log = _Log()
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, _TAG.sub("", line.rstrip("\r")))

@@ -80,7 +80,7 @@ class System:
 def read_system(file: DataFile, options: Options) -> System:
     """Return what ``sysinfo.csv`` says; a DataError if it cannot be read."""
     try:
-        columns = parse_csv(text(file.path, max_bytes=options.max_bytes), str(file.path)).columns
+        columns = parse_csv(text(file.path, max_bytes=options.table_bytes), str(file.path)).columns
     except (ValueError, OverflowError, csv.Error) as error:
         raise DataError(f"is not a table that can be read ({error})", source=file.label) from error
     row = {name: str(values[0]).strip() for name, values in columns.items() if len(values)}

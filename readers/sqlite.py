@@ -138,11 +138,11 @@ class Database:
 def opened(file: DataFile, options: Options) -> Iterator[Database]:
     """Open a database, compressed or not, for reading.
 
-    Raises DataError where the file is not a database, is damaged, or has more than ``options.max_bytes`` once
+    Raises DataError where the file is not a database, is damaged, or has more than ``options.trace_bytes`` once
     decompressed; also where that shows only while its tables are read.
     """
     try:
-        with _plain(file.path, options.max_bytes) as path, closing(_connection(path)) as connection:
+        with _plain(file.path, options.trace_bytes) as path, closing(_connection(path)) as connection:
             yield Database(connection, str(file.path))
     except _DAMAGE as error:
         raise DataError(

@@ -111,7 +111,7 @@ class TidyCsvReader(_TidyReader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; lines with more fields than the header are refused one by one."""
-        csv = parse_csv(text(path, max_bytes=options.max_bytes), str(path))
+        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         check_names(csv.twice, path)
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
         table, notes = _with_points(table, options, str(path))
@@ -133,7 +133,7 @@ class TidyParquetReader(_TidyReader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; the "line" of a row is its number in the file, from 1."""
-        table = read_parquet(path, max_bytes=options.max_bytes)
+        table = read_parquet(path, max_bytes=options.table_bytes)
         table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
         raw = self._raw(table.reset_index(drop=True), path, options)
         return replace(raw, rows=raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}))

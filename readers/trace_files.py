@@ -129,7 +129,7 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
     refusals: list[Finding] = []
     for file in companions:
         try:
-            joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.max_bytes))
+            joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.trace_bytes))
         except DataError as error:
             unreadable = remark("unreadable-execution-trace", problem=str(error))
             refusals.append(Finding(unreadable, "error", 1, source=file.label))

@@ -60,7 +60,7 @@ class TunableOpReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each problem; lines of another form and problems without a tuned solution are refused."""
-        words = text(path, max_bytes=options.max_bytes)
+        words = text(path, max_bytes=options.table_bytes)
         lines = pd.Series([line.strip() for line in words.split("\n")], dtype=object)
         lines.index = pd.RangeIndex(1, len(lines) + 1)
         validators = lines.str.startswith("Validator,").astype(bool)

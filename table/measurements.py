@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 
 from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
+from ..operators.gemm import SCALES
 from ..operators.operators import Op, complete, nearest_op, op_of
 from .conditions import TRUTH
 
@@ -266,6 +267,8 @@ def _check_dimension(
     if required:
         verdict.refuse(rows & blank, "missing-dimension", name)
     if name in TEXT_DIMENSIONS:
+        if name == "scale_block":
+            verdict.refuse(rows & ~values.isin(SCALES).to_numpy(), "unknown-scale-block", given, shown)
         return
     filled = rows & ~blank
     found = values.to_numpy(dtype=float)

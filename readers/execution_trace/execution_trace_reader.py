@@ -26,7 +26,7 @@ from ...errors import DataError
 from ...remarks import Remark, remark
 from ...table.measurements import as_text
 from ...traces.dispatches import KERNEL, Finding, Trace
-from ..base import MAX_BYTES
+from ..base import TRACE_BYTES
 from ..files import content
 from .chakra import is_chakra, read_chakra
 from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, trace_of
@@ -89,7 +89,7 @@ def is_execution_trace(head: bytes) -> bool:
     return bool(_SCHEMA.match(text)) and bool(_NODES.search(text)) and b'"rf_id"' in text
 
 
-def read_execution_trace(path: Path, *, max_bytes: int = MAX_BYTES) -> ExecutionTrace:
+def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> ExecutionTrace:
     """Return what an execution trace holds, its nodes in the order of the file.
 
     The file is ExecutionTraceObserver's JSON or a Chakra `.et`, plain or compressed (gzip, bzip2). Raises DataError

@@ -202,7 +202,7 @@ class KinetoReader(TraceReader):
         """Return what one file has recorded; see the module for what each column is made of."""
         (file,) = files
         with refusing(str(file.path)), uncollected():
-            document = decode(view(file.path, max_bytes=options.max_bytes))
+            document = decode(view(file.path, max_bytes=options.trace_bytes))
             return _trace(document, file.label, options)
 
 

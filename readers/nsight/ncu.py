@@ -58,7 +58,7 @@ class NcuReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return one row for each launch of a file; those whose duration was not measured are left out and counted."""
         (file,) = files
-        table, findings = _table(_decoded(content(file.path, max_bytes=options.max_bytes)), file.label)
+        table, findings = _table(_decoded(content(file.path, max_bytes=options.table_bytes)), file.label)
         found = launches(table, file.label)
         duration, notes = _durations(found, file.label)
         findings += _findings(found, duration, file.label)

@@ -248,7 +248,7 @@ class NsysStatsReader(TraceReader):
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return one row for each kernel, copy and fill; a DataError if none of the reports is the GPU trace."""
-        texts = {file: text(file.path, max_bytes=options.max_bytes) for file in files}
+        texts = {file: text(file.path, max_bytes=options.table_bytes) for file in files}
         traces = [file for file, words in texts.items() if _TRACE.search(words)]
         if not traces:
             hint = "a report of sums, without single launches: export nsys stats --report cuda_gpu_trace --format csv"

@@ -138,7 +138,7 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     Empty lines are passed over. Lines with another number of fields than the header are left out, with a Finding
     "broken-lines". Raises DataError where the file cannot be read, is too large or is no table.
     """
-    data = content(file.path, max_bytes=options.max_bytes)
+    data = content(file.path, max_bytes=options.trace_bytes)
     try:
         names = _fields(data.partition(b"\n")[0])
         return _parsed(as_utf8(data), names, file, only)

@@ -198,7 +198,7 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
 
 def _read_database(file: DataFile, options: Options) -> DispatchTable:
     """Return table KERN, everything as text as in the CSV, row numbers for lines."""
-    data = content(file.path, max_bytes=options.max_bytes)
+    data = content(file.path, max_bytes=options.trace_bytes)
     connection = sqlite3.connect(":memory:")
     connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
     try:

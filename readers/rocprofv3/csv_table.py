@@ -76,7 +76,7 @@ class CsvTable:
     def __init__(self, file: DataFile, options: Options) -> None:
         self.file = file
         self.findings: list[Finding] = []
-        self._columns, self.lines = self._read(_utf8(content(file.path, max_bytes=options.max_bytes)))
+        self._columns, self.lines = self._read(_utf8(content(file.path, max_bytes=options.trace_bytes)))
         self.names = frozenset(self._columns)
 
     def __len__(self) -> int:

@@ -260,7 +260,7 @@ def read_document(file: DataFile, options: Options) -> Document:
 
     Raises DataError where it is not JSON, is cut off, or a field is of another type; the message says which.
     """
-    raw = content(file.path, max_bytes=options.max_bytes).removeprefix(_MARK)
+    raw = content(file.path, max_bytes=options.trace_bytes).removeprefix(_MARK)
     try:
         return msgspec.json.decode(raw, type=Document)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:

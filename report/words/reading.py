@@ -34,6 +34,7 @@ REASONS: Final = {
     "dimension-not-a-number": "dimension is not a number",
     "infinite-dimension": "dimension is infinite",
     "dimension-not-positive": "dimension is not positive",
+    "unknown-scale-block": "unknown block of scales",
     "huge-dimension": "dimension is beyond what a GPU can address",
     "dimension-not-whole": "dimension is not whole",
     # lines of single formats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -17,9 +18,11 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.power.logs import read_power_log
-from flopcast.readers import Measurements, Options, read
-from flopcast.readers.files import find_files
+from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces, readers
+from flopcast.readers.files import find_files, head
 from flopcast.readers.hipblaslt import HipblasltReader
+from flopcast.tests.fuzz.corpus import Files, seeds
+from flopcast.tests.fuzz.targets import TABLES, TRACES, write
 
 HEADER = "op,device,dtype,m,n,k,us,kernel\n"
 ROW = "gemm,MI300X,bf16,16,512,7168,9.5,knl\n"
@@ -94,6 +97,36 @@ def test_a_name_that_no_tool_writes_is_refused(tmp_path: Path) -> None:
 def test_dimensions_beyond_every_memory_are_refused(tmp_path: Path) -> None:
     found = read_beside_a_sound_file(tmp_path, "a.csv", (HEADER + ROW.replace("7168", "1e15")).encode())
     assert found.rejected_by_reason == {"huge-dimension": 1}
+
+
+def test_a_cell_that_no_formula_knows_costs_its_row_alone(tmp_path: Path) -> None:
+    content = HEADER.replace("kernel", "scale_block") + ROW.replace("knl", "3x7")
+    found = read_beside_a_sound_file(tmp_path, "a.csv", content.encode())
+    assert found.rejected_by_reason == {"unknown-scale-block": 1}
+
+
+SAMPLES = [(target, files) for target in (*TABLES, *TRACES) for files in seeds()[target]]
+
+
+@pytest.mark.parametrize(("target", "files"), SAMPLES)
+def test_the_limit_of_sizes_holds_for_every_reader(tmp_path: Path, target: str, files: Files) -> None:
+    write(tmp_path, {name: gzip.compress(content) for name, content in files.items()})
+    found = [trace for _, trace in read_traces([tmp_path], options=Options(max_bytes=20))]
+    if target in TABLES and "few.csv" not in files:  # it has no column `op`
+        with pytest.raises(DataError, match="raise the limit"):
+            read([tmp_path], options=Options(max_bytes=20))
+    elif target in TRACES and target != "rocprofiler-compute":  # some of its files are too small
+        assert found
+        assert ["raise the limit" in str(failure.error) for failure in found if isinstance(failure, TraceFailure)]
+
+
+@pytest.mark.parametrize(("target", "files"), SAMPLES)
+def test_no_two_readers_recognise_one_file(tmp_path: Path, target: str, files: Files) -> None:
+    write(tmp_path, files)
+    special = [reader for reader in readers() if not getattr(reader, "fallback", False)]
+    for file in find_files([tmp_path]):
+        names = [reader.name for reader in special if reader.sniff(file.path, head(file.path))]
+        assert len(names) == (not (target.startswith("tidy") or file.label == "et.json")), (file.label, names)
 
 
 def test_names_of_files_that_are_not_utf8_are_shown(tmp_path: Path) -> None:

@@ -104,7 +104,9 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
     assert measured.rejected["source"].tolist() == ["x:3"]
     assert measured.notes == (remark("made-of-lines", rows=2, files=("x",)),)
     assert "lines (a magic word" in formats()
-    assert [reader.name for reader in readers()][-3:] == ["lines", "tidy CSV", "tidy Parquet"]
+    names = [reader.name for reader in readers()]
+    assert "lines" in names[:-2]
+    assert names[-2:] == ["tidy CSV", "tidy Parquet"]
 
 
 def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_file_that_is_gone_is_a_data_error(tmp_path: Path) -> None:
 
 def test_a_view_is_not_read_whatever_it_would_give(tmp_path: Path) -> None:
     endless = "CREATE VIEW v AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS id FROM c"
-    large = "CREATE TABLE g (id INTEGER, word TEXT GENERATED ALWAYS AS (printf('%.*c', 900000000, 'x')) VIRTUAL)"
+    large = "CREATE TABLE g (id INTEGER, word TEXT GENERATED ALWAYS AS (printf('%.*c', 2000000, 'x')) VIRTUAL)"
     file = database(tmp_path / "v.db", *TABLE, endless, large, "INSERT INTO g VALUES (1)")
     with opened(file, Options()) as db:
         assert db.tables == {"t", "g"}
