@@ -249,7 +249,7 @@ def _content(path: Path, most: int, hint: str) -> bytes:
             if not stat.S_ISREG(found.st_mode) or found.st_size > most:
                 what = f"has {found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "is not a plain file"
                 raise ArtifactError(f"{path} {what}, which no saved model has: {hint}")
-            return file.read(most)
+            return file.read(found.st_size)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read ({error.strerror}): {hint}") from error
 

@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = [before["targets"].get(name, {}).get("next", 0) for name in targets.TARGETS]
     shared = Shared(context, targets.TARGETS, begun, given.jobs)
     chosen = [targets.TARGETS.index(name) for name in given.target or targets.TARGETS]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         watch(context, shared, given, time.time() + int(given.time[:-1]) * _UNITS[given.time[-1]], chosen)
     finally:

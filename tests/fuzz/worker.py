@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+import os
 import resource
 import shutil
 import signal
@@ -84,6 +85,7 @@ def keep(out: Path, target: str, number: int, files: Files, kind: str, what: str
 def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int], out: Path, single: list[int]) -> None:
     """Read inputs until the time is over, target after target; `single` is one batch to be read one by one."""
     warnings.simplefilter("ignore")
+    parent = os.getppid()
     folder = Path(tempfile.mkdtemp(prefix="flopcast-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     for target in chosen:  # imports and caches are made before memory is counted
         batch_folder = folder / "warm"
@@ -102,7 +104,7 @@ def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int]
             for number in range(first, first + many):
                 _one(shared, me, target, seed, number, folder, out)
         for target in itertools.cycle(chosen):
-            if time.time() > until:
+            if time.time() > until or os.getppid() != parent:
                 return
             began = time.process_time()
             while time.process_time() - began < 1 and time.time() < until:
