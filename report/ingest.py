@@ -139,7 +139,11 @@ def peak_table(above: pd.DataFrame) -> Table:
 def example_table(examples: pd.DataFrame) -> Table:
     """Return the first rejected rows of each reason with what stands in them."""
     found = [
-        (str(row["source"]), f"{reason_of(str(row['reason']))} ({row['detail']})", str(row["values"]))
+        (
+            str(row["source"]),
+            f"{reason_of(str(row['reason']))} ({shortened(str(row['detail']), _WORDS)})",
+            str(row["values"]),
+        )
         for row in examples.to_dict("records")
     ]
     heads = columns(prose=["source", "reason", "values"])

@@ -67,6 +67,7 @@ MEASURED = ("device", "duration_us")
 
 EXAMPLES = 3
 """Rejected rows of a reason that are quoted."""
+_QUOTED = 60  # characters of a value
 _OF_FILES = ("source", "campaign", "kernel", "file_line")
 
 
@@ -97,7 +98,8 @@ def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    text = f"{value:.12g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
 
 
 def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
