@@ -243,7 +243,8 @@ def _predict_batch(
             *reasons[place],
         )
     refused = rows.loc[~usable, [REFUSED, REFUSED_DETAIL]]
-    reasons |= {at: _refusal(*cells, model.recipe.metric) for at, *cells in refused.itertuples()}
+    whys = (_refusal(why, detail, model.recipe.metric) for why, detail in refused.itertuples(index=False))
+    reasons |= dict(zip(refused.index, whys, strict=True))
     words, causes = in_words_of_rows([reasons[place] for place in rows.index])
     return whole.assign(
         basis=whole["basis"].fillna(""),

@@ -116,7 +116,7 @@ class TrainedModel:
         """
         some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))]
         if self.recipe.host is not None:
-            measured = {name.removeprefix(HOST): some[name] for name in some if str(name).startswith(HOST)}
+            measured = {str(name).removeprefix(HOST): some[name] for name in some if str(name).startswith(HOST)}
             some = some.assign(**measured, device=self.recipe.host.name)
         names = [name for name in some if not str(name).startswith(HOST) and name != "source"]
         asked = {str(name): [_plain(value) for value in some[name]] for name in names}

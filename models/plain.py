@@ -199,7 +199,7 @@ class _Reader:
         kind = _class_of(str(item["class"]), self._find)
         if kind is None:
             raise ValueError(f"it holds {item['class']}, which is not on the list of types a model is made of")
-        made = object.__new__(kind)
+        made: Any = object.__new__(kind)
         vars(made).update({key: self.value(value) for key, value in item["state"].items()})
         return made
 

@@ -166,7 +166,7 @@ def _moe(table: _Table) -> dict[str, Any]:
         "experts": table["expert"],
         "topk": table["topk"],
         "gated": table.get("use_g1u1"),
-        "scale_block": table.said(lambda name: _QUANTISATION.get(name, name), scale),
+        "scale_block": table.said(lambda name: str(_QUANTISATION.get(name, name)), scale),
         "dtype_a": table.get("q_dtype_a", "dtype"),
         "dtype_b": table.get("q_dtype_w", "dtype"),
         "dtype_out": table.get("dtype", default="bf16"),
