@@ -65,7 +65,7 @@ class DataError(FlopcastError):
     """The measured data cannot be used as they are; ``source`` is the file (and row) at fault."""
 
     def __init__(self, message: str, *, source: str | None = None) -> None:
-        super().__init__(visible_text(f"{source}: {message}" if source else message))
+        super().__init__(" ".join(visible_text(f"{source}: {message}" if source else message).splitlines()))
         self.source = source
 
 
