@@ -202,6 +202,8 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
                 cut = 1
                 break
             raise DataError(f"is no JSON ({error.msg}, line {error.lineno})", source=source) from None
+        except (ValueError, RecursionError) as error:  # an integer of thousands of digits, lists in thousands of lists
+            raise DataError(f"is no JSON of a power log ({error})", source=source) from None
         place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
         entries.append(document)
     cards = [(name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()]

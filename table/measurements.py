@@ -165,6 +165,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     frame["duration_us"] = _numbers(frame, "duration_us")
     _clean_dimensions(frame, ops, verdict)
     frame["spread_us"] = _numbers(frame, "spread_us")
+    verdict.refuse(frame["spread_us"].lt(0) | np.isinf(frame["spread_us"]), "impossible-spread", frame["spread_us"])
     frame["repeats"] = _numbers(frame, "repeats").fillna(1.0)
     frame["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else False
     return frame, verdict

@@ -29,6 +29,7 @@ REASONS: Final = {
     "impossible-duration": "duration of over an hour or under 10 ns",
     "above-peak": "over 150 % of a peak of its device",
     "other-unit": "time in another unit than stated",
+    "impossible-spread": "spread is negative or infinite",
     # dimensions
     "missing-dimension": "dimension is missing",
     "dimension-not-a-number": "dimension is not a number",

@@ -182,3 +182,16 @@ def test_readings_of_power_that_cannot_be_are_one_line(tmp_path: Path, row: str)
     with pytest.raises(DataError) as refused:
         read_power_log(tmp_path / "p.csv")
     assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000])
+def test_json_that_python_does_not_decode_is_one_line(tmp_path: Path, value: str) -> None:
+    (tmp_path / "p.json").write_text(f'[{{"gpu": 0, "socket_power": {value}}}]', encoding="utf-8")
+    with pytest.raises(DataError, match="is no JSON"):
+        read_power_log(tmp_path / "p.json")
+
+
+def test_a_spread_that_cannot_be_costs_its_row(tmp_path: Path) -> None:
+    content = HEADER.replace("kernel", "spread_us") + ROW.replace("knl", "-1e400") + ROW.replace("knl", "-1")
+    found = read_beside_a_sound_file(tmp_path, "a.csv", content.encode())
+    assert found.rejected_by_reason == {"impossible-spread": 2}
