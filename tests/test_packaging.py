@@ -34,6 +34,8 @@ DATA = {
     "report/page.css",
     "report/page.html.j2",
     "report/page.js",
+    "workloads/models.csv",
+    "workloads/releases.toml",
 }
 
 BUILDING = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README.md", "LICENSE", "PKG-INFO"}

@@ -92,7 +92,7 @@ def test_peak_memory_is_what_was_allocated_at_once() -> None:
 def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 14
+    assert len({row["task"] for row in rows}) == 15
     notes = {
         row["note"].split(", residual")[0] for row in rows if not row["note"].startswith(("skipped: ", "residual"))
     }
