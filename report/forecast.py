@@ -113,7 +113,10 @@ def _single(one: Forecast, level: float, need: float | None, price: float | None
     return Document(
         title="Forecast",
         lead=about,
-        opening=[Headline(about, f"{figure(one.predicted)} {one.unit}", beneath=beneath), lines([beneath])],
+        opening=[
+            Headline(about, f"{figure(one.predicted)} {one.unit}", beneath=beneath),
+            Lines(lines([beneath]).lines, medium="terminal"),
+        ],
         sections=[
             Section("Figures", [known]),
             Section("Where the time goes", [_parts_table(one), Figure(partial(parts_figure, [one]), "Parts")]),
