@@ -80,7 +80,7 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     read: list[tuple[float, float]] = []
     while running.size or waiting.size:
         room = cache_tokens - length[running].sum() - running.size * stretch
-        admitted = int(np.searchsorted(np.cumsum(length[waiting] + stretch), room, side="right"))
+        admitted = int(np.searchsorted(np.cumsum(length[waiting[:most]] + stretch), room, side="right"))
         admitted = min(admitted, most - running.size)
         if not running.size:
             admitted = max(admitted, 1)

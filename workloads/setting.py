@@ -147,6 +147,9 @@ def complete(given: Mapping[str, Any]) -> Setting:
     for name in _COUNTS:
         if name in values:
             values[name] = _count(name, values[name])
+    for name in ("memory_utilisation", "network_gbs"):
+        if name in values:
+            values[name] = _number(name, values[name])
     for name in ("dtype", "kv_dtype"):
         if name in values:
             values[name] = canonical_dtype(str(values[name]))
@@ -173,6 +176,16 @@ def _count(name: str, value: object) -> int:
     if not (number.is_integer() and least <= number <= MOST):
         raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {value}")
     return int(number)
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ParameterError(name, f"must be a number, got {value!r}") from None
+    if not 0 < number < float("inf"):
+        raise ParameterError(name, f"must be above 0 and finite, got {value}")
+    return number
 
 
 def _switch(name: str, value: object) -> bool:
@@ -212,6 +225,10 @@ def _check(setting: Setting) -> None:
     if setting.pp > setting.model.layers:
         raise ParameterError("pp", f"must be at most the {setting.model.layers} layers, got {setting.pp}")
     _check_dtype(setting.gpu, setting.dtype)
+    if setting.zero > 3:
+        raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")
+    if setting.kind != "training" and setting.cp > 1:
+        raise ParameterError("cp", f"must be 1 for {setting.kind}, got {setting.cp}: only training cuts sequences")
     if setting.kind == "throughput" and setting.pp > 1:
         raise ParameterError(
             "pp", f"must be 1 for throughput, got {setting.pp}: requests in a pipeline are not counted"

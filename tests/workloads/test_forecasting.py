@@ -96,6 +96,10 @@ def test_replicas_share_the_batch() -> None:
         ({"kind": "dreaming"}, "kind"),
         ({"batch": None}, "batch"),
         ({"eager": "perhaps"}, "eager"),
+        ({"memory_utilisation": "most"}, "memory_utilisation"),
+        ({"network_gbs": 0}, "network_gbs"),
+        ({"zero": 4}, "zero"),
+        ({"gpus": 16, "cp": 2}, "cp"),
         ({"kind": "throughput", "num_prompts": 8, "pp": 2}, "pp"),
         ({"kind": "training", "global_batch": 9, "seq_len": 128}, "global_batch"),
     ],
@@ -182,6 +186,10 @@ def test_the_shipped_releases_are_those_of_the_runs(runs: tuple[pd.DataFrame, np
     for name, shipped in known_releases().items():
         here = (table["release"] == name).to_numpy()
         assert shipped.mean == pytest.approx(fitted(table[here], rows[here], name).mean, abs=1e-3)
+
+
+def test_numbers_of_a_table_are_texts() -> None:
+    assert _answer(memory_utilisation="0.5", batch="8", gpus="8.0").memory_gb == _answer().memory_gb
 
 
 def test_unknown_fields_are_refused() -> None:
