@@ -10,7 +10,7 @@ ranges was measured on ranges that no fit had seen, at the price of two fits to 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, Self
@@ -96,8 +96,8 @@ class Beyond:
     intervals : ConformalIntervals
         Of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`).
     found : dict
-        What it did on those ranges: ``rows`` outside, ``e_out`` (%), beside it those of the ``model`` and of the line
-        alone, and `intervals.Coverage` of the intervals.
+        What it did on those ranges, rule and fade of each half being chosen on the other: ``rows`` outside, ``e_out``
+        (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals.
     """
 
     rule: Rule
@@ -167,7 +167,7 @@ def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted:
         left_out = _LeftOut.of(dataset, candidate, scheme, upper, unpaired)
     except Exception:  # of a model that was fitted before: half of the rows are too few for it
         return None
-    name, fade = left_out.chosen(dataset.y, upper)
+    name, fade = left_out.chosen(dataset.y, (upper, ~upper))
     rules = fit_rules(dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset)))
     rule = next(one for one in rules if one.name == name)
     share = np.clip(left_out.distance / fade, 0.0, 1.0)
@@ -176,16 +176,19 @@ def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted:
     mixed = blend(left_out.model, left_out.rules[name], share)
     inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups)
     intervals = inside.outside(dataset.y, mixed, dataset.groups, share)
-    out = share > 0
+    judged, faded = left_out.judged(dataset.y, upper)
+    out = faded > 0
+    if not out.any():
+        return None
     found = {
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, mixed, share)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, faded)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
-                ("e_out", mixed), ("e_out_model", left_out.model), ("e_out_affine", left_out.rules["affine"]),
+                ("e_out", judged), ("e_out_model", left_out.model), ("e_out_affine", left_out.rules["affine"]),
             )
         },
     }  # fmt: skip
@@ -218,14 +221,23 @@ class _LeftOut:
                 rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(rest, reference[test])
         return cls(model, rules, distance)
 
-    def chosen(self, y: FloatArray, upper: NDArray[np.bool_]) -> tuple[str, float]:
-        """Return rule and fade with the least mean error over both halves."""
+    def judged(self, y: FloatArray, upper: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Return predictions, and shares of the rule, of each half by the choice that the other half alone makes."""
+        mixed, share = np.full((2, len(y)), np.nan)
+        for rest, other in ((upper, ~upper), (~upper, upper)):
+            name, fade = self.chosen(y, (other,))
+            share[rest] = np.clip(self.distance[rest] / fade, 0.0, 1.0)
+            mixed[rest] = blend(self.model[rest], self.rules[name][rest], share[rest])
+        return mixed, share
+
+    def chosen(self, y: FloatArray, halves: Sequence[NDArray[np.bool_]]) -> tuple[str, float]:
+        """Return rule and fade with the least mean error over the halves."""
 
         def error(choice: tuple[str, float]) -> float:
             name, fade = choice
             errors = ape(y, blend(self.model, self.rules[name], np.clip(self.distance / fade, 0.0, 1.0)))
             handicap = 1.0 if name == "affine" else PREFERENCE
-            return handicap * float(errors[upper].mean() + errors[~upper].mean())
+            return handicap * float(sum(errors[half].mean() for half in halves))
 
         return min(product(self.rules, FADES), key=error)
 

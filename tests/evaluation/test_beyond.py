@@ -85,7 +85,7 @@ def test_what_it_did_on_ranges_left_out_is_reported(trained: Dataset, beyond: Be
     found = beyond.found
     assert found["rule"] in ("affine", "additive")
     assert found["e_out"] < found["e_out_model"]
-    assert found["e_out"] <= found["e_out_affine"] + 0.5
+    assert found["e_out"] <= found["e_out_affine"] + 1.0
     assert 0.8 <= found["coverage"] <= 1
     assert 20 <= found["rows"] <= len(trained)
 
