@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -24,7 +24,11 @@ from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.contents import Profile, profiles
 from ..traces.summary import Overview, overview
+from ..workers import Jobs, workers
 from .tables import check_jobs, items
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ def ingest(
     max_bytes: int | None = None,
     strict: bool = False,
     jobs: int = -1,
+    cluster: str | Client | None = None,
 ) -> Ingested:
     """Read profilers' and tuners' files into one table, and check their quality.
 
@@ -168,6 +173,9 @@ def ingest(
         Whether to refuse, and write nothing, where a file is unreadable or has a finding of severity error.
     jobs : int, default=-1
         Processes; -1: one per core.
+    cluster : str or distributed.Client, optional
+        Scheduler of a Dask cluster, or a client of one, whose workers read the files instead; they must find them at
+        the same paths. Needs ``flopcast[cluster]``.
 
     Returns
     -------
@@ -197,9 +205,11 @@ def ingest(
     options = Options(
         dict(units or {}), dict(defaults or {}), each=each, keep=keep, channels=channels, max_bytes=max_bytes
     )
-    if dispatches:
-        return ingest_dispatches(paths, place, options=options, strict=strict, jobs=jobs)
-    return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=jobs)
+    check_jobs(jobs)
+    with workers(jobs, cluster) as who:
+        if dispatches:
+            return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
+        return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who)
 
 
 def ingest_measurements(
@@ -209,7 +219,7 @@ def ingest_measurements(
     where: Where = None,
     options: Options | None = None,
     strict: bool = False,
-    jobs: int = -1,
+    jobs: Jobs = -1,
 ) -> Ingested:
     """Read files into the measurement table: a row for each operator, shape and kernel on each device.
 
@@ -225,15 +235,14 @@ def ingest_measurements(
         Units, values, limits.
     strict : bool
         Write nothing where a file is unreadable or has a finding of severity error.
-    jobs : int
-        Processes; -1: one per core.
+    jobs : int or Cluster
+        Processes, -1 for one per core, or the workers of a cluster.
 
     Raises
     ------
     DataError
         Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
     """
-    check_jobs(jobs)
     found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
     held = profiles(found.frame, found.rows_before), found.above_peak, found.examples
     result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable, *held)
@@ -256,7 +265,7 @@ def ingest_dispatches(
     *,
     options: Options | None = None,
     strict: bool = False,
-    jobs: int = -1,
+    jobs: Jobs = -1,
 ) -> Ingested:
     """Read traces into the dispatch table: a row for every activity of a GPU, trace by trace in bounded memory.
 
@@ -270,7 +279,6 @@ def ingest_dispatches(
     DataError
         As for `ingest_measurements`; also where there is no trace among the files.
     """
-    check_jobs(jobs)
     traces: list[Overview] = []
     unreadable: list[str] = []
     rows = 0

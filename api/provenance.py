@@ -18,7 +18,7 @@ from ..output import visible
 from ..readers import Measurements
 from ..table.conditions import Where, conditions
 
-_WITHOUT: Final = ("jobs", "progress", "command")
+_WITHOUT: Final = ("jobs", "cluster", "progress", "command")
 """Parameters that do not change a result."""
 
 

@@ -32,6 +32,7 @@ from ..report.training import origin, training_document
 from ..report.words import in_words
 from ..report.words.evaluation import selection
 from ..table.conditions import Where
+from ..workers import workers
 from .devices import Device, device
 from .predicting import predict
 from .provenance import call_text, provenance
@@ -39,6 +40,7 @@ from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from distributed import Client
 
 
 FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")
@@ -269,6 +271,7 @@ def train(
     budget: float | None = None,
     seed: int = 0,
     jobs: int = -1,
+    cluster: str | Client | None = None,
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Run:
@@ -308,6 +311,9 @@ def train(
         Seconds after which no further fit of the cross-validation starts.
     seed, jobs : int
         Seed of everything random; processes (-1: one per core). The result does not depend on ``jobs``.
+    cluster : str or distributed.Client, optional
+        Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the cross-validation instead;
+        the result does not depend on it. Needs ``flopcast[cluster]``.
     progress : callable, optional
         See `evaluation.crossval`.
     command : str, optional
@@ -341,21 +347,22 @@ def train(
         both = f"and the target are both {devices[1].name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
     names = [gpu.name for gpu in devices if gpu is not None]
-    measured = load_measurements(data, where, units, defaults, names, each, keep)
-    columns = names_of(group, "group")
-    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
-    competition = compete(
-        dataset,
-        suite,
-        models=names_of(models, "models"),
-        without=names_of(without, "without") or (),
-        quick=quick,
-        seed=seed,
-        jobs=jobs,
-        budget=budget,
-        progress=progress,
-        scheme=scheme,
-    )
+    with workers(jobs, cluster) as who:
+        measured = load_measurements(data, where, units, defaults, names, each, keep)
+        columns = names_of(group, "group")
+        dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
+        competition = compete(
+            dataset,
+            suite,
+            models=names_of(models, "models"),
+            without=names_of(without, "without") or (),
+            quick=quick,
+            seed=seed,
+            jobs=who,
+            budget=budget,
+            progress=progress,
+            scheme=scheme,
+        )
     model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}

@@ -10,6 +10,7 @@ import typer
 from ..errors import ParameterError
 from ..output import check_table
 from .options import (
+    ClusterOption,
     EachOption,
     JobsOption,
     JsonOption,
@@ -45,6 +46,7 @@ def command(
         typer.Option(metavar="SIZE", help="Limit of a decompressed file (512M, a binary trace or JSON 4G)."),
     ] = None,
     jobs: JobsOption = -1,
+    cluster: ClusterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
@@ -65,9 +67,8 @@ def command(
     from ..report.formats import counted
     from ..report.terminal import show
 
-    found = ingest(
-        paths, out, dispatches=dispatches, each=each, channels=channels, strict=strict, jobs=jobs, **settings
-    )
+    given: dict[str, Any] = {"each": each, "channels": channels, "strict": strict, "jobs": jobs, "cluster": cluster}
+    found = ingest(paths, out, dispatches=dispatches, **given, **settings)
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
     files = [] if out is None else [out] if out.suffix else [out / name for name in FILES]

@@ -39,7 +39,7 @@ OPTIONS = {
 }
 """Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
 
-_SHOWN_ONLY = ("out", "jobs", "as_json", "quiet", "rank")
+_SHOWN_ONLY = ("out", "jobs", "cluster", "as_json", "quiet", "rank")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
@@ -81,6 +81,10 @@ KeepOption = Annotated[
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
 LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do it, tcp://node1:8786; same result."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 

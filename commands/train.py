@@ -9,6 +9,7 @@ import typer
 
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder
 from .options import (
+    ClusterOption,
     DataArgument,
     EachOption,
     GroupOption,
@@ -43,6 +44,7 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
+    cluster: ClusterOption = None,
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
@@ -84,6 +86,7 @@ def command(
         "scheme": scheme,
         "seed": seed,
         "jobs": jobs,
+        "cluster": cluster,
     }
     from ..report.progress import shown_progress
 

@@ -18,6 +18,7 @@ from ..models.base import Candidate, fit
 from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
+from ..workers import Jobs
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .selection import hopeless, select
@@ -121,7 +122,7 @@ def compete(
     without: Sequence[str] = (),
     quick: bool = False,
     seed: int = 0,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     budget: float | None = None,
     progress: Progress | None = None,
     scheme: str = "grouped",

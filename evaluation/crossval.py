@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from threadpoolctl import ThreadpoolController
@@ -25,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
-from ..staging import ending_together
+from ..workers import Jobs, pool
 from .course import LOOK, Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
@@ -106,7 +105,7 @@ def evaluate(
     schemes: Sequence[str] = SCHEMES,
     folds: int = 10,
     seed: int = 0,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     budget: float | None = None,
     progress: Progress | None = None,
     tell_groups: Collection[str] = SCHEMES,
@@ -127,8 +126,8 @@ def evaluate(
         Models and baselines, in the order in which the budget is spent on them.
     schemes, folds, seed
         See `make_folds`.
-    jobs : int
-        Processes; -1 for one per core. They share the data through memory-mapped files.
+    jobs : int or Cluster
+        Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the data.
     budget : float, optional
         Seconds (of ``clock``) after which no further fit is started; a candidate that is not through a scheme by then
         is left out of it, with that as its error.
@@ -203,12 +202,11 @@ class _Shared:
         return np.vstack([X, extra_X[keep]]), np.r_[y, extra_y[keep]], np.r_[groups, extra_groups[keep]]
 
 
-def _run(course: Course, shared: _Shared, jobs: int, progress: Progress | None) -> None:
+def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None) -> None:
     """Do every fit."""
-    settings = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
-    with Parallel(n_jobs=jobs, **settings, **ending_together()) as pool:
+    with pool(jobs) as fits:
         for part in course.parts():
-            for fitted in pool(delayed(_fit_fold)(task, shared) for task in part):
+            for fitted in fits.map(_fit_fold, part, shared):
                 for outcome in fitted:
                     course.take(outcome)
                 if progress is not None:

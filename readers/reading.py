@@ -33,6 +33,7 @@ from ..table.measurements import (
 from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
 from ..table.problems import merge_duplicates, number_runs
 from ..traces.summary import Annotated, Overview, measurements, overview
+from ..workers import Jobs
 from .base import LINE, DataFile, FileRead, Note, Options, RawTable, Reader, formats
 from .files import campaign_of, find_files, fingerprint
 from .labels import TIME_UNITS, canonical_device
@@ -144,7 +145,7 @@ def read(
     where: Where = None,
     options: Options | None = None,
     lenient: bool = False,
-    jobs: int = 1,
+    jobs: Jobs = 1,
 ) -> Measurements:
     """Read measured files, in any mix of formats, into one measurement table.
 
@@ -165,8 +166,8 @@ def read(
     lenient : bool, default=False
         Whether a file that the user named and that cannot be read is left out (see `Measurements.unreadable`), as one
         that a folder held always is, and not an error.
-    jobs : int, default=1
-        Processes that read traces; -1: one per core.
+    jobs : int or Cluster, default=1
+        Processes that read traces, -1 for one per core, or the workers of a cluster.
 
     Returns
     -------
@@ -223,7 +224,7 @@ def _refuse_impossible(rows: pd.DataFrame, found: _Found, keep: Collection[str])
 
 
 def read_traces(
-    paths: Sequence[Path | str], *, options: Options | None = None, jobs: int = 1
+    paths: Sequence[Path | str], *, options: Options | None = None, jobs: Jobs = 1
 ) -> Iterator[tuple[str, Annotated | TraceFailure]]:
     """Yield label and content of each trace among the files, at most as many in memory as there are processes.
 
@@ -239,7 +240,7 @@ def read_traces(
 
 
 def _tables(
-    data: Sequence[Path | str | pd.DataFrame], options: Options, lenient: bool = False, jobs: int = 1
+    data: Sequence[Path | str | pd.DataFrame], options: Options, lenient: bool = False, jobs: Jobs = 1
 ) -> tuple[list[pd.DataFrame], _Found]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
@@ -262,7 +263,7 @@ def _read_each(
     options: Options,
     found: _Found,
     lenient: bool,
-    jobs: int,
+    jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     columns: set[str] = set()

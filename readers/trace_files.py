@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pandas as pd
-from joblib import Parallel, delayed
 
 from ..errors import DataError
 from ..remarks import remark
-from ..staging import ending_together
 from ..table.measurements import LONGEST_TEXT, as_text
 from ..traces.dispatches import Finding, Trace
 from ..traces.summary import Annotated, annotate
+from ..workers import Jobs, pool
 from .base import DataFile, Options, Reader, TraceReader, detect
 from .execution_trace.execution_trace_reader import is_execution_trace, join, read_execution_trace
 from .files import head
@@ -158,23 +157,20 @@ def _with_device(trace: Trace, default: str) -> Trace:
 
 
 def look(
-    sources: Sequence[Source], task: Callable[[Source], T], jobs: int
+    sources: Sequence[Source], task: Callable[[Source], T], jobs: Jobs
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
     """Yield what a task makes of each source, in order; in processes of their own where that pays.
 
     Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of processes, -1 for one
-    per core; small files are read in this process: starting others takes a second.
+    per core (small files are then read in this process: starting others takes a second), or the workers of a cluster.
     """
     size = sum(file.path.stat().st_size for source in sources for file in source.files)
-    if jobs == 1 or len(sources) < 2 or size < _PARALLEL_BYTES:
-        for source in sources:
-            yield source, _attempt(task, source)
-        return
-    pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs", **ending_together())
-    yield from zip(sources, pool(delayed(_attempt)(task, source) for source in sources), strict=True)
+    alone = isinstance(jobs, int) and (len(sources) < 2 or size < _PARALLEL_BYTES)
+    with pool(1 if alone else jobs, ordered=True) as each:
+        yield from zip(sources, each.map(_attempt, sources, task), strict=True)
 
 
-def _attempt(task: Callable[[Source], T], source: Source) -> T | TraceFailure:
+def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
     try:
         return task(source)
     except DataError as error:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ("train.py", "predict.py", "validate.py")
 """Run from the root, never imported: they name the package."""
 LAYERS = (
-    ("errors", "output", "staging", "remarks", "datasets"),
+    ("errors", "output", "staging", "workers", "remarks", "datasets"),
     ("hardware",),
     ("operators",),
     ("table",),

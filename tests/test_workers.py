@@ -1,0 +1,179 @@
+"""Tasks on a real cluster of processes, some of which are killed, and what is said of a cluster that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import ParameterError
+from flopcast.workers import PACKAGES, Cluster, differences, pool, workers
+
+distributed = pytest.importorskip("distributed", reason="Dask distributed (flopcast[cluster]) is not installed")
+QUICK = {"host": "MI300X", "target": "MI355X", "models": ["NNLS"]}
+
+
+class Running:
+    """A scheduler and workers, each a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.file = folder / "scheduler.json"
+        self.scheduler = self.start("dask_scheduler", "--port", "0", "--host", "127.0.0.1")
+        while not self.file.exists():
+            assert self.scheduler.poll() is None
+            time.sleep(0.05)
+        self.address = str(json.loads(self.file.read_text())["address"])
+
+    def start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{what}", "--scheduler-file", str(self.file), *options]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes.append(subprocess.Popen([*command, "--no-dashboard"], **quiet))  # type: ignore[call-overload]
+        return self.processes[-1]
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        return self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("cluster"))
+    yield running
+    running.stop()
+
+
+def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path: Path) -> None:
+    def record(task: int, folder: Path) -> int:  # of no module: sent as it is
+        (folder / f"{task} {time.time()}").touch()
+        time.sleep(0.02)
+        return 10 * task
+
+    first = cluster.worker()
+    results = []
+    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+        for result in each.map(record, range(8), tmp_path):
+            results.append(result)
+            if result == 30:
+                first.send_signal(signal.SIGKILL)
+                cluster.worker()
+        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
+    assert results == [10 * task for task in range(8)]
+    assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
+
+
+@pytest.mark.long
+def test_training_and_predictions_are_byte_equal_though_a_worker_is_killed(cluster: Running, tmp_path: Path) -> None:
+    data = gemms()
+    other = cluster.worker()
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int, label: str, eta_seconds: float) -> None:
+        seen.append((done, total))
+        if len(seen) == 5:
+            other.send_signal(signal.SIGKILL)
+
+    local = fc.train(data, **QUICK, jobs=1)
+    spread = fc.train(data, **QUICK, cluster=cluster.address, progress=progress)
+    assert other.wait(10) == -signal.SIGKILL
+    assert seen[-4][0] == seen[-4][1]  # then the final fits
+    assert without_times(local) == without_times(spread)
+    assert local.predictions.equals(spread.predictions)
+    assert local.predict(data).to_csv() == spread.predict(data).to_csv()
+
+
+def test_files_are_read_by_workers_as_here(cluster: Running, tmp_path: Path) -> None:
+    for part in range(3):
+        gemms(seed=part).to_csv(tmp_path / f"{part}.csv", index=False)
+    (tmp_path / "2.csv").write_text("device,op,us\nMI300X,gemm,1\n")
+    here, there = fc.ingest(tmp_path, jobs=1), fc.ingest(tmp_path, cluster=cluster.address)
+    assert here.to_json() == there.to_json()
+
+
+@pytest.mark.parametrize(
+    ("status", "threads", "said"),
+    [
+        ("closed", {}, "is gone"),
+        ("running", {}, "no worker"),
+        ("running", {"tcp://a:1": 1, "tcp://b:1": 16}, "b:1 has 16"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused(status: str, threads: dict[str, int], said: str) -> None:
+    same = {"packages": {"numpy": "2.0"}}
+    client = SimpleNamespace(
+        status=status,
+        scheduler=SimpleNamespace(address="tcp://a:8786"),
+        nthreads=lambda: threads,
+        wait_for_workers=lambda count, timeout: None,
+        get_versions=lambda packages: {"client": same, "scheduler": same, "workers": dict.fromkeys(threads, same)},
+    )
+    with pytest.raises(ParameterError, match=f"cluster tcp://a:8786: .*{said}"):
+        Cluster(client)  # type: ignore[arg-type]
+
+
+def test_where_no_scheduler_answers_it_is_said_soon() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    start = time.monotonic()
+    for wrong in (address, "nowhere", "http://127.0.0.1", 8786):
+        with pytest.raises(ParameterError) as caught:
+            fc.train(cluster=wrong)  # type: ignore[arg-type]
+        assert caught.value.parameter == "cluster"
+        assert len(str(caught.value).splitlines()) == 1
+    assert time.monotonic() - start < 10
+
+
+def test_versions_that_differ_and_packages_that_lack_are_found() -> None:
+    def packages(**own: Any) -> dict[str, Any]:
+        return {"packages": {"python": "3.11.7.final.0", **dict.fromkeys(PACKAGES, "1.0"), **own}}
+
+    same = {"client": packages(), "scheduler": packages(), "workers": {"tcp://a:1": packages(dask="9")}}
+    assert differences(same) == {}
+    other = {"tcp://b:1": packages(numpy="1.1"), "tcp://c:1": packages(flopcast=None), "tcp://d:1": packages()}
+    found = differences({**same, "scheduler": packages(python="3.12.0.final.0"), "workers": other})
+    assert {where: problem.split(",")[0] for where, problem in found.items()} == {
+        "the scheduler": "has python 3.12.0.final.0",
+        "worker tcp://b:1": "has numpy 1.1",
+        "worker tcp://c:1": "has no flopcast",
+    }
+
+
+def gemms(seed: int = 0) -> pd.DataFrame:
+    """Return GEMMs of 12 weights on two devices, the second twice as fast."""
+    rng = np.random.default_rng(seed)
+    shapes = [(m, n, k) for n in (1024, 2048, 4096) for k in (512, 1024, 2048, 4096) for m in (16, 256, 4096)]
+    rows = [
+        {"device": name, "op": "gemm", "dtype_a": "bf16", "m": m, "n": n, "k": k, "duration_us": speed * us}
+        for m, n, k in shapes
+        for us in [5 + m * n * k / 3e8 * rng.uniform(0.9, 1.1)]
+        for name, speed in (("MI300X", 1.0), ("MI355X", 0.5))
+    ]
+    return pd.DataFrame(rows)
+
+
+def without_times(run: fc.Run) -> str:
+    metrics = json.loads(json.dumps(run.metrics))
+    for cv in metrics["cv"]:
+        for row in cv["baselines"] + cv["models"]:
+            row.pop("fit_seconds")
+    metrics["provenance"].pop("date")
+    return json.dumps(metrics)

@@ -1,0 +1,238 @@
+"""Where tasks are done: in processes of this machine, or on the workers of a Dask cluster.
+
+`pool` maps a function over tasks and hands what all of them need to each process once; who calls it need not know where
+they are done. Everywhere it takes `Jobs`: a number of processes, or the `Cluster` that `workers` has checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+from joblib import Parallel, delayed
+
+from .errors import DataError, ParameterError, one_line
+from .staging import ending_together
+
+if TYPE_CHECKING:  # an extra
+    from distributed import Client, Future
+
+T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+Jobs: TypeAlias = "int | Cluster"
+"""How many processes of this machine (-1: one per core), or the workers of a cluster."""
+PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "scipy")
+"""What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
+_ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
+"""Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
+_ALONE = threading.Lock()
+
+
+class Pool(Protocol):
+    """Where tasks are done."""
+
+    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+        """Yield ``function(task, shared)`` of each task; tasks are asked for as they can be begun."""
+
+
+@contextmanager
+def workers(jobs: int, cluster: str | Client | None = None) -> Iterator[Jobs]:
+    """Give the workers of a cluster where there is one, else the number of processes.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes of this machine.
+    cluster : str or distributed.Client, optional
+        A scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which stays open.
+
+    Raises
+    ------
+    ParameterError
+        Nothing answers at the address, no worker is there, or one has other versions.
+    """
+    if cluster is None:
+        yield jobs
+        return
+    client = _client(cluster)
+    try:
+        yield Cluster(client)
+    finally:
+        if client is not cluster:
+            client.close()
+
+
+@contextmanager
+def pool(jobs: Jobs, *, ordered: bool = False) -> Iterator[Pool]:
+    """Give a pool: ``ordered`` yields results in the order of the tasks, else as they come."""
+    if isinstance(jobs, Cluster):
+        yield _Remote(jobs, ordered)
+        return
+    how = "generator" if ordered else "generator_unordered"
+    with Parallel(jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()) as processes:
+        yield _Local(processes)
+
+
+class _Local:
+    """Processes of this machine; arrays that tasks share are memory maps."""
+
+    def __init__(self, processes: Parallel) -> None:
+        self._processes = processes
+
+    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+        yield from self._processes(delayed(function)(task, shared) for task in tasks)
+
+
+class Cluster:
+    """Workers of a Dask cluster, each found to have the versions of this process before its results are taken."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._address = client.scheduler.address if client.scheduler else "the scheduler"
+        self._known: set[str] = set()
+        self.look()
+
+    def look(self) -> int:
+        """Return how many workers there are; refuse new ones of other versions, and a cluster without any."""
+        threads = self._threads()
+        if not self._known.issuperset(threads):
+            found: Any = self.client.get_versions(packages=[*PACKAGES])
+            for where, problem in differences(found).items():
+                raise self.refused(f"{where} {problem}: install the same there")
+            where, most = max(threads.items(), key=lambda each: each[1])
+            if most > 1:
+                raise self.refused(f"worker {where} has {most} threads: start {most} workers of one thread instead")
+            self._known.update(threads)
+        return len(threads)
+
+    def _threads(self) -> dict[str, int]:
+        """Return how many threads each worker has; where there is no worker, wait for one."""
+        if self.client.status != "running":
+            raise self.refused("the scheduler is gone: start it and its workers again")
+        found = self.client.nthreads()
+        if not found:
+            with suppress(TimeoutError):
+                self.client.wait_for_workers(1, timeout=_BACK if self._known else _ANSWER)
+            found = self.client.nthreads()
+        if not found:
+            raise self.refused("has no worker: start `dask worker` with this address")
+        return dict(found)
+
+    def refused(self, problem: str) -> ParameterError:
+        """Return the error that says what is wrong with the cluster."""
+        return ParameterError("cluster", f"{self._address}: {problem}")
+
+
+def differences(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return by worker (and the scheduler) what it has in another version than this process, from `get_versions`."""
+    own = found["client"]["packages"]
+    others = {"the scheduler": found["scheduler"]} | {f"worker {name}": one for name, one in found["workers"].items()}
+    wrong: dict[str, str] = {}
+    for where, other in others.items():
+        for name in ("python", *PACKAGES):
+            theirs, ours = other["packages"].get(name), own.get(name)
+            if theirs != ours:
+                has = f"has {name} {theirs}" if theirs else f"has no {name}"
+                wrong.setdefault(where, f"{has}, this process {ours}")
+    return wrong
+
+
+def _client(cluster: str | Client) -> Client:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ParameterError("cluster", "needs Dask distributed: pip install 'flopcast[cluster]'") from error
+    if isinstance(cluster, Client):
+        return cluster
+    if not isinstance(cluster, str):
+        raise ParameterError("cluster", f"must be an address or a distributed.Client, got {type(cluster).__name__}")
+    try:
+        if not cluster.startswith("tls"):  # whose certificates the client alone finds
+            with ThreadPoolExecutor(1) as apart:  # notebooks have a loop that runs
+                apart.submit(asyncio.run, _asked(cluster)).result()
+        return Client(cluster, timeout=_ANSWER, set_as_default=False)
+    except Exception as error:  # what is no scheduler may answer anything
+        problem = f"{cluster!r}: no scheduler answers ({one_line(error)})"
+        raise ParameterError(
+            "cluster", f"{problem}: give what `dask scheduler` prints, e.g. tcp://node1:8786"
+        ) from error
+
+
+async def _asked(address: str) -> None:
+    """Ask a scheduler who it is: a client that finds none waits for long, and does not go quietly."""
+    from distributed import rpc
+
+    scheduler = rpc(address, timeout=_ANSWER)
+    try:
+        await asyncio.wait_for(scheduler.identity(), _ANSWER)
+    finally:
+        await scheduler.close_rpc()
+
+
+class _Remote:
+    """Workers of a cluster. What tasks share is sent to each worker once, a task again where its worker was lost."""
+
+    def __init__(self, cluster: Cluster, ordered: bool) -> None:
+        self._cluster, self._client, self._ordered = cluster, cluster.client, ordered
+        self._shared: tuple[Any, Future] | None = None
+
+    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+        waiting = iter(tasks)
+        running: dict[Future, T] = {}
+        try:
+            while True:
+                count = self._cluster.look()
+                for task in waiting if len(running) < 2 * count else ():
+                    running[self._begun(function, task, shared)] = task
+                    if len(running) >= 2 * count:
+                        break
+                if not running:
+                    return
+                for future in self._done(running):
+                    task = running.pop(future)
+                    if future.status == "cancelled":  # who held what it needs was lost
+                        running = {self._begun(function, task, shared): task, **running}
+                    else:
+                        yield self._result(future)
+        finally:
+            if running:
+                self._client.cancel([*running])
+
+    def _begun(self, function: Callable[[T, S], R], task: T, shared: S) -> Future:
+        known, held = self._shared or (None, None)
+        if held is None or known is not shared or held.status == "cancelled":
+            held = self._client.scatter(shared, broadcast=True, hash=False)
+            self._shared = shared, held
+        return self._client.submit(_alone, function, task, held, pure=False)
+
+    def _done(self, running: dict[Future, Any]) -> list[Future]:
+        """Return those that are done: the first alone where the order counts."""
+        from distributed import CancelledError, wait
+
+        some = [*running][:1] if self._ordered else [*running]
+        with self._client.as_current(), suppress(TimeoutError, CancelledError):
+            wait(some, timeout=_LOOK, return_when="FIRST_COMPLETED")
+        return [future for future in some if future.status in ("finished", "error", "cancelled")]
+
+    def _result(self, future: Future) -> Any:
+        from distributed import KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker as error:
+            problem = "one task has ended several workers, most likely for memory: give each more, or fewer models"
+            raise DataError(problem) from error
+        except Exception:
+            self._cluster.look()  # a worker that came later and lacks something
+            raise
+
+
+def _alone(function: Callable[[T, S], R], task: T, shared: S) -> R:
+    """Do a task; one at a time in a process, as warnings and threads of libraries are set for all of it."""
+    with _ALONE:
+        return function(task, shared)
