@@ -15,14 +15,15 @@ import pyarrow as pa
 
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
-from ..output import dumps, whole_file, write_csv, write_texts
+from ..output import whole_file, write_csv
 from ..report.formats import counted
-from ..report.html import page
+from ..report.html import page, save_page
 from ..report.words import say
+from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
 from ..workloads.constants import Release, find_release, widened
-from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
+from ..workloads.forecasting import forecast_all, parts_of
 from ..workloads.learned_products import Times
 from ..workloads.release_fit import as_rows
 from ..workloads.release_fit import calibrate as fit_release
@@ -107,10 +108,7 @@ class Forecasts:
         DataError
             The folder holds other files or cannot be written.
         """
-        found = self.document()
-        table = self.table.to_csv(index=False)
-        texts = (dumps(found.data, missing=True), page(found), table)
-        write_texts(Path(folder), dict(zip(FILES, texts, strict=True)))
+        save_page(Path(folder), self.document(), FILES, self.table.to_csv(index=False))
 
     def save_table(self, file: str | Path) -> None:
         """Write `table` as CSV, whole or not at all.
@@ -125,19 +123,19 @@ class Forecasts:
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""
-        from ..report.forecast import parts_figure
+        from ..report.forecast_figures import parts_figure
 
         return parts_figure(self.answers)
 
     def plot_batch(self) -> go.Figure | None:
         """Draw latency and throughput over the batch, a line per GPU and way of cutting, with bands; None for one."""
-        from ..report.forecast import batch_figure
+        from ..report.forecast_figures import batch_figure
 
         return batch_figure(self.answers)
 
     def plot_pareto(self) -> go.Figure | None:
         """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""
-        from ..report.forecast import pareto_figure
+        from ..report.forecast_figures import pareto_figure
 
         return pareto_figure(self.answers)
 
@@ -165,7 +163,9 @@ def forecast(
     Parameters
     ----------
     model : str, Path, mapping or Architecture, optional
-        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents.
+        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your own operators, as a
+        CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), whose ``fields`` are ``gpu``,
+        ``gpus``, ``dtype``, ``eager``, ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.
@@ -338,4 +338,6 @@ def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return value.get("name", "stated")
     return value.name if isinstance(value, GPU | Architecture) else value

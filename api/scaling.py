@@ -13,9 +13,8 @@ import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
-from ..output import dumps, write_texts
 from ..report.formats import counted
-from ..report.html import page
+from ..report.html import page, save_page
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
@@ -51,8 +50,7 @@ class _Shown:
         DataError
             The folder holds other files or cannot be written.
         """
-        found = self.document()
-        write_texts(Path(folder), {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})
+        save_page(Path(folder), self.document(), FILES)
 
 
 class Scaling(_Shown, SizePredictions):

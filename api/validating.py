@@ -11,10 +11,9 @@ from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import Dataset, build_dataset
-from ..output import dumps, write_texts
 from ..report.document import Document
 from ..report.formats import counted
-from ..report.html import page
+from ..report.html import page, save_page
 from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
@@ -62,8 +61,7 @@ class Validation(ValidationResult):
         DataError
             ``folder`` holds other files or cannot be written.
         """
-        found = self.document()
-        write_texts(Path(folder), {FILES[0]: dumps(found.data, missing=True), FILES[1]: page(found)})
+        save_page(Path(folder), self.document(), FILES)
 
     def __repr__(self) -> str:
         data = self.dataset

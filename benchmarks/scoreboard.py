@@ -98,7 +98,7 @@ def steps(data: Path) -> Iterator[Scored]:
     found = [forecast(_megatron(row)) for _, row in table.iterrows()]
     measured = table["iteration_s_measured"].to_numpy(dtype=float)
     flop = [6.0 * one.setting.model.parameters * one.setting.global_batch * one.setting.seq_len for one in found
-            if one.setting is not None]  # fmt: skip
+            if isinstance(one.setting, Setting)]  # fmt: skip
     peak = find("A100 80GB SXM4").peak_tflops("fp16") * 1e12
     naive = np.array(flop) / (peak * table["num_procs"].to_numpy(dtype=float)) / measured
     ratio = np.array([one.predicted for one in found]) / measured

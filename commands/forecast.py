@@ -1,11 +1,13 @@
 """Whole workloads: ``flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --batch 16 --input 2048 --output 2048``.
 
-Four commands in one: ``run`` (inference and serving; needs no name), ``train`` (a training step), ``hpl`` and ``hpcg``.
+Four commands in one: ``run`` (inference, serving, and the user's own operators; needs no name), ``train`` (a training
+step), ``hpl`` and ``hpcg``. A parameter is called as the field that it sets (`workloads.setting.FIELDS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,14 +20,29 @@ from .options import JsonOption, LevelOption, SeedOption, announce, run_command
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 
+Text = str | None
+Counts = Annotated[Text, typer.Option(metavar="N[,...]|N:N", help="Several make a grid; 1:256 doubles.")]
 GpuOption = Annotated[str, typer.Option("--gpu", metavar="NAME[,...]", help="GPUs: names or TOML files.")]
-CountsOption = Annotated[str | None, typer.Option(metavar="N[,...]|N:N", help="Several make a grid; 1:256 doubles.")]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for forecast.json, .html and .csv.")]
+DtypeOption = Annotated[Text, typer.Option(metavar="NAME[,...]", help="Of weights and products: fp8, bf16, ...")]
+BandwidthOption = Annotated[
+    Text,
+    typer.Option(
+        "--network-bandwidth", "--network", metavar="GB/S[,...]", help="Between nodes, per GPU, one way. Default: 50."
+    ),
+]
+LatencyOption = Annotated[
+    Text, typer.Option("--network-latency", metavar="US[,...]", help="Of a message between nodes, µs. Default: 10.")
+]
+NodeOption = Annotated[Text, typer.Option(metavar="N[,...]", help="GPUs that share links in a node. Default: 8.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the page, its JSON and a table.")]
 RunsOption = Annotated[
     list[Path] | None, typer.Option("--model", metavar="RUN", help="Runs that predict matrix products (repeatable).")
 ]
-NeedOption = Annotated[str | None, typer.Option("--need", help="Half-width needed: 10% says whether it is reached.")]
-PriceOption = Annotated[str | None, typer.Option("--price", help="Of a GPU: 2.5/h gives cost.")]
+NeedOption = Annotated[Text, typer.Option("--need", help="Half-width needed: 10% says whether it is reached.")]
+PriceOption = Annotated[Text, typer.Option("--price", help="Of a GPU: 2.5/h gives cost.")]
+DeviceOption = Annotated[str, typer.Option("--gpu", help="The device that a rank sees: 'MI250X (per GCD)'.")]
+DevicesOption = Annotated[int, typer.Option(help="Devices, P · Q.")]
+SpreadOption = Annotated[Text, typer.Option(metavar="MEDIAN[±SPREAD]", help="With the spread of its logarithm.")]
 
 
 class _Group(TyperGroup):
@@ -47,28 +64,36 @@ app = typer.Typer(
 
 
 def forecast_command(
+    context: typer.Context,
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A known name, or the path of a config.json.")
+        Text,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A known name, a config.json, or your own operators: a CSV of them, or a JSON graph of layers.",
+        ),
     ] = None,
     gpu: GpuOption = "MI300X",
-    gpus: CountsOption = None,
-    tp: CountsOption = None,
-    pp: CountsOption = None,
-    ep: CountsOption = None,
-    dtype: Annotated[str | None, typer.Option(help="Of the weights: fp8, bf16, ...")] = None,
-    kv_dtype: Annotated[str | None, typer.Option(help="Of the cache. Default: that of the weights.")] = None,
-    batch: CountsOption = None,
-    input_: Annotated[str | None, typer.Option("--input", metavar="N[,...]", help="Tokens of each prompt.")] = None,
-    output: Annotated[str | None, typer.Option("--output", metavar="N[,...]", help="Tokens of each answer.")] = None,
-    requests: Annotated[
-        str | None, typer.Option(metavar="N[,...]", help="Requests served as they fit, in place of --batch.")
+    gpus: Counts = None,
+    tp: Counts = None,
+    pp: Counts = None,
+    ep: Counts = None,
+    dtype: DtypeOption = None,
+    kv_dtype: Annotated[Text, typer.Option(help="Of the cache. Default: that of the weights.")] = None,
+    batch: Counts = None,
+    input_len: Annotated[Text, typer.Option("--input", metavar="N[,...]|N:N", help="Tokens of each prompt.")] = None,
+    output_len: Annotated[Text, typer.Option("--output", metavar="N[,...]|N:N", help="Tokens of each answer.")] = None,
+    num_prompts: Annotated[
+        Text, typer.Option("--requests", metavar="N[,...]", help="Requests served as they fit, in place of --batch.")
     ] = None,
-    max_num_seqs: Annotated[str | None, typer.Option(help="Requests that may run at once.")] = None,
-    release: Annotated[str | None, typer.Option(help="Software release: vllm-0.10.0. Default: any.")] = None,
+    max_num_seqs: Annotated[Text, typer.Option(help="Requests that may run at once.")] = None,
+    release: Annotated[Text, typer.Option(help="Software release: vllm-0.10.0. Default: any.")] = None,
     eager: Annotated[bool, typer.Option("--eager", help="Kernels are launched one by one, no graph.")] = False,
     prefix_cache: Annotated[bool, typer.Option("--prefix-cache", help="Prompts are found in the cache.")] = False,
-    max_batched_tokens: Annotated[str | None, typer.Option(help="Tokens of the largest step.")] = None,
-    memory_utilisation: Annotated[float | None, typer.Option(help="Part of the memory that may be used.")] = None,
+    max_batched_tokens: Annotated[Text, typer.Option(help="Tokens of the largest step.")] = None,
+    memory_utilisation: Annotated[Text, typer.Option(help="Part of the memory that may be used.")] = None,
+    network_gbs: BandwidthOption = None,
+    network_us: LatencyOption = None,
+    node_gpus: NodeOption = None,
     model_run: RunsOption = None,
     cases: Annotated[Path | None, typer.Option(help="CSV with a row per setting, in place of MODEL.")] = None,
     need: NeedOption = None,
@@ -79,54 +104,35 @@ def forecast_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a batch from its start to its end, or requests served as they fit; needs no name in front of MODEL."""
-    fields = {
-        "kind": "throughput" if requests else "inference",
-        "gpu": _names(gpu),
-        "gpus": _counts(gpus, "gpus"),
-        "tp": _counts(tp, "tp"),
-        "pp": _counts(pp, "pp"),
-        "ep": _counts(ep, "ep"),
-        "dtype": _names(dtype),
-        "kv_dtype": kv_dtype,
-        "batch": _counts(batch, "batch"),
-        "input_len": _counts(input_, "input_len"),
-        "output_len": _counts(output, "output_len"),
-        "num_prompts": _counts(requests, "num_prompts"),
-        "max_num_seqs": max_num_seqs,
-        "release": _names(release),
-        "eager": eager or None,
-        "prefix_cache": prefix_cache or None,
-        "max_batched_tokens": max_batched_tokens,
-        "memory_utilisation": memory_utilisation,
-    }
-    if cases is not None:
-        fields = {}
-    asked: dict[str, Any] = {"need": need, "price": price, "level": level, "seed": seed}
-    _answer(model, fields, cases, runs=model_run, out=out, as_json=as_json, **asked)
+    _answer(context.params, {"kind": "throughput"} if num_prompts else {})
 
 
 def train_command(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A known name, or the path of a config.json.")],
     gpu: GpuOption = "MI300X",
-    gpus: CountsOption = None,
-    tp: CountsOption = None,
-    pp: CountsOption = None,
-    cp: CountsOption = None,
-    ep: CountsOption = None,
-    dtype: Annotated[str | None, typer.Option(help="Of the products: bf16, fp8, fp16.")] = None,
-    micro_batch: CountsOption = None,
-    global_batch: CountsOption = None,
-    seq_len: CountsOption = None,
-    recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
-    recompute_layers: Annotated[str | None, typer.Option(help="How many layers full recomputes. Default: all.")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="adam, adam-8bit or sgd.")] = None,
-    zero: Annotated[str | None, typer.Option(help="ZeRO stage, 0 to 3.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Of the pipeline: 1f1b, zbv, v-half, v-min.")] = None,
-    interleave: Annotated[str | None, typer.Option(help="Model chunks per pipeline stage.")] = None,
+    gpus: Counts = None,
+    tp: Counts = None,
+    pp: Counts = None,
+    cp: Counts = None,
+    ep: Counts = None,
+    dtype: DtypeOption = None,
+    micro_batch: Counts = None,
+    global_batch: Counts = None,
+    seq_len: Counts = None,
+    recompute: Annotated[Text, typer.Option(help="none, selective or full.")] = None,
+    recompute_layers: Annotated[Text, typer.Option(help="How many layers full recomputes. Default: all.")] = None,
+    optimizer: Annotated[Text, typer.Option(help="adam, adam-8bit or sgd.")] = None,
+    zero: Annotated[Text, typer.Option(help="ZeRO stage, 0 to 3.")] = None,
+    schedule: Annotated[Text, typer.Option(help="Of the pipeline: 1f1b, zbv, v-half, v-min.")] = None,
+    interleave: Annotated[Text, typer.Option(help="Model chunks per pipeline stage.")] = None,
+    release: Annotated[Text, typer.Option(help="Constants of a framework: the file of flopcast calibrate.")] = None,
     sequence_parallel: Annotated[bool, typer.Option("--sequence-parallel", help="Norms cut too.")] = False,
     lora: Annotated[bool, typer.Option("--lora", help="Only low-rank adapters are trained.")] = False,
     unfused: Annotated[bool, typer.Option("--unfused", help="Attention keeps its scores: no fused kernel.")] = False,
-    network: Annotated[float | None, typer.Option(help="Bandwidth per GPU between nodes, one way, GB/s.")] = None,
+    network_gbs: BandwidthOption = None,
+    network_us: LatencyOption = None,
+    node_gpus: NodeOption = None,
     model_run: RunsOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
@@ -136,83 +142,48 @@ def train_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast one optimizer step."""
-    fields = {
-        "kind": "training",
-        "gpu": _names(gpu),
-        "gpus": _counts(gpus, "gpus"),
-        "tp": _counts(tp, "tp"),
-        "pp": _counts(pp, "pp"),
-        "cp": _counts(cp, "cp"),
-        "ep": _counts(ep, "ep"),
-        "dtype": _names(dtype),
-        "micro_batch": _counts(micro_batch, "micro_batch"),
-        "global_batch": _counts(global_batch, "global_batch"),
-        "seq_len": _counts(seq_len, "seq_len"),
-        "recompute": _names(recompute),
-        "recompute_layers": recompute_layers,
-        "optimizer": optimizer,
-        "zero": zero,
-        "schedule": schedule,
-        "interleave": interleave,
-        "sequence_parallel": sequence_parallel or None,
-        "lora": lora or None,
-        "flash": False if unfused else None,
-        "network_gbs": network,
-    }
-    asked: dict[str, Any] = {"need": need, "price": price, "level": level, "seed": seed}
-    _answer(model, fields, None, runs=model_run, out=out, as_json=as_json, **asked)
+    _answer(context.params, {"kind": "training"} | ({"flash": False} if unfused else {}))
 
 
 def hpl_command(
-    gpu: Annotated[str, typer.Option("--gpu", help="The device that a rank sees: 'MI250X (per GCD)'.")],
-    devices: Annotated[int, typer.Option(help="Devices, P · Q.")],
+    context: typer.Context,
+    gpu: DeviceOption,
+    devices: DevicesOption,
     n: Annotated[int | None, typer.Option(help="Size of the matrix. Default: four fifths of the memory.")] = None,
     nb: Annotated[int, typer.Option(help="Width of a panel.")] = 512,
     p: Annotated[int | None, typer.Option("--p", help="Rows of the grid. Default: next to the root.")] = None,
-    product: Annotated[str | None, typer.Option(help="Part of the 64-bit peak that products reach: 0.74±0.06.")] = None,
-    panel: Annotated[str | None, typer.Option(help="Part of it that a panel reaches: 0.02±0.3.")] = None,
-    network: Annotated[str | None, typer.Option(help="GB/s per device between nodes, one way: 20±0.15.")] = None,
+    product: SpreadOption = None,
+    panel_share: Annotated[Text, typer.Option("--panel", help="Part of the peak that a panel reaches.")] = None,
+    network_gbs: Annotated[Text, typer.Option("--network", help="GB/s per device between nodes, one way.")] = None,
     noise: Annotated[float, typer.Option(help="Relative noise of the time of one panel.")] = 0.02,
+    out: OutOption = None,
     level: LevelOption = 0.9,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPL."""
-    stated = {"product": _spread(product), "panel_share": _spread(panel), "network_gbs": _spread(network)}
-    options = {name: value for name, value in stated.items() if value is not None}
-    _score("hpl", gpu, devices, level, as_json, n=n, nb=nb, p=p, noise=noise, seed=seed, **options)
+    _score("hpl", context.params)
 
 
 def hpcg_command(
-    gpu: Annotated[str, typer.Option("--gpu", help="The device that a rank sees: 'MI250X (per GCD)'.")],
-    devices: Annotated[int, typer.Option(help="Devices.")],
-    stream: Annotated[str | None, typer.Option(help="Part of the bandwidth that a stream reaches: 0.8±0.05.")] = None,
-    reached: Annotated[str | None, typer.Option(help="Part of that which HPCG reaches: 0.75±0.05.")] = None,
-    scaling: Annotated[str | None, typer.Option(help="Part that is left on all devices: 0.945±0.03.")] = None,
+    context: typer.Context,
+    gpu: DeviceOption,
+    devices: DevicesOption,
+    stream: SpreadOption = None,
+    reached: SpreadOption = None,
+    scaling: SpreadOption = None,
+    out: OutOption = None,
     level: LevelOption = 0.9,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPCG."""
-    stated = {"stream": _spread(stream), "reached": _spread(reached), "scaling": _spread(scaling)}
-    options = {name: value for name, value in stated.items() if value is not None}
-    _score("hpcg", gpu, devices, level, as_json, seed=seed, **options)
+    _score("hpcg", context.params)
 
 
-def _answer(
-    model: str | None,
-    fields: dict[str, Any],
-    cases: Path | None,
-    *,
-    runs: list[Path] | None,
-    need: str | None,
-    price: str | None,
-    out: Path | None,
-    level: float,
-    seed: int,
-    as_json: bool,
-) -> None:
-    wanted, paid = _part(need), _price(price)
+def _answer(given: Mapping[str, Any], fields: dict[str, Any]) -> None:
+    wanted, paid = _part(given["need"]), _price(given["price"])
+    out, cases, as_json = given["out"], given.get("cases"), given["as_json"]
     answers = cases is not None and out is not None and out.suffix == ".csv"
     if out is not None:
         check_file(out, (".csv",), [cases] if cases else []) if answers else check_output(out, FILES)
@@ -220,8 +191,10 @@ def _answer(
     from ..api.forecasting import forecast  # here: what it imports takes seconds
     from ..report.terminal import show
 
-    stated = {name: value for name, value in fields.items() if value is not None}
-    found = forecast(model, cases=cases, runs=runs or (), level=level, seed=seed, need=wanted, price=paid, **stated)
+    if cases is None:
+        fields |= _fields(given)
+    asked = {"runs": given["model_run"] or (), "level": given["level"], "seed": given["seed"]}
+    found = forecast(given["model"], cases=cases, need=wanted, price=paid, **asked, **fields)
     if out is None:
         show(found.document(), as_json=as_json)
     elif answers:
@@ -232,25 +205,53 @@ def _answer(
         show(found.document(), *(out / name for name in FILES), as_json=as_json)
 
 
-def _score(benchmark: str, gpu: str, devices: int, level: float, as_json: bool, **options: Any) -> None:
+def _score(benchmark: str, given: Mapping[str, Any]) -> None:
+    out, files = given["out"], FILES[:2]
+    if out is not None:
+        check_output(out, files)
     from ..hardware import find
     from ..report.forecast import score_document
+    from ..report.html import save_page
     from ..report.terminal import show
     from ..workloads import supercomputers
 
     forecast: Callable[..., supercomputers.Score] = getattr(supercomputers, benchmark)
-    show(score_document(forecast(find(gpu), devices, level=level, **options), level), as_json=as_json)
+    others = ("gpu", "devices", "out", "as_json")
+    spread = ("product", "panel_share", "network_gbs", "stream", "reached", "scaling")
+    options = {name: value for name, value in given.items() if value is not None and name not in others}
+    options |= {name: _spread(options[name], name) for name in spread if name in options}
+    document = score_document(forecast(find(given["gpu"]), given["devices"], **options), given["level"])
+    if out is not None:
+        save_page(out, document, files)
+    show(document, *(out / name for name in files if out is not None), as_json=given["as_json"])
 
 
-def _names(text: str | None) -> list[str] | str | None:
-    found = [part.strip() for part in (text or "").split(",") if part.strip()]
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a setting that the options state, several values as a list."""
+    found = {}
+    for name, read in _READ.items():
+        if (value := given.get(name)) not in (None, False):
+            found[name] = read(value, name)
+    return found
+
+
+def _several(found: list[Any]) -> Any:
     return found if len(found) > 1 else found[0] if found else None
 
 
-def _counts(text: str | None, name: str) -> list[int] | int | None:
+def _names(text: str, name: str) -> list[str] | str | None:
+    return _several([part.strip() for part in text.split(",") if part.strip()])
+
+
+def _numbers(text: str, name: str) -> list[float] | float:
+    try:
+        return _several([float(part) for part in text.split(",")])
+    except ValueError:
+        raise ParameterError(name, f"must be numbers, as in 50 or 50,100,400, got {text!r}") from None
+
+
+def _counts(text: str, name: str) -> list[int] | int:
     """Return the numbers of ``8``, ``1,2,4`` or ``1:256`` (doubled from the first to the last)."""
-    if text is None:
-        return None
     found: list[int] = []
     for part in text.split(","):
         first, colon, last = part.partition(":")
@@ -263,7 +264,22 @@ def _counts(text: str | None, name: str) -> list[int] | int | None:
         while start <= end:
             found.append(start)
             start = 2 * start if colon else end + 1
-    return found if len(found) > 1 else found[0]
+    return _several(found)
+
+
+def _as_it_is(value: Any, name: str) -> Any:
+    return value
+
+
+_READ: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("gpu", "dtype", "kv_dtype", "release", "recompute", "schedule", "optimizer"), _names),
+    **dict.fromkeys(("gpus", "tp", "pp", "cp", "ep", "batch", "input_len", "output_len", "num_prompts"), _counts),
+    **dict.fromkeys(("micro_batch", "global_batch", "seq_len", "node_gpus", "zero", "interleave"), _counts),
+    **dict.fromkeys(("network_gbs", "network_us", "memory_utilisation"), _numbers),
+    **dict.fromkeys(("max_num_seqs", "max_batched_tokens", "recompute_layers"), _counts),
+    **dict.fromkeys(("eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
+}
+"""How each field is read from what the command line states."""
 
 
 def _part(text: str | None) -> float | None:
@@ -284,19 +300,25 @@ def _price(text: str | None) -> float | None:
         raise ParameterError("price", f"must be that of a GPU for an hour, as in 2.5/h, got {text!r}") from None
 
 
-def _spread(text: str | None) -> Any:
-    if text is None:
-        return None
+def _spread(text: str, name: str) -> Any:
     from ..workloads.supercomputers import Spread
 
     median, _, sigma = text.partition("±")
     try:
         return Spread(float(median), float(sigma or 0.0))
     except ValueError:
-        raise ParameterError("product", f"must be a median and its spread, as in 0.74±0.06, got {text!r}") from None
+        raise ParameterError(name, f"must be a median and its spread, as in 0.74±0.06, got {text!r}") from None
 
 
-app.command("run")(run_command(forecast_command))
-app.command("train")(run_command(train_command))
-app.command("hpl")(run_command(hpl_command))
+_command = partial(
+    run_command,
+    input_len="--input",
+    output_len="--output",
+    num_prompts="--requests",
+    network_gbs="--network-bandwidth",
+    network_us="--network-latency",
+)
+app.command("run")(_command(forecast_command))
+app.command("train")(_command(train_command))
+app.command("hpl")(run_command(hpl_command, network_gbs="--network", panel_share="--panel"))
 app.command("hpcg")(run_command(hpcg_command))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import check_output, dumps, write_texts
+from ..output import check_output
 from .options import JsonOption, LevelOption, SeedOption, announce, check_data, parse_names, parse_time, run_command
 
 FILES = ("power.json", "power.html")
@@ -91,7 +91,7 @@ def profile_command(
     check_data([path for path in (log, executions, clocks) if path is not None])
     announce(f"reading {log}", quiet=as_json)
     from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
-    from ..report.html import page
+    from ..report.html import save_page
     from ..report.power import power_document
     from ..report.terminal import show
 
@@ -109,7 +109,7 @@ def profile_command(
     )
     document = power_document(profiles)
     if out is not None:
-        write_texts(out, {FILES[0]: dumps(document.data, missing=True), FILES[1]: page(document)})
+        save_page(out, document, FILES)
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import plotly.graph_objects as go
 
+from ..workloads.answer import Forecast
 from ..workloads.constants import CONSTANTS, Release
-from ..workloads.forecasting import Forecast
+from ..workloads.layer_graph import GraphSetting
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
 from .document import Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked, rows
-from .figures import OTHERS, SELECTED, styled
+from .forecast_figures import SHOWN, about, batch_figure, pareto_figure, parts_figure, timeline_figure
 from .formats import counted, figure, formatted, share
 from .words import say
-from .words.workloads import PARTS
+from .words.workloads import PARTS, SOURCES
 
 SCHEMA: Final = 1
-SHOWN: Final = 40
-"""Rows of a grid on a terminal."""
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
 """Upper ends of the classes of half-widths."""
-LEGEND: Final = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-_BAND: Final = 0.15
-"""Opacity of a band."""
-COLOURS: Final = (SELECTED, *OTHERS)
 
 
 def forecast_document(
@@ -93,36 +88,39 @@ def release_document(release: Release) -> Document:
     for (name, constant), mean, own in zip(CONSTANTS.items(), release.mean, spread, strict=True):
         value = constant.median * float(np.exp(mean))
         told.append((constant.meaning, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
-    about = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
+    told_of = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
     names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
     data = {"schema": SCHEMA, **{key: getattr(release, key) for key in ("name", "gpu", "runs", "largest", "source")}}
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
-    return Document(title=about, sections=[Section("Constants", [names])], data=data)
+    return Document(title=told_of, sections=[Section("Constants", [names])], data=data)
 
 
 def _single(one: Forecast, level: float, need: float | None, price: float | None, data: Mapping[str, Any]) -> Document:
     assert one.setting is not None
-    about = _about(one.setting)
+    asked = about(one.setting)
     if one.reason is not None:
-        opening = [Headline(about, say(one.reason))]
-        return Document(title="Forecast", lead=about, opening=opening, sections=[], data=data)
-    interval = f"{figure(one.lower)} … {figure(one.upper)} {one.unit}"
-    beneath = f"{100 * level:g} % interval {interval} ({_class(one.half_width)})"
+        opening = [Headline(asked, say(one.reason))]
+        return Document(title="Forecast", lead=asked, opening=opening, sections=[], data=data)
+    beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})"
     told = list(_facts(one, need, price))
     known = Table(columns("", numbers=["figure"]), rows(told), "Figures")
+    sections = [
+        Section("Figures", [known]),
+        Section("Where the time goes", [_parts_table(one), Figure(partial(parts_figure, [one]), "Parts")]),
+        Section("What the interval is made of", [_spread_table(one)]),
+        Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([_assumed(one.setting)])]),
+    ]
+    if one.layers:
+        drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
+        sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
     return Document(
         title="Forecast",
-        lead=about,
+        lead=asked,
         opening=[
-            Headline(about, f"{figure(one.predicted)} {one.unit}", beneath=beneath),
+            Headline(asked, _predicted(one), beneath=beneath),
             Lines(lines([beneath]).lines, medium="terminal"),
         ],
-        sections=[
-            Section("Figures", [known]),
-            Section("Where the time goes", [_parts_table(one), Figure(partial(parts_figure, [one]), "Parts")]),
-            Section("What the interval is made of", [_spread_table(one)]),
-            Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([_assumed(one.setting)])]),
-        ],
+        sections=sections,
         data=data,
     )
 
@@ -132,49 +130,98 @@ def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[t
     assert setting is not None
     if "seconds_per_token" in found:
         yield "time per token, ms", figure(1e3 * found["seconds_per_token"])
-    yield "tokens per second", figure(found["tokens_per_second"])
-    yield "tokens per second and GPU", figure(found["tokens_per_second_per_gpu"])
+    if "tokens_per_second" in found:
+        yield "tokens per second", figure(found["tokens_per_second"])
+        yield "tokens per second and GPU", figure(found["tokens_per_second_per_gpu"])
+    for name, words in (
+        ("compute_s", "computing"),
+        ("communication_s", "messages"),
+        ("overlapped_s", "of both at once"),
+    ):
+        if name in found:
+            yield f"{words}, {_scale(one)[1]}", figure(_scale(one)[0] * found[name])
     if "sequences_at_once" in found:
         yield "sequences at once", figure(found["sequences_at_once"])
-    yield "memory per GPU, GiB", f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
+    if one.fits is not None:
+        yield "memory per GPU, GiB", f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
     yield "mean power of all GPUs, W", figure(found["power_w"])
-    yield "energy, kJ", figure(found["energy_j"] / 1e3)
+    if found["energy_j"] >= 1e3:
+        yield "energy, kJ", figure(found["energy_j"] / 1e3)
+    else:
+        yield "energy, J", figure(found["energy_j"])
     if price is not None:
         cost = found["seconds"] / 3600 * setting.gpus * price
-        million = cost / (found["tokens_per_second"] * found["seconds"]) * 1e6
         yield "cost", figure(cost)
-        yield "cost per million tokens", figure(million)
+        if "tokens_per_second" in found:
+            yield "cost per million tokens", figure(cost / (found["tokens_per_second"] * found["seconds"]) * 1e6)
     if need is not None:
         yield f"within ±{100 * need:g} %", one.sure(need)
 
 
-def _about(setting: Setting) -> str:
-    cut = [f"{name} {value}" for name in ("tp", "pp", "dp", "cp", "ep") if (value := getattr(setting, name)) > 1]
-    where = f"{setting.gpus} × {setting.gpu.name}" + (f" ({', '.join(cut)})" if cut else "")
-    if setting.kind == "training":
-        what = f"a step of {setting.global_batch:,} sequences of {setting.seq_len:,} tokens"
-    elif setting.kind == "throughput":
-        what = f"{setting.num_prompts:,} requests of {setting.input_len:,} + {setting.output_len:,} tokens"
-    else:
-        what = f"batch {setting.batch:,}, {setting.input_len:,} + {setting.output_len:,} tokens"
-    release = f", {setting.release}" if setting.release else ""
-    return f"{setting.model.name} on {where}, {setting.dtype}, {what}{release}"
+def _scale(one: Forecast) -> tuple[float, str]:
+    """Return the unit in which an answer is told, and how many there are of its own in one: ms of short times."""
+    return (1e3, "ms") if one.unit == "s" and one.predicted < 0.1 else (1.0, one.unit)
 
 
-def _assumed(setting: Setting) -> str:
+def _predicted(one: Forecast) -> str:
+    times, unit = _scale(one)
+    return f"{figure(times * one.predicted)} {unit}"
+
+
+def _interval(one: Forecast) -> str:
+    times, unit = _scale(one)
+    return f"{figure(times * one.lower)} … {figure(times * one.upper)} {unit}"
+
+
+def _layer_tables(one: Forecast) -> Iterator[Table]:
+    """Yield the time of each phase, where there are several, and every layer in the order in which they run."""
+    times, unit = _scale(one)
+    phases = list(dict.fromkeys(layer.phase for layer in one.layers))
+    if len(phases) > 1:
+        sums = [(of, [layer for layer in one.layers if layer.phase == of]) for of in phases]
+        told = [
+            (of or "–", *(figure(times * sum(getattr(layer, name) for layer in own)) for name in _SECONDS))
+            for of, own in sums
+        ]
+        yield Table(columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]), rows(told), "Phases")
+    numbers = [f"computes, {unit}", f"sends, {unit}", f"starts, {unit}", f"ends, {unit}"]
+    found = [
+        Row(
+            (
+                layer.name,
+                SOURCES[layer.source],
+                *(figure(times * getattr(layer, name)) for name in (*_SECONDS, *_WHEN)),
+            ),
+            "" if layer.critical else "soft",
+        )
+        for layer in one.layers
+    ]
+    caption = "Pale layers are not what the end waits for."
+    yield Table(columns("layer", "time", numbers=numbers), found, "Every layer", caption, shown=SHOWN)
+
+
+_SECONDS: Final = ("compute_s", "message_s")
+_WHEN: Final = ("start_s", "end_s")
+
+
+def _assumed(setting: Setting | GraphSetting) -> str:
+    if isinstance(setting, GraphSetting) or setting.kind == "training":
+        return ""
     relevant = ("kv_dtype", "max_batched_tokens", "memory_utilisation", "eager", "prefix_cache", "max_num_seqs")
     taken = [f"{name} {getattr(setting, name)}" for name in relevant if name in setting.assumed]
-    return f"assumed: {', '.join(taken)}" if taken and setting.kind != "training" else ""
+    return f"assumed: {', '.join(taken)}" if taken else ""
 
 
 def _parts_table(one: Forecast) -> Table:
     whole = sum(value[0] for value in one.parts.values())
+    times, unit = _scale(one)
+    unit = unit if unit == "ms" else "s"
     told = [
-        (PARTS[name], figure(middle), f"{figure(low)} … {figure(high)}", share(middle / whole))
+        (PARTS[name], figure(times * middle), f"{figure(times * low)} … {figure(times * high)}", share(middle / whole))
         for name, (middle, low, high) in sorted(one.parts.items(), key=lambda part: -part[1][0])
         if middle > 0
     ]
-    return Table(columns("part", numbers=["s", "interval", "share"]), rows(told), "Where the time goes")
+    return Table(columns("part", numbers=[unit, "interval", "share"]), rows(told), "Where the time goes")
 
 
 def _spread_table(one: Forecast) -> Table:
@@ -192,8 +239,8 @@ def _grid_table(
         if one.reason is not None:
             found.append(Row((*cells, say(one.reason)), "soft"))
             continue
-        told = [f"{figure(one.predicted)} {one.unit}", f"{figure(one.lower)} … {figure(one.upper)}"]
-        told += [figure(one.details["tokens_per_second_per_gpu"]), figure(one.memory_gb)]
+        told = [_predicted(one), _interval(one)]
+        told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
         if need is not None:
             told.append(one.sure(need))
         if price is not None:
@@ -208,74 +255,16 @@ def _grid_table(
 
 
 def _best(answered: Sequence[Forecast], level: float) -> Headline:
-    """Return the setting with the most tokens per second and GPU."""
-    one = max(answered, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
+    """Return the setting with the most tokens per second and GPU; of graphs the one that takes the least time."""
+    served = [one for one in answered if "tokens_per_second_per_gpu" in one.details]
+    if served:
+        one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
+        asked, most = "most tokens per GPU", f"{figure(one.details['tokens_per_second_per_gpu'])} tokens/s per GPU, "
+    else:
+        one, asked, most = min(answered, key=lambda answer: answer.predicted), "least time", ""
     assert one.setting is not None
-    most = f"{figure(one.details['tokens_per_second_per_gpu'])} tokens/s per GPU"
-    interval = f"{figure(one.lower)} … {figure(one.upper)} {one.unit}"
-    about = f"most tokens per GPU: {_about(one.setting)}"
-    return Headline(about, f"{most}, {figure(one.predicted)} {one.unit}", beneath=f"{100 * level:g} %: {interval}")
-
-
-def batch_figure(answers: Sequence[Forecast]) -> go.Figure | None:
-    """Draw the answer over the batch, a line with its band per GPU and cutting; None where batches do not vary."""
-    found: dict[str, list[Forecast]] = {}
-    for one in answers:
-        if one.reason is None and one.setting is not None and one.setting.kind == "inference":
-            found.setdefault(_line(one.setting), []).append(one)
-    found = {name: sorted(points, key=_batch) for name, points in found.items() if len({_batch(p) for p in points}) > 1}
-    if not found:
-        return None
-    drawn = go.Figure()
-    for place, (name, points) in enumerate(found.items()):
-        colour, x = COLOURS[place % len(COLOURS)], [_batch(one) for one in points]
-        edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
-        band = {"fill": "toself", "opacity": _BAND, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-        drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=colour, legendgroup=name, **band))
-        line = {"color": colour, "width": 2}
-        values = [one.predicted for one in points]
-        drawn.add_trace(go.Scatter(name=name, x=x, y=values, mode="lines+markers", line=line, legendgroup=name))
-    drawn.update_xaxes(type="log", title_text="batch")
-    drawn.update_yaxes(type="log", title_text="seconds of the batch")
-    return styled(drawn, 420, LEGEND)
-
-
-def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
-    """Draw throughput per GPU against the time per token, with the front; None for fewer than two answers."""
-    points = [one for one in answers if one.reason is None and "seconds_per_token" in one.details]
-    if len(points) < 2:
-        return None
-    x = np.array([1e3 * one.details["seconds_per_token"] for one in points])
-    y = np.array([one.details["tokens_per_second_per_gpu"] for one in points])
-    names = [_about(one.setting) for one in points if one.setting is not None]
-    order = np.argsort(x)
-    best = np.maximum.accumulate(y[order])
-    front = order[y[order] >= best]
-    drawn = go.Figure(go.Scatter(x=x, y=y, mode="markers", text=names, name="settings", marker={"color": OTHERS[0]}))
-    line = {"color": SELECTED, "width": 2}
-    drawn.add_trace(go.Scatter(x=x[front], y=y[front], mode="lines+markers", name="front", line=line))
-    drawn.update_xaxes(title_text="ms per token", type="log")
-    drawn.update_yaxes(title_text="tokens per second and GPU", type="log")
-    return styled(drawn, 420, LEGEND)
-
-
-def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
-    """Draw what each answer's time is made of, as stacked bars."""
-    drawn = go.Figure()
-    points = [one for one in answers if one.reason is None and one.setting is not None][:SHOWN]
-    labels = [f"{place + 1}" for place in range(len(points))]
-    names = [_about(one.setting) for one in points if one.setting is not None]
-    for place, part in enumerate(dict.fromkeys(name for one in points for name in one.parts)):
-        values = [one.parts.get(part, (0.0,))[0] for one in points]
-        if not any(values):
-            continue
-        look = {"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": "/" if place >= len(COLOURS) else ""}}
-        named = {"name": PARTS[part], "hovertext": names, "marker": look}
-        drawn.add_trace(go.Bar(y=labels, x=values, orientation="h", **named))
-    drawn.update_layout(barmode="stack")
-    drawn.update_xaxes(title_text="seconds")
-    drawn.update_yaxes(autorange="reversed", title_text="setting" if len(points) > 1 else "")
-    return styled(drawn, 180 + 28 * max(len(points), 2), LEGEND)
+    beneath = f"{100 * level:g} %: {_interval(one)}"
+    return Headline(f"{asked}: {about(one.setting)}", f"{most}{_predicted(one)}", beneath=beneath)
 
 
 def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:
@@ -285,6 +274,8 @@ def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[s
     found["parts"] = {name: list(value) for name, value in one.parts.items()}
     found["spreads"], found["details"] = dict(one.spreads), dict(one.details)
     found["remarks"] = [note.to_dict() for note in one.remarks]
+    if one.layers:
+        found["layers"] = [asdict(layer) for layer in one.layers]
     if need is not None:
         found["sure"] = one.sure(need)
     return found
@@ -299,15 +290,6 @@ def _class(half_width: float) -> str:
     return "known to no better than a factor of two"
 
 
-def _line(setting: Setting) -> str:
-    lengths = f"{setting.input_len:,} + {setting.output_len:,}"
-    return f"{setting.model.name}, {setting.gpus} × {setting.gpu.name}, tp {setting.tp}, {lengths}"
-
-
-def _batch(one: Forecast) -> int:
-    return 0 if one.setting is None else one.setting.batch
-
-
 def _flops(value: float) -> str:
     for unit, size in (("EFLOP/s", 1e18), ("PFLOP/s", 1e15), ("TFLOP/s", 1e12)):
         if value >= size:
@@ -316,4 +298,6 @@ def _flops(value: float) -> str:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("name") or value.get("_name_or_path") or "stated")
     return str(getattr(value, "name", value))

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..output import visible
+from ..output import dumps, visible, write_texts
 from .document import Document, Facts, Figure, Headline, Lines, Part, Table, printable
 
 _BESIDE = Path(__file__).parent
@@ -51,6 +51,27 @@ def page(document: Document) -> str:
         document=document, opening=opening, sections=sections, footer=footer, plots=plots,
         plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js"),
     )  # fmt: skip
+
+
+def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: str) -> None:
+    """Write a document's JSON and its page into a folder, whole or not at all, under two names; ``more`` beside them.
+
+    Parameters
+    ----------
+    folder : Path
+        As for `output.write_texts`.
+    document : Document
+        What is written.
+    names : tuple of str
+        Names of the JSON, of the page, and of the texts in ``more``.
+
+    Raises
+    ------
+    DataError
+        The folder holds other files or cannot be written.
+    """
+    texts = (dumps(document.data, missing=True), page(document), *more)
+    write_texts(folder, dict(zip(names, texts, strict=True)))
 
 
 def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:

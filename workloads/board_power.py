@@ -7,8 +7,11 @@ boards draw near their limit in large products and half of it while they wait fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from scipy.stats import norm
 
 from ..hardware import GPU
 
@@ -16,6 +19,7 @@ SHARES: Final = {
     "products": 0.85,
     "attention": 0.85,
     "head": 0.85,
+    "stated": 0.65,
     "cache": 0.65,
     "elementwise": 0.65,
     "optimizer": 0.65,
@@ -37,3 +41,23 @@ def mean_power_w(gpu: GPU, seconds: Mapping[str, float]) -> float:
     if gpu.tdp_w is None or not whole:
         return float("nan")
     return gpu.tdp_w * sum(SHARES[name] * value for name, value in seconds.items()) / whole
+
+
+def energy(
+    gpu: GPU, gpus: int, parts: Mapping[str, Sequence[float]], seconds: Sequence[float], level: float
+) -> dict[str, float]:
+    """Return seconds, mean power of all GPUs and energy, with the interval of the energy at a level.
+
+    ``parts`` and ``seconds`` hold median and limits, of each part of the time and of the whole.
+    """
+    power = mean_power_w(gpu, {name: values[0] for name, values in parts.items()}) * gpus
+    middle, lower, upper = (float(value) for value in seconds)
+    z = float(norm.ppf((1 + level) / 2))
+    sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
+    return {
+        "seconds": middle,
+        "power_w": power,
+        "energy_j": power * middle,
+        "energy_j_lower": power * middle * math.exp(-sides[0]),
+        "energy_j_upper": power * middle * math.exp(sides[1]),
+    }

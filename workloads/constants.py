@@ -23,6 +23,10 @@ from ..errors import DataError, FlopcastError, nearest
 FloatArray = NDArray[np.float64]
 
 
+DRAWS: Final = 512
+"""Of a distribution: a power of two, as Sobol's sequence needs."""
+
+
 @dataclass(frozen=True)
 class Constant:
     """Median, spread (standard deviation of its logarithm) before any measured run, unit, and what it is."""
@@ -35,7 +39,7 @@ class Constant:
 
 CONSTANTS: Final = {
     "products": Constant(1.0, 0.02, "", "matrix products over their law"),
-    "attention": Constant(1307.4 / 340.0, 0.3, "", "16-bit matrix peak over what attention to a prompt reaches"),
+    "attention": Constant(1.1, 0.3, "", "attention to a prompt over its law"),
     "cache": Constant(5325.0 / 3000.0, 0.15, "", "published bandwidth over what reading the cache reaches"),
     "collectives": Constant(1.1, 0.1, "", "collectives over the model of the links"),
     "layers": Constant(27.0, 0.15, "µs", "launches and small kernels per layer and step"),

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from ..errors import FlopcastError, ParameterError
 from ..remarks import Remark, remark
-from .board_power import SPREAD, mean_power_w
+from .answer import Forecast
+from .board_power import energy
 from .constants import (
     CONSTANTS,
+    DRAWS,
     Release,
     factors,
     find_release,
@@ -28,7 +29,9 @@ from .constants import (
     standard_normal,
     unknown_release,
 )
+from .critical_path import forecast_graph
 from .inference import inference_parts
+from .layer_graph import GraphSetting, complete_graph, is_graph
 from .layers import check_split
 from .learned_products import Sources, Times
 from .memory import InferenceMemory, inference_memory, training_memory
@@ -39,13 +42,16 @@ from .training import SPREADS, training_parts
 
 FloatArray = NDArray[np.float64]
 
-DRAWS: Final = 512
 OTHER_MODEL: Final = 0.05
 """Spread of the logarithm that another model than the calibrated ones adds: 70B and 405B, each from the other."""
 OTHER_RELEASE: Final = 0.05
 """The same of another release: each from the one before, 6 pairs."""
 OTHER_GPU: Final = 0.12
 """Of another GPU than the calibrated one; no pair of systems was measured with one release, so this is a judgement."""
+IN_STAGES: Final = 0.1
+"""Of a pipeline that serves: no such run was at hand, so this is a judgement."""
+OTHER_NODES: Final = 0.3
+"""Of messages beyond a node, as a share of theirs: two levels were measured on no machine at hand."""
 BEYOND: Final = 0.075
 """Of more sequences at once than the calibrated runs had: offline throughput from constants of batches up to 128."""
 
@@ -55,66 +61,8 @@ STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 """GPUs whose steps were looked at."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """The answer to one setting.
-
-    Attributes
-    ----------
-    setting : Setting or None
-        What was asked; None where it could not be understood.
-    predicted, lower, upper : float
-        Median and interval, in ``unit``; NaN where there is no answer.
-    unit : str
-        ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs).
-    memory_gb : float
-        GiB that one GPU needs.
-    fits : bool or None
-        Whether it has them; None where that is not known.
-    reason : Remark or None
-        Why there is no answer.
-    parts : dict of str to (median, lower, upper)
-        Seconds of each part of the time.
-    spreads : dict of str to float
-        Standard deviation of the logarithm of the answer, by where it comes from.
-    details : dict of str to float
-        Further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
-    remarks : tuple of Remark
-        What the answer rests on and assumes.
-    """
-
-    setting: Setting | None
-    predicted: float = math.nan
-    lower: float = math.nan
-    upper: float = math.nan
-    unit: str = ""
-    memory_gb: float = math.nan
-    fits: bool | None = None
-    reason: Remark | None = None
-    parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    details: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[Remark, ...] = ()
-
-    @property
-    def half_width(self) -> float:
-        """Of the interval, as a share of the answer; NaN where there is none."""
-        return (self.upper - self.lower) / 2 / self.predicted
-
-    def sure(self, need: float) -> str:
-        """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
-
-        Unknown is what has no answer, and what would be reached but rests on a GPU that was never calibrated.
-        """
-        if self.reason is not None:
-            return "unknown"
-        if self.half_width > need:
-            return "not reached"
-        return "unknown" if "gpu" in self.spreads else "reached"
-
-
 def forecast(
-    given: Mapping[str, Any] | Setting, *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
+    given: Mapping[str, Any] | Setting | GraphSetting, *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
 ) -> Forecast:
     """Return the forecast of a setting, or of its named fields (`setting.complete`); ``runs`` predict its products.
 
@@ -130,12 +78,18 @@ def forecast(
     >>> found.unit, found.fits, found.lower < found.predicted < found.upper
     ('s', True, True)
     """
-    setting = given if isinstance(given, Setting) else complete(given)
+    setting = _completed(given) if isinstance(given, Mapping) else given
+    if isinstance(setting, GraphSetting):
+        return forecast_graph(setting, level=level, seed=seed, runs=runs)
     sources = Sources(runs)
     found = (_train if setting.kind == "training" else _serve)(setting, sources, level, seed)
     if not runs or found.reason is not None:
         return found
     return replace(found, remarks=(*found.remarks, remark("products-by-runs", share=round(sources.share, 3))))
+
+
+def _completed(given: Mapping[str, Any]) -> Setting | GraphSetting:
+    return complete_graph(given) if is_graph(given.get("model")) else complete(given)
 
 
 def forecast_all(
@@ -174,6 +128,9 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     release = _release(setting)
     rows = as_rows([_parts(setting, schedule, sources)])[0]
     common, notes = _distance(setting, schedule, release)
+    if setting.network.nodes(setting.tp * setting.pp) > 1:
+        common["network"] = OTHER_NODES * float(rows[list(CONSTANTS).index("collectives")] / rows.sum())
+        notes.append(remark("network-stated"))
     draws = _draws(release, common, seed)
     seconds = draws @ rows
     low, high = (1 - level) / 2, (1 + level) / 2
@@ -182,7 +139,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         for place, name in enumerate(CONSTANTS)
     }
     found = np.quantile(seconds, [0.5, low, high])
-    details = _details(setting, schedule, found[0]) | _energy(setting, made, found, level)
+    details = _details(setting, schedule, found[0]) | energy(setting.gpu, setting.gpus, made, found, level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
     return Forecast(
@@ -231,7 +188,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         fits=True,
         parts=parts_made,
         spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
-        details=rates | _energy(setting, parts_made, found, level),
+        details=rates | energy(setting.gpu, setting.gpus, parts_made, found, level),
         remarks=(remark("training-constants"), remark("memory-a-priori")),
     )
 
@@ -310,7 +267,9 @@ def _parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, 
         dtype=setting.dtype,
         kv_dtype=setting.kv_dtype,
         tp=setting.tp,
+        pp=setting.pp,
         ep=setting.ep,
+        network=setting.network,
         batched_tokens=setting.max_batched_tokens,
         prefill=not setting.prefix_cache,
         eager=setting.eager,
@@ -336,6 +295,9 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
     if setting.gpu.measured_name != (release.gpu or "MI300X"):
         found["gpu"] = OTHER_GPU
         notes.append(remark("other-gpu", gpu=setting.gpu.name, calibrated=release.gpu or "MI300X"))
+    if setting.pp > 1:
+        found["stages"] = IN_STAGES
+        notes.append(remark("stages-not-calibrated"))
     if release.name and schedule.most > release.largest:
         found["beyond"] = BEYOND
         notes.append(remark("more-sequences", sequences=schedule.most, calibrated=release.largest))
@@ -374,21 +336,4 @@ def _details(setting: Setting, schedule: Schedule, seconds: float) -> dict[str, 
         "tokens_per_second": requests * setting.output_len / float(seconds),
         "tokens_per_second_per_gpu": requests * setting.output_len / float(seconds) / setting.gpus,
         "seconds_per_token": float(seconds) / float(schedule.steps.sum()),
-    }
-
-
-def _energy(
-    setting: Setting, parts: Mapping[str, tuple[float, ...]], seconds: FloatArray, level: float
-) -> dict[str, float]:
-    """Return seconds, mean power of all GPUs and energy, with the interval of the energy."""
-    power = mean_power_w(setting.gpu, {name: values[0] for name, values in parts.items()}) * setting.gpus
-    middle, lower, upper = (float(value) for value in seconds)
-    z = float(norm.ppf((1 + level) / 2))
-    sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
-    return {
-        "seconds": middle,
-        "power_w": power,
-        "energy_j": power * middle,
-        "energy_j_lower": power * middle * math.exp(-sides[0]),
-        "energy_j_upper": power * middle * math.exp(sides[1]),
     }

@@ -3,7 +3,7 @@
 Every part is the time at the median of its constant (`constants.CONSTANTS`), which a draw of the constants multiplies:
 
 products             all matrix products, of prompts and of steps, by the law of the GPU
-attention            scores and weighted sums of the prompts, at a share of the 16-bit matrix peak
+attention            scores and weighted sums of the prompts, by the law of fused attention
 cache                reading the cached keys and values at every step, at a share of the bandwidth
 collectives          two sums per layer over the GPUs that share it, and the exchange of tokens between experts
 layers               launches and small kernels, per layer and step
@@ -13,6 +13,8 @@ sequences            per sequence, layer and step
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,7 +24,7 @@ from ..hardware import GPU
 from ..operators.work import BITS
 from .architecture import Architecture
 from .constants import CONSTANTS
-from .kernel_times import LAUNCH_US, collective_us
+from .kernel_times import LAUNCH_US, ONE_NODE, Network, attention_us, collective_us
 from .layers import attention_flop, cached_per_token, layer
 from .learned_products import Sources
 from .memory import WIDE_BYTES
@@ -45,32 +47,36 @@ def inference_parts(
     dtype: str,
     kv_dtype: str,
     tp: int,
+    pp: int = 1,
     ep: int = 1,
+    network: Network = ONE_NODE,
     batched_tokens: int,
     prefill: bool = True,
     eager: bool = False,
     sources: Sources | None = None,
 ) -> dict[str, float]:
-    """Return the seconds of each part of a schedule on a replica of ``tp`` GPUs, at the medians of the constants.
+    """Return the seconds of each part of a schedule on a replica of ``tp`` · ``pp`` GPUs, at the constants' medians.
 
-    ``prefill`` is False where the prompts are found in a prefix cache; ``eager`` launches every kernel; ``sources``
-    give the times of products, by default the law.
+    In a pipeline the sequences go round in ``pp`` parts, one per stage, so that a step of all of them takes as long as
+    one part through all layers, and the messages between the stages. ``prefill`` is False where the prompts are found
+    in a prefix cache; ``eager`` launches every kernel; ``sources`` give the times of products, by default the law.
     """
     sources = sources or Sources()
     parts = dict.fromkeys(CONSTANTS, 0.0)
-    steps, running = schedule.steps, schedule.running
-    products, collectives = _tokens(sources, model, gpu, running, dtype, tp, ep)
+    steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
+    cut = partial(_tokens, sources, model, gpu, dtype=dtype, tp=tp, pp=pp, ep=ep, network=network)
+    products, collectives = cut(running)
     head = _head_us(sources, model, gpu, running, tp)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
     cached = cached_per_token(model, tp) * BITS[kv_dtype] / 8 * model.layers
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    parts["cache"] = float(np.sum(steps * schedule.cached)) * cached / bandwidth
+    parts["cache"] = float(np.sum(steps * schedule.cached * running / schedule.running)) * cached / bandwidth
     parts["layers"] = float(steps.sum()) * model.layers * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
     if prefill and schedule.prompts.any():
-        _add_prompts(parts, sources, model, gpu, schedule, dtype=dtype, tp=tp, ep=ep, batched_tokens=batched_tokens)
+        _add_prompts(parts, cut, model, gpu, schedule, tp=tp, pp=pp, batched_tokens=batched_tokens)
     scaled = {name: seconds * CONSTANTS[name].median for name, seconds in parts.items()}
     if eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
@@ -79,46 +85,57 @@ def inference_parts(
 
 def _add_prompts(
     parts: dict[str, float],
-    sources: Sources,
+    cut: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     model: Architecture,
     gpu: GPU,
     schedule: Schedule,
     *,
-    dtype: str,
     tp: int,
-    ep: int,
+    pp: int,
     batched_tokens: int,
 ) -> None:
-    """Add the reading of the prompts, in chunks of at most so many tokens."""
+    """Add the reading of the prompts, in chunks of at most so many tokens, one behind the other through the stages."""
     chunk = np.minimum(schedule.prompts, batched_tokens)
     chunks = schedule.prompts / chunk
-    products, collectives = _tokens(sources, model, gpu, chunk, dtype, tp, ep)
+    waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
+    products, collectives = cut(chunk)
     sequences = schedule.prompts / schedule.lengths
-    flop = sequences * attention_flop(model, schedule.lengths, schedule.lengths, tp) * model.layers
-    parts["products"] += float(np.sum(chunks * products)) * US
-    parts["collectives"] += float(np.sum(chunks * collectives)) * US
-    parts["attention"] += float(np.sum(flop)) / (gpu.peak_tflops("bf16") * 1e12)
-    parts["layers"] += float(chunks.sum()) * model.layers * US
+    flop = sequences * attention_flop(model, schedule.lengths, schedule.lengths, tp) * model.layers * waited
+    parts["products"] += float(np.sum(chunks * waited * products)) * US
+    parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
+    kernels = attention_us(gpu, flop, schedule.lengths, head_dim=model.head_dim, causal=model.causal)
+    parts["attention"] += float(np.sum(kernels)) * US
+    parts["layers"] += float(np.sum(chunks * waited)) * model.layers * US
 
 
 def _tokens(
-    sources: Sources, model: Architecture, gpu: GPU, tokens: FloatArray, dtype: str, tp: int, ep: int
+    sources: Sources,
+    model: Architecture,
+    gpu: GPU,
+    tokens: FloatArray,
+    *,
+    dtype: str,
+    tp: int,
+    pp: int,
+    ep: int,
+    network: Network,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the µs of products and of collectives for so many tokens through all layers, one value each."""
+    """Return the µs of products, and of messages, for so many tokens through all layers, one value each."""
     law, one = sources(gpu, dtype), layer(model, tp, ep)
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
         products += matrix.share * law.time_us(matrix.outputs, tokens, matrix.inputs)
     message = tokens * model.hidden * WIDE_BYTES
-    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp)
+    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp, network)
     if one.experts:
         visits, touched = one.experts.visits(tokens * ep), one.experts.touched(tokens * ep)
         for matrix in one.experts.matrices:
             products += one.experts.share * law.time_us(matrix.outputs, visits, matrix.inputs, touched)
         if ep > 1:
             sent = message * one.experts.visited
-            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep)
-    return products * model.layers, collectives * model.layers
+            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, network)
+    stages = pp * collective_us(gpu, "send_recv", message, tp * pp, network) if pp > 1 else 0.0
+    return products * model.layers, collectives * model.layers + stages
 
 
 def _head_us(sources: Sources, model: Architecture, gpu: GPU, sequences: FloatArray, tp: int) -> FloatArray:

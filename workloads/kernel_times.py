@@ -1,4 +1,4 @@
-"""How long the kernels of a layer take on one GPU: a law of achieved rates for matrix products, and the links' models.
+"""How long kernels take on one GPU: laws of achieved rates for products, attention and norms, the links' models.
 
 A product takes the p-norm of its time at the memory's and at the matrix units' achieved rate:
 
@@ -7,6 +7,10 @@ A product takes the p-norm of its time at the memory's and at the matrix units' 
 `outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill half. The figures
 of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (`SOURCE`; mean error 3.5 %), those of another
 GPU or precision follow from what its best products are measured to reach (hardware/measured.csv), and its units.
+
+Fused attention reaches a part of the 16-bit product rate that grows with the keys, as its blocks on the edge and its
+start weigh less: t = flop / rate · (1 + keys_half / keys). The rates were fitted to AITER on MI300X and HipKittens on
+MI355X (forward and backward, heads of 64 and 128, with and without a mask: mean error 3.5 %, worst 18 %).
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from ..hardware import GPU
 from ..operators.work import BITS
 from ..projection.alpha_beta import find_link, measured_links
 from ..projection.bounds import matrix_shares, memory_shares
-from ..projection.collective_laws import link_bandwidth_gbs
+from ..projection.collective_laws import NODE_RANKS, link_bandwidth_gbs
 
 FloatArray = NDArray[np.float64]
 
@@ -67,9 +71,12 @@ class ProductLaw:
         """
         n, tokens, k, copies = (np.asarray(one, dtype=np.float64) for one in (n, tokens, k, copies))
         moved = (copies * n * k + tokens * k) * self.in_bytes + n * tokens * self.out_bytes
-        outputs = np.maximum(n * tokens, 1.0)
+        return self.work_us(2.0 * n * k * tokens, moved, n * tokens)
+
+    def work_us(self, flop: FloatArray, moved: FloatArray, outputs: FloatArray) -> FloatArray:
+        """Return the time of products that compute and move so much, without a launch."""
         reading = moved / (self.bandwidth_gbs * 1e3)
-        computing = 2.0 * n * k * tokens / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / outputs)
+        computing = flop / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / np.maximum(outputs, 1.0))
         return (reading**NORM + computing**NORM) ** (1.0 / NORM)
 
 
@@ -98,12 +105,92 @@ def streaming_gbs(gpu: GPU) -> float:
     return gpu.require("memory_bw_gbs") * memory_shares(gpu, gpu)[0]
 
 
-def collective_us(gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int) -> FloatArray:
-    """Return the times of collectives within a node, one per message; 0 for one rank.
+ATTENTION_RATES: Final = {"gfx942": 534.0 / 708.0, "gfx950": 1345.0 / 1565.0}
+"""Part of the best measured 16-bit product rate that attention with heads of 128 reaches at length: where measured."""
+OTHER_ATTENTION: Final = 0.81
+"""The same elsewhere: the mean of the two."""
+NARROW_HEAD: Final = 0.74
+"""Rate with heads of 64 over that with heads of 128; both GPUs agree within 1 %."""
+BACKWARD_RATE: Final = 0.87
+"""Rate of the backward pass over that of the forward one, its work being 2.5 times as much (MI355X)."""
+KEYS_HALF: Final = {True: 1030.0, False: 350.0}
+"""Keys at which half of that rate is reached, with a causal mask and without one."""
+KEYS_HALF_FITTED: Final = {("gfx942", True): 1410.0}
+BACKWARD_KEYS: Final = 1.3
+"""That number of the backward pass over that of the forward one."""
 
-    Where the links of this GPU were not measured, those of MI300X stand in, at this GPU's bandwidth.
+
+def attention_us(
+    gpu: GPU, flop: ArrayLike, keys: ArrayLike, *, head_dim: int = 128, causal: bool = True, backward: bool = False
+) -> FloatArray:
+    """Return the time of fused attention that does so many operations, each query over so many keys.
+
+    Raises
+    ------
+    NotPublishedError
+        The GPU's 16-bit matrix rate is not published.
+    """
+    flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(keys, dtype=np.float64)
+    part = ATTENTION_RATES.get(gpu.gfx or "", OTHER_ATTENTION) * (NARROW_HEAD if head_dim <= 64 else 1.0)
+    rate = ceiling_tflops(gpu, "bf16") * part * (BACKWARD_RATE if backward else 1.0)
+    half = KEYS_HALF_FITTED.get((gpu.gfx or "", causal), KEYS_HALF[causal]) * (BACKWARD_KEYS if backward else 1.0)
+    return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
+
+
+@dataclass(frozen=True)
+class Network:
+    """What joins the nodes, and how many GPUs a node has.
+
+    Attributes
+    ----------
+    gbs, step_us : float
+        Bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs.
+    node_gpus : int
+        GPUs that share links within a node.
+    """
+
+    gbs: float = 50.0
+    step_us: float = 10.0
+    node_gpus: int = NODE_RANKS
+
+    def nodes(self, ranks: int) -> int:
+        """Return the nodes over which so many GPUs lie, the fewest."""
+        return -(-ranks // self.node_gpus)
+
+
+ONE_NODE: Final = Network()
+_BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
+"""Collectives that go there and back over the network: a reduction and its distribution, or their like."""
+
+
+def collective_us(
+    gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int, network: Network = ONE_NODE
+) -> FloatArray:
+    """Return the times of collectives, one per message; 0 for one rank.
+
+    Within a node by the model of its links (where those of this GPU were not measured, those of MI300X stand in, at
+    this GPU's bandwidth). Beyond it in two levels: within every node, and between the GPUs that have the same place in
+    their nodes, each with its part of the message, at the network's bandwidth; of an all-to-all, what is meant for
+    other nodes. Two levels were measured on no machine at hand.
     """
     size = np.asarray(message_bytes, dtype=np.float64)
+    if ranks < 2:
+        return np.zeros_like(size)
+    nodes = network.nodes(ranks)
+    if nodes == 1:
+        return _within_us(gpu, collective, size, ranks)
+    inside = -(-ranks // nodes)
+    if collective == "send_recv":
+        return network.step_us + size / (network.gbs * 1e3)
+    if collective == "all_to_all":
+        away = size * (ranks - inside) / ranks / (network.gbs * 1e3) + (nodes - 1) * network.step_us
+        return away + _within_us(gpu, collective, size * inside / ranks, inside)
+    ways = 2.0 if collective in _BOTH_WAYS else 1.0
+    sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * 1e3)
+    return _within_us(gpu, collective, size, inside) + sent + ways * np.ceil(np.log2(nodes)) * network.step_us
+
+
+def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int) -> FloatArray:
     if ranks < 2:
         return np.zeros_like(size)
     links = measured_links()

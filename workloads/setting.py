@@ -5,7 +5,7 @@ Empty fields take their defaults, and what was taken is told; `complete` raises 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
@@ -14,18 +14,18 @@ from ..hardware import GPU, find
 from ..operators.dtypes import canonical_dtype
 from . import architecture
 from .architecture import Architecture
+from .kernel_times import ONE_NODE, Network
 from .layers import check_split
 
 Kind = Literal["inference", "throughput", "training"]
 Recompute = Literal["none", "selective", "full"]
 Optimizer = Literal["adam", "adam-8bit", "sgd"]
 Schedule = Literal["1f1b", "zbv", "v-half", "v-min"]
-NODE_GPUS: Final = 8
-"""GPUs that share links within a node."""
 MOST: Final = 10_000_000
 _COUNTS: Final = (
     *("gpus", "tp", "pp", "dp", "cp", "ep", "batch", "input_len", "output_len", "num_prompts", "max_num_seqs"),
     *("micro_batch", "global_batch", "seq_len", "max_batched_tokens", "interleave", "zero", "recompute_layers"),
+    "node_gpus",
 )
 _NEEDED: Final = {
     "inference": ("batch", "input_len", "output_len"),
@@ -68,8 +68,10 @@ class Setting:
         Whether only low-rank adapters are trained: no weight gradients of the matrices.
     flash : bool
         Whether attention is one fused kernel that keeps no scores.
-    network_gbs : float
-        Bandwidth per GPU between nodes, one way, GB/s.
+    network_gbs, network_us : float
+        Between nodes: bandwidth per GPU, one way, GB/s, and latency of a message, µs.
+    node_gpus : int
+        GPUs that share links within a node.
     release : str
         Software release whose constants are used; empty: any.
     eager, prefix_cache : bool
@@ -110,13 +112,20 @@ class Setting:
     sequence_parallel: bool = False
     lora: bool = False
     flash: bool = True
-    network_gbs: float = 50.0
+    network_gbs: float = ONE_NODE.gbs
+    network_us: float = ONE_NODE.step_us
+    node_gpus: int = ONE_NODE.node_gpus
     release: str = ""
     eager: bool = False
     prefix_cache: bool = False
     max_batched_tokens: int = 65536
     memory_utilisation: float = 0.9
     assumed: tuple[str, ...] = ()
+
+    @property
+    def network(self) -> Network:
+        """What joins the nodes."""
+        return Network(self.network_gbs, self.network_us, self.node_gpus)
 
 
 FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")
@@ -132,35 +141,43 @@ def complete(given: Mapping[str, Any]) -> Setting:
         A field, model, GPU or number format is unknown (the message has the nearest), a needed one is missing, a number
         is out of range, or the ways of cutting do not multiply to the GPUs or do not divide what they cut.
     """
-    stated = {name: value for name, value in given.items() if not _empty(value)}
-    for name in stated:
-        if name not in FIELDS:
-            raise DataError(f"unknown field {name!r}: {nearest(name, FIELDS)}")
+    stated = stated_of(given, FIELDS)
     kind = stated.setdefault("kind", "inference")
     if kind not in get_args(Kind):
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
     for name in ("model", "gpu", *_NEEDED[kind]):
         if name not in stated:
             raise ParameterError(name, f"is needed to forecast {kind}")
-    values: dict[str, Any] = {**stated, "model": architecture.find(stated["model"])}
-    values["gpu"] = stated["gpu"] if isinstance(stated["gpu"], GPU) else find(stated["gpu"])
-    for name in _COUNTS:
-        if name in values:
-            values[name] = _count(name, values[name])
-    for name in ("memory_utilisation", "network_gbs"):
-        if name in values:
-            values[name] = _number(name, values[name])
-    for name in ("dtype", "kv_dtype"):
-        if name in values:
-            values[name] = canonical_dtype(str(values[name]))
-    for name in ("eager", "prefix_cache", "sequence_parallel", "lora", "flash"):
-        if name in values:
-            values[name] = _switch(name, values[name])
+    values = {**understood(stated), "model": architecture.find(stated["model"])}
     values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
     _check(found)
     return found
+
+
+def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that are not left out; a DataError for one that is not known, with the nearest."""
+    stated = {name: value for name, value in given.items() if not _empty(value)}
+    for name in stated:
+        if name not in known:
+            raise DataError(f"unknown field {name!r}: {nearest(name, known)}")
+    return stated
+
+
+def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of fields, the model's aside, as numbers, switches, number formats and a GPU."""
+    values = dict(stated)
+    values["gpu"] = stated["gpu"] if isinstance(stated["gpu"], GPU) else find(stated["gpu"])
+    reads: tuple[tuple[Callable[[str, Any], Any], tuple[str, ...]], ...] = (
+        (_count, _COUNTS),
+        (_number, ("memory_utilisation", "network_gbs", "network_us")),
+        (lambda _, value: canonical_dtype(str(value)), ("dtype", "kv_dtype")),
+        (_switch, ("eager", "prefix_cache", "sequence_parallel", "lora", "flash")),
+    )
+    for read, names in reads:
+        values |= {name: read(name, values[name]) for name in names if name in values}
+    return values
 
 
 def _empty(value: object) -> bool:
@@ -204,7 +221,7 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
         raise ParameterError("gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}")
     rest = gpus // product
     if "tp" not in ways and setting.kind != "training":
-        ways["tp"] = min(rest, NODE_GPUS)
+        ways["tp"] = min(rest, setting.node_gpus)
         rest //= ways["tp"]
     if "dp" not in ways:
         ways["dp"], rest = rest, 1
@@ -229,10 +246,6 @@ def _check(setting: Setting) -> None:
         raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")
     if setting.kind != "training" and setting.cp > 1:
         raise ParameterError("cp", f"must be 1 for {setting.kind}, got {setting.cp}: only training cuts sequences")
-    if setting.kind == "throughput" and setting.pp > 1:
-        raise ParameterError(
-            "pp", f"must be 1 for throughput, got {setting.pp}: requests in a pipeline are not counted"
-        )
     if not 0 < setting.memory_utilisation <= 1:
         raise ParameterError("memory_utilisation", f"must lie above 0 and up to 1, got {setting.memory_utilisation:g}")
     if setting.kind == "inference" and setting.batch % setting.dp:

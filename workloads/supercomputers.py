@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..remarks import Remark, remark
-from .constants import standard_normal
+from .constants import DRAWS, standard_normal
 from .memory import GIB
 
 FloatArray = NDArray[np.float64]
 
 FLOP_PER_BYTE: Final = 0.201
 """Of HPCG: flop per byte that it moves."""
-DRAWS: Final = 512
 MOST_PANELS: Final = 1024
 """Of the sum; neighbours beyond are summed as one, whose noise is the less."""
 MATRIX_SHARE: Final = 0.8

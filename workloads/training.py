@@ -3,7 +3,7 @@
 Per layer and micro-batch, on one GPU (Korthikanti et al., arXiv:2205.05198; Narayanan et al., arXiv:2104.04473):
 
 products        forward once, backward twice (for the inputs and for the weights), again where layers are recomputed
-attention       fused: operations at a share of the matrix rate; else its products, and the s² scores through memory
+attention       fused: operations by its law (kernel_times); else its products, and the s² scores through memory
 elementwise     norms, activation, dropout and residuals through memory; cut along the sequence if that is parallel
 collectives     two sums over the tensor-parallel GPUs forward, two more where layers are recomputed; the two backward
                 hide behind the gradients of the weights, or, cut along the sequence, half of each does; keys and
@@ -15,11 +15,11 @@ optimizer       reading and writing its states
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from ..projection.collective_laws import NODE_RANKS
-from .kernel_times import ProductLaw, ceiling_tflops, collective_us, streaming_gbs
+from .kernel_times import ProductLaw, attention_us, collective_us, streaming_gbs
 from .layers import Layer, attention_flop, cached_per_token, layer
 from .learned_products import LearnedProducts, Sources
 from .setting import Setting
@@ -28,10 +28,8 @@ Products = ProductLaw | LearnedProducts
 US: Final = 1e-6
 WIDE: Final = 2.0
 """Bytes of an activation."""
-FUSED_ATTENTION: Final = 0.65
-"""Part of the best measured 16-bit product rate that fused attention reaches."""
 FUSED_BACKWARD: Final = 2.5
-"""Work of its backward pass over the forward one: five products instead of two."""
+"""Work of the backward pass of fused attention over the forward one: five products instead of two."""
 SCORE_BYTES: Final = (9.0, 11.0)
 """Memory traffic of one score through softmax and dropout where they are not fused with the products, both ways."""
 NORM_BYTES: Final = 22.0
@@ -117,11 +115,11 @@ def _micro(setting: Setting, sources: Sources) -> _Micro:
     activation = WIDE * (3.0 if model.gated else 2.0) * inner / tp
     element = tokens * (NORM_BYTES * model.hidden * share + activation) / bandwidth
     message = tokens * model.hidden * WIDE
-    sums = 2.0 * float(collective_us(setting.gpu, "all_reduce", message, tp)) * US
+    sums = 2.0 * float(collective_us(setting.gpu, "all_reduce", message, tp, setting.network)) * US
     back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
     if model.experts and setting.ep > 1:
         sent = message * model.experts_per_token
-        exchange = 2.0 * float(collective_us(setting.gpu, "all_to_all", sent, setting.ep)) * US
+        exchange = 2.0 * float(collective_us(setting.gpu, "all_to_all", sent, setting.ep, setting.network)) * US
         sums, back = sums + exchange, back + exchange
     ring = _ring(setting)
     return _Micro(
@@ -138,7 +136,7 @@ def _ring(setting: Setting) -> float:
         return 0.0
     tokens = setting.micro_batch * setting.seq_len / setting.cp
     size = tokens * cached_per_token(setting.model, setting.tp) * WIDE
-    return (setting.cp - 1) * float(collective_us(setting.gpu, "send_recv", size, 2)) * US
+    return (setting.cp - 1) * _sent(setting, size, setting.tp * setting.cp)
 
 
 def _products(law: Products, one: Layer, tokens: float) -> float:
@@ -170,9 +168,9 @@ def _backward(law: Products, one: Layer, tokens: float, *, weights: bool) -> flo
 def _attention(setting: Setting, law: Products) -> tuple[float, float]:
     model, tp, sequences = setting.model, setting.tp, setting.micro_batch
     if setting.flash:
-        flop = sequences * float(attention_flop(model, setting.seq_len, setting.seq_len, tp))
-        forward = flop / setting.cp / (ceiling_tflops(setting.gpu, "bf16") * 1e12 * FUSED_ATTENTION)
-        return forward, FUSED_BACKWARD * forward
+        flop = sequences * float(attention_flop(model, setting.seq_len, setting.seq_len, tp)) / setting.cp
+        kernel = partial(attention_us, setting.gpu, keys=setting.seq_len, head_dim=model.head_dim, causal=model.causal)
+        return float(kernel(flop)) * US, float(kernel(FUSED_BACKWARD * flop, backward=True)) * US
     heads = sequences * model.heads / tp
     square = float(setting.seq_len) ** 2 / setting.cp
     each = law.time_us(setting.seq_len, setting.seq_len, model.head_dim)
@@ -211,13 +209,11 @@ def _pipeline(setting: Setting, micro: float, micros: int) -> float:
         return 0.0
     bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
     size = setting.micro_batch * setting.seq_len * setting.model.hidden * WIDE / setting.tp
-    across = setting.tp * setting.pp > NODE_RANKS
-    seconds = size / (setting.network_gbs * 1e9) if across else _sent(setting, size)
-    return bubble + 2.0 * micros * setting.interleave * seconds
+    return bubble + 2.0 * micros * setting.interleave * _sent(setting, size, setting.tp * setting.pp)
 
 
-def _sent(setting: Setting, size: float) -> float:
-    return float(collective_us(setting.gpu, "send_recv", size, 2)) * US
+def _sent(setting: Setting, size: float, ranks: int) -> float:
+    return float(collective_us(setting.gpu, "send_recv", size, ranks, setting.network)) * US
 
 
 def _gradients(setting: Setting, one: Layer, micros: int) -> float:
@@ -226,11 +222,8 @@ def _gradients(setting: Setting, one: Layer, micros: int) -> float:
         return 0.0
     trained = _trained(setting, one)
     size = trained * WIDE * (1.5 if setting.zero == 3 else 1.0)
-    inside = min(setting.dp, max(NODE_RANKS // (setting.tp * setting.pp), 1))
-    nodes = setting.dp // inside
-    seconds = float(collective_us(setting.gpu, "all_reduce", size, inside)) * US
-    if nodes > 1:
-        seconds += 2.0 * (nodes - 1) / nodes * size / inside / (setting.network_gbs * 1e9)
+    spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
+    seconds = float(collective_us(setting.gpu, "all_reduce", size, setting.dp, spread)) * US
     if setting.zero == 3:
         seconds *= micros
     return seconds * (1.0 - HIDDEN_GRADIENTS)

@@ -28,6 +28,11 @@ def _by_runs(share: float) -> str:
     return f"{100 * share:.0f} % of the matrix products are predicted by the runs given, the others by the law"
 
 
+def _by_source(stated: int, run: int, law: int) -> str:
+    told = ((stated, "stated"), (run, "predicted by the runs given"), (law, "reckoned by laws of achieved rates"))
+    return f"times of layers: {', '.join(f'{count:,} {how}' for count, how in told if count) or 'messages alone'}"
+
+
 def _other_gpu(gpu: str, calibrated: str) -> str:
     return f"what is not a kernel was calibrated on {calibrated}, not on {gpu}: the interval is wider"
 
@@ -46,6 +51,13 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "were 0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is not known"
     ),
     "products-by-runs": _by_runs,
+    "layers-by-source": _by_source,
+    "layers-in-a-row": "no layer says what it comes after: each waits for the one before it, and nothing overlaps",
+    "network-stated": (
+        "beyond a node messages are reckoned in two levels, from the bandwidth and latency between nodes; that was "
+        "measured on no machine at hand: the interval is wider"
+    ),
+    "stages-not-calibrated": "serving in a pipeline is counted, and was calibrated on no run: the interval is wider",
     "not-understood": "{why}",
     "score-moves": "one machine's own score moved by {percent:.0f} % in two years of tuning",
 }
@@ -63,6 +75,9 @@ PARTS: Final = {
     "pipeline": "pipeline",
     "gradients": "sum of gradients",
     "optimizer": "optimizer",
+    "stated": "stated times",
+    "network": "messages between nodes",
+    "stages": "stages of a pipeline",
     "residual": "what the model leaves",
     "model": "another model",
     "release": "another release",
@@ -71,3 +86,6 @@ PARTS: Final = {
     "step": "what the count leaves out",
 }
 """Parts of a time, and where its spread comes from."""
+
+SOURCES: Final = {"stated": "stated", "run": "by a run", "law": "by law", "": "–"}
+"""Where the time of a layer comes from."""

@@ -84,6 +84,26 @@ def test_replicas_share_the_batch() -> None:
     assert two.details["tokens_per_second"] == pytest.approx(2 * one.details["tokens_per_second"])
 
 
+def test_stages_share_the_layers_and_the_memory() -> None:
+    whole, cut = (_answer(model="llama-3.1-8b", gpus=pp, tp=1, pp=pp, batch=64) for pp in (1, 2))
+    assert whole.predicted / 2 < cut.predicted < whole.predicted
+    assert cut.memory_gb < whole.memory_gb
+    assert cut.half_width > whole.half_width
+    assert "stages" in cut.spreads
+    served = [forecast({**SERVED, "tp": 4, "gpus": gpus, "pp": gpus // 4}) for gpus in (4, 8)]
+    assert served[0].predicted < served[1].predicted < 2.2 * served[0].predicted
+
+
+def test_a_replica_beyond_a_node_takes_the_network() -> None:
+    near, slow, fast = (_answer(gpus=16, tp=16, **network) for network in NETWORKS)
+    assert near.predicted < fast.predicted < slow.predicted
+    assert "network" in fast.spreads
+    assert "network" not in near.spreads
+
+
+NETWORKS = ({"node_gpus": 16}, {"network_gbs": 10}, {"network_gbs": 100})
+
+
 @pytest.mark.parametrize(
     ("change", "parameter"),
     [
@@ -100,7 +120,8 @@ def test_replicas_share_the_batch() -> None:
         ({"network_gbs": 0}, "network_gbs"),
         ({"zero": 4}, "zero"),
         ({"gpus": 16, "cp": 2}, "cp"),
-        ({"kind": "throughput", "num_prompts": 8, "pp": 2}, "pp"),
+        ({"network_us": -1}, "network_us"),
+        ({"pp": 90, "gpus": 90, "tp": 1}, "pp"),
         ({"kind": "training", "global_batch": 9, "seq_len": 128}, "global_batch"),
     ],
 )

@@ -1,0 +1,309 @@
+"""The time of a graph of layers: each layer's by its best source, then what the end has to wait for.
+
+A GPU computes one layer at a time and sends one message at a time; the two overlap. Of what is ready the first written
+goes first. The order of the medians holds for all draws of the times, so the interval is that of the same plan.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..hardware import GPU
+from ..operators.elementwise import ROW_WISE, TRAINED
+from ..operators.operators import OPS, work_of
+from ..remarks import Remark, remark
+from .answer import Forecast, LayerTime
+from .board_power import energy
+from .constants import DRAWS, standard_normal
+from .kernel_times import FITTED, LAUNCH_US, attention_us, collective_us, product_law, streaming_gbs
+from .layer_graph import GraphSetting, LayerOfGraph
+from .learned_products import Times
+
+FloatArray = NDArray[np.float64]
+
+COMPUTE, LINKS = 0, 1
+KERNEL_US: Final = 3.0
+"""Least time of a kernel beside its work: the shortest tuned products of AITER take 2.8 to 4.1 µs."""
+ROW_WISE_SHARE: Final = 0.6
+"""Part of the streaming bandwidth that norms and softmax reach: PyTorch's on MI100 and MI210, 0.44 to 0.69 of it."""
+SIGMA: Final = {
+    "fitted": 0.1,
+    "products": 0.3,
+    "other products": 0.5,
+    "attention": 0.15,
+    "elementwise": 0.15,
+    "row-wise": 0.35,
+    "collectives": 0.15,
+    "network": 0.3,
+}
+"""Standard deviations of the logarithms of single kernels by law, alike within a class: AITER's tuned products lie at
+0.8 to 2 of the law with 0.15 to 0.4 about that, elementwise kernels of MI100 and MI210 within 0.1; else judgements."""
+PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
+STATED, RUN, LAW = "stated", "run", "law"
+
+
+@dataclass
+class _Times:
+    """Of each layer, shape (n,): µs of computing and their spread, part of `PARTS` and source; the same of messages."""
+
+    compute: FloatArray
+    sigma: FloatArray
+    part: NDArray[np.int64]
+    source: list[str]
+    message: FloatArray
+    message_sigma: FloatArray
+
+
+@dataclass
+class _Plan:
+    """Tasks in the order in which they run: layer and stream of each, start and end, and the task it waited for."""
+
+    tasks: list[tuple[int, int]]
+    start: list[float]
+    end: list[float]
+    cause: list[int]
+
+    def critical(self) -> list[int]:
+        """Return the chain of tasks that ends last, from the first to the last."""
+        place = int(np.argmax(self.end))
+        found = []
+        while place >= 0:
+            found.append(place)
+            place = self.cause[place]
+        return found[::-1]
+
+
+def forecast_graph(setting: GraphSetting, *, level: float, seed: int, runs: Sequence[Times] = ()) -> Forecast:
+    """Return the forecast of a graph; ``runs`` predict the layers that lie in their range, in place of the laws.
+
+    Raises
+    ------
+    FlopcastError
+        A layer lacks a dimension, or a figure of the GPU is not published.
+    """
+    layers = setting.model.layers
+    times = _times(setting, runs)
+    plan = _planned(layers, times)
+    normal = standard_normal(len(PARTS), DRAWS, seed)
+    ends = _ends(layers, times, plan, normal)
+    low, high = (1 - level) / 2, (1 + level) / 2
+    middle, lower, upper = np.quantile(ends, [0.5, low, high]).tolist()
+    path = plan.critical()
+    made = {name: draws for name, draws in _parts(plan, path, times, normal) if draws.any()}
+    parts = {name: tuple(np.quantile(draws, [0.5, low, high]).tolist()) for name, draws in made.items()}
+    whole = sum(float(draws.mean()) for draws in made.values())
+    spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
+    computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
+    overlapped = max(computed + sent - max(plan.end), 0.0)  # something is always under way
+    details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
+    return Forecast(
+        setting=setting,
+        predicted=middle,
+        lower=lower,
+        upper=upper,
+        unit="s",
+        parts=parts,
+        spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
+        details=details | energy(setting.gpu, setting.gpus, parts, (middle, lower, upper), level),
+        remarks=tuple(_remarks(setting, times)),
+        layers=tuple(_told(layers, times, plan, set(path))),
+    )
+
+
+def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
+    layers = setting.model.layers
+    count = len(layers)
+    found = _Times(np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), [""] * count,
+                   np.zeros(count), np.zeros(count))  # fmt: skip
+    for place, one in enumerate(layers):
+        if one.stated_us is not None:
+            found.compute[place], found.source[place] = one.stated_us * one.count, STATED
+            found.part[place] = PARTS.index("stated")
+        if one.collective:
+            ranks = one.ranks or setting.gpus
+            each = float(collective_us(setting.gpu, one.collective, one.message_bytes, ranks, setting.network))
+            found.message[place] = each * one.count
+            found.message_sigma[place] = SIGMA["collectives" if setting.network.nodes(ranks) == 1 else "network"]
+    _add_shapes(found, setting, runs)
+    return found
+
+
+def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> None:
+    """Add the layers whose shape is stated: by the first run that knows them, else by the laws."""
+    layers = setting.model.layers
+    places = [place for place, one in enumerate(layers) if one.op]
+    if not places:
+        return
+    stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
+    frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
+    us, sigma, part = _by_law(frame, setting.gpu)
+    source = np.full(len(places), LAW, dtype=object)
+    for run in reversed(runs):
+        answer = run(frame.assign(device=setting.gpu.name))
+        known = ~answer["extrapolated"].to_numpy(dtype=bool) & np.isfinite(answer["predicted_us"].to_numpy(dtype=float))
+        us = np.where(known, answer["predicted_us"], us)
+        if "upper_us" in answer:
+            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * 1.645)
+            sigma = np.where(known & np.isfinite(width), width, sigma)
+        source[known] = RUN
+    us = us + (LAUNCH_US if setting.eager else 0.0)
+    found.compute[places] = us * [layers[place].count for place in places]
+    found.sigma[places], found.part[places] = sigma, part
+    for place, name in zip(places, source, strict=True):
+        found.source[place] = str(name)
+
+
+def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Return µs, spread and part of operators by their work, shape (n_rows,) each."""
+    work = work_of(frame)
+    us, sigma = np.empty(len(frame)), np.empty(len(frame))
+    part = np.zeros(len(frame), dtype=np.int64)
+    for place, op in enumerate(frame["op"]):
+        moved = work.bytes[place] / (streaming_gbs(gpu) * 1e3)
+        if op.startswith("attention"):
+            row, part[place] = frame.iloc[place], PARTS.index("attention")
+            causal, backward = bool(row.get("causal", 0) == 1), op == "attention_backward"
+            law = partial(attention_us, head_dim=int(row["head_dim"]), causal=causal, backward=backward)
+            us[place], sigma[place] = max(float(law(gpu, work.flops[place], row["seq_kv"])), moved), SIGMA["attention"]
+        elif work.unit[place] == "matrix":
+            dtype = str(work.dtype[place])
+            outputs = work.batch[place] * work.m[place] * work.n[place]
+            us[place] = product_law(gpu, dtype).work_us(work.flops[place], work.bytes[place], outputs)
+            plain = "fitted" if (gpu.gfx, dtype) in FITTED else "products"
+            sigma[place] = SIGMA[plain if "gemm" in op else "other products"]
+        else:
+            row_wise, part[place] = op in ROW_WISE or op in TRAINED, PARTS.index("elementwise")
+            us[place] = moved / (ROW_WISE_SHARE if row_wise else 1.0)
+            sigma[place] = SIGMA["row-wise" if row_wise else "elementwise"]
+    if len(unknown := frame["source"][~np.isfinite(us)]):
+        one = frame["op"][unknown.index[0]]
+        raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[one].name} takes follows from no shape: state time_us")
+    return us + KERNEL_US, sigma, part
+
+
+def _planned(layers: Sequence[LayerOfGraph], times: _Times) -> _Plan:
+    """Return the order of all tasks at the medians, of what is ready the first written first."""
+    followers: list[list[int]] = [[] for _ in layers]
+    missing = [len(one.after) for one in layers]
+    for place, one in enumerate(layers):
+        for before in one.after:
+            followers[before].append(place)
+    plan = _Plan([], [], [], [])
+    free, last = [0.0, 0.0], [-1, -1]
+    waiting: tuple[list[tuple[float, int, int]], ...] = ([], [])  # by when they are ready
+    ready: tuple[list[tuple[int, float, int]], ...] = ([], [])  # by place
+    finished = [(0.0, -1)] * len(layers)
+
+    def offer(place: int, stream: int, when: float, cause: int) -> None:
+        heapq.heappush(waiting[stream], (when, place, cause))
+
+    def begin(place: int, when: float, cause: int) -> None:
+        offer(place, COMPUTE if times.source[place] else LINKS, when, cause)
+
+    for place, count in enumerate(missing):
+        if not count:
+            begin(place, 0.0, -1)
+    while (stream := _next_stream(waiting, ready, free)) is not None:
+        while waiting[stream] and waiting[stream][0][0] <= free[stream]:
+            when, place, cause = heapq.heappop(waiting[stream])
+            heapq.heappush(ready[stream], (place, when, cause))
+        if ready[stream]:
+            place, when, cause = heapq.heappop(ready[stream])
+        else:
+            when, place, cause = heapq.heappop(waiting[stream])
+        start = max(when, free[stream])
+        end = start + float((times.compute if stream == COMPUTE else times.message)[place]) * 1e-6
+        plan.tasks.append((place, stream))
+        plan.start.append(start)
+        plan.end.append(end)
+        plan.cause.append(cause if when >= free[stream] else last[stream])
+        free[stream], last[stream] = end, len(plan.tasks) - 1
+        if stream == COMPUTE and layers[place].collective:
+            offer(place, LINKS, end, last[stream])
+            continue
+        finished[place] = (end, last[stream])
+        for after in followers[place]:
+            missing[after] -= 1
+            if not missing[after]:
+                begin(after, *max(finished[before] for before in layers[after].after))
+    return plan
+
+
+def _next_stream(waiting: Sequence[list], ready: Sequence[list], free: Sequence[float]) -> int | None:
+    """Return the stream whose next task starts first, None where nothing is left."""
+    starts = []
+    for stream in (COMPUTE, LINKS):
+        if ready[stream]:
+            starts.append((free[stream], stream))
+        elif waiting[stream]:
+            starts.append((max(free[stream], waiting[stream][0][0]), stream))
+    return min(starts)[1] if starts else None
+
+
+def _task_seconds(task: tuple[int, int], times: _Times, normal: FloatArray) -> FloatArray:
+    """Return the draws of one task, shape (draws,)."""
+    place, stream = task
+    if stream == LINKS:
+        return 1e-6 * times.message[place] * np.exp(times.message_sigma[place] * normal[:, PARTS.index("collectives")])
+    return 1e-6 * times.compute[place] * np.exp(times.sigma[place] * normal[:, times.part[place]])
+
+
+def _ends(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, normal: FloatArray) -> FloatArray:
+    """Return when the whole ends, shape (draws,), the tasks of each stream in the order of the plan."""
+    free = [np.zeros(len(normal)), np.zeros(len(normal))]
+    done: list[FloatArray] = [free[0]] * len(layers)
+    for task in plan.tasks:
+        place, stream = task
+        start = free[stream]
+        for before in layers[place].after:
+            start = np.maximum(start, done[before])
+        if stream == LINKS and times.source[place]:
+            start = np.maximum(start, done[place])
+        free[stream] = done[place] = start + _task_seconds(task, times, normal)
+    return np.maximum(*free)
+
+
+def _parts(plan: _Plan, path: Sequence[int], times: _Times, normal: FloatArray) -> Iterator[tuple[str, FloatArray]]:
+    """Yield the draws of the seconds of each part on the critical path of the medians."""
+    found = {name: np.zeros(len(normal)) for name in PARTS}
+    for place in path:
+        layer, stream = plan.tasks[place]
+        name = "collectives" if stream == LINKS else PARTS[times.part[layer]]
+        found[name] += _task_seconds(plan.tasks[place], times, normal)
+    yield from found.items()
+
+
+def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[int]) -> Iterator[LayerTime]:
+    when: dict[int, list[float]] = {}
+    for (place, _), start, end in zip(plan.tasks, plan.start, plan.end, strict=True):
+        when[place] = [when[place][0] if place in when else start, end]
+    critical = {plan.tasks[place][0] for place in path}
+    for place, (start, end) in when.items():
+        yield LayerTime(
+            name=layers[place].name,
+            phase=layers[place].phase,
+            source=times.source[place],
+            compute_s=float(times.compute[place]) * 1e-6,
+            message_s=float(times.message[place]) * 1e-6,
+            start_s=start,
+            end_s=end,
+            critical=place in critical,
+        )
+
+
+def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
+    told = [times.source.count(name) for name in (STATED, RUN, LAW)]
+    yield remark("layers-by-source", stated=told[0], run=told[1], law=told[2])
+    if setting.model.chained and len(setting.model.layers) > 1:
+        yield remark("layers-in-a-row")
+    if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
+        yield remark("network-stated")

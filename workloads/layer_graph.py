@@ -1,0 +1,300 @@
+"""A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
+
+A JSON object with a list ``layers``, or a CSV with a row per layer, enters `read_layers`; a `LayerGraph` leaves, in an
+order in which every layer stands behind those it waits for. A layer has what it computes (an operator with its
+dimensions and ``dtype``, or a stated time), a message with its collective, or both: the message goes out when the
+computing is done. Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before),
+``count`` (times that it runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us``
+(``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one
+field: ``m=64 n=1280 k=8192``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import DataError, FlopcastError, ParameterError, nearest
+from ..hardware import GPU
+from ..operators.dtypes import canonical_dtype
+from ..operators.operators import OPS, canonical_op, nearest_op
+from ..output import visible
+from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
+from .kernel_times import ONE_NODE, Network
+from .setting import stated_of, understood
+
+_US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
+_OTHER_NAMES: Final = {
+    **dict.fromkeys(("operator", "operation"), "op"),
+    **dict.fromkeys(("layer", "id"), "name"),
+    **dict.fromkeys(("depends_on", "dependencies", "deps"), "after"),
+    **dict.fromkeys(("dtype", "precision"), "dtype_a"),
+    **dict.fromkeys(("bytes", "message"), "message_bytes"),
+}
+_KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
+_TYPES: Final = ("dtype_a", "dtype_b", "dtype_out")
+_TEXTS: Final = (*_TYPES, "variant", "layout", "direction", "scale_block")
+MOST: Final = 20_000
+"""Layers of a graph."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOfGraph:
+    """One layer: ``stated_us`` or ``op`` with its ``sizes`` is what it computes, ``collective`` what it then sends.
+
+    ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0 means all GPUs.
+    """
+
+    name: str
+    after: tuple[int, ...]
+    count: int = 1
+    phase: str = ""
+    op: str = ""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    stated_us: float | None = None
+    collective: str = ""
+    message_bytes: float = 0.0
+    ranks: int = 0
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked."""
+
+    name: str
+    layers: tuple[LayerOfGraph, ...]
+    chained: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSetting:
+    """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node."""
+
+    model: LayerGraph
+    gpu: GPU
+    gpus: int = 1
+    dtype: str = "bf16"
+    eager: bool = False
+    network_gbs: float = ONE_NODE.gbs
+    network_us: float = ONE_NODE.step_us
+    node_gpus: int = ONE_NODE.node_gpus
+    kind: str = "graph"
+
+    @property
+    def network(self) -> Network:
+        """What joins the nodes."""
+        return Network(self.network_gbs, self.network_us, self.node_gpus)
+
+
+def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
+    """Return the setting of a graph by named values, as `setting.complete` does; a FlopcastError for what cannot be."""
+    stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
+    if "gpu" not in stated:
+        raise ParameterError("gpu", "is needed to forecast a graph")
+    return GraphSetting(**{**understood(stated), "model": read_layers(stated["model"])})
+
+
+def is_graph(model: object) -> bool:
+    """Say whether what stands for a model is a graph of layers: one that was read, a table, or JSON with ``layers``."""
+    if isinstance(model, LayerGraph):
+        return True
+    if isinstance(model, Mapping):
+        return isinstance(model.get("layers"), list)
+    path = Path(str(model))
+    return path.suffix.lower() == ".csv" or (path.suffix == ".json" and isinstance(_json(path).get("layers"), list))
+
+
+def read_layers(model: str | Path | Mapping[str, Any] | LayerGraph) -> LayerGraph:
+    """Return the graph of a file, or of its contents.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or a layer cannot be: it waits for one that is not there, or for itself by way of
+        others; neither its shape nor its time is stated; a figure is no number or negative. The layer is named.
+
+    Examples
+    --------
+    >>> graph = read_layers({"layers": [{"name": "a", "time_us": 5}, {"name": "b", "time_us": 7, "after": ["a"]}]})
+    >>> [(one.name, one.after) for one in graph.layers]
+    [('a', ()), ('b', (0,))]
+    """
+    if isinstance(model, LayerGraph):
+        return model
+    if isinstance(model, Mapping):
+        return _graph(str(model.get("name") or "the graph"), model["layers"])
+    path = Path(model)
+    try:
+        found = _rows(path) if path.suffix.lower() == ".csv" else _json(path).get("layers", [])
+        name = path.stem if path.suffix.lower() == ".csv" else str(_json(path).get("name") or path.stem)
+        return _graph(name, found)
+    except FlopcastError as error:
+        raise error if getattr(error, "source", None) else DataError(str(error), source=str(path)) from None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Return the object of a file, an empty one where it holds another thing or is not there."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"cannot be read as a list of operators: {error}", source=str(path)) from None
+    if any(None in row for row in rows):
+        raise DataError("a row has more fields than the header", source=str(path))
+    return [{str(name): text.strip() for name, text in row.items() if text} for row in rows]
+
+
+def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
+    if not 0 < len(given) <= MOST:
+        raise DataError(f"must hold 1 to {MOST:,} layers, holds {len(given):,}")
+    stated = [_named(place, one) for place, one in enumerate(given, start=1)]
+    places = {one["name"]: place for place, one in enumerate(stated)}
+    if len(places) < len(stated):
+        twice = next(one["name"] for place, one in enumerate(stated) if places[one["name"]] != place)
+        raise DataError(f"two layers are called {twice!r}: names must differ, or count says how often one runs")
+    chained = not any("after" in one for one in stated)
+    waits = {place: _after(one, place, places, chained) for place, one in enumerate(stated)}
+    order = _in_order(waits, stated)
+    moved = {place: new for new, place in enumerate(order)}
+    layers = (_layer(stated[place], tuple(sorted(moved[one] for one in waits[place]))) for place in order)
+    return LayerGraph(name, tuple(layers), chained)
+
+
+def _named(place: int, given: Any) -> dict[str, Any]:
+    """Return what is stated of a layer under the names of the keys, empty fields left out."""
+    if not isinstance(given, Mapping):
+        raise DataError(f"layer {place} must be an object with its name and shape, got {visible(str(given))[:40]}")
+    found = {_OTHER_NAMES.get(str(key), str(key)): value for key, value in given.items() if value not in (None, "")}
+    if dims := found.pop("dims", None):
+        pairs = (
+            dims.items() if isinstance(dims, Mapping) else (re.split("[=:]", one, maxsplit=1) for one in _words(dims))
+        )
+        for pair in pairs:
+            if len(pair) != 2:
+                raise DataError(
+                    f"layer {place}: dims must be as in m=64 n=1280 k=8192, got {visible(str(dims))[:40]!r}"
+                )
+            key = str(pair[0]).strip().lower()
+            found.setdefault(_OTHER_NAMES.get(key, key), pair[1])
+    found["name"] = visible(
+        str(found.get("name") or f"{found.get('op') or found.get('collective') or 'layer'} {place}")
+    )
+    return found
+
+
+def _words(text: object) -> list[str]:
+    return [word for word in re.split(r"[\s,;]+", str(text)) if word]
+
+
+def _after(stated: Mapping[str, Any], place: int, places: Mapping[str, int], chained: bool) -> tuple[int, ...]:
+    if chained:
+        return (place - 1,) if place else ()
+    asked = stated.get("after", ())
+    names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
+    if not isinstance(names, list | tuple):
+        raise DataError(f"layer {stated['name']!r}: after must be a list of names, got {visible(str(asked))[:40]!r}")
+    for name in names:
+        if name not in places:
+            raise DataError(f"layer {stated['name']!r} waits for {str(name)!r}: {nearest(str(name), places)}")
+    return tuple(dict.fromkeys(places[name] for name in names))
+
+
+def _in_order(waits: Mapping[int, tuple[int, ...]], stated: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the places so that each stands behind what it waits for, otherwise as they are written."""
+    sorter = TopologicalSorter(waits)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        names = " -> ".join(str(stated[place]["name"]) for place in reversed(error.args[1][:6]))
+        raise DataError(f"layers wait for each other in a circle: {names}") from None
+    order: list[int] = []
+    ready: list[int] = []
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()])
+        order.append(ready.pop(0))
+        sorter.done(order[-1])
+    return order
+
+
+def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
+    name = str(stated["name"])
+    rest = {key: value for key, value in stated.items() if key not in _KEYS}
+    word, collective = str(stated.get("op", "")), str(stated.get("collective", ""))
+    if not collective and word and canonical_op(word) not in OPS and collective_of(word):
+        word, collective = "", word  # a row of its own for a message
+    times = [key for key in _US if key in stated]
+    if bool(word) + len(times) + (bool(collective) and not word and not times) != 1:
+        raise DataError(f"layer {name!r} needs its shape (op with its dimensions) or its time (time_us), one of them")
+    op = canonical_op(word) if word else ""
+    if op and op not in OPS:
+        raise DataError(f"layer {name!r}: unknown operator {word!r}: {nearest_op(word)}")
+    for key in rest:
+        known = (*OPS[op].dims, *_TYPES) if op else ()
+        if key not in known and not (times and key in _TYPES):
+            raise DataError(f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}")
+    return LayerOfGraph(
+        name=name,
+        after=after,
+        count=int(_number(name, stated, "count", 1.0, least=1.0, whole=True)),
+        phase=visible(str(stated.get("phase", ""))),
+        op=op,
+        sizes={key: _size(name, stated, key) for key in rest} if op else {},
+        stated_us=_number(name, stated, times[0]) * _US[times[0]] if times else None,
+        **_message(name, collective, stated),
+    )
+
+
+def _message(name: str, collective: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    if not collective:
+        if "message_bytes" in stated:
+            raise DataError(f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}")
+        return {}
+    found = collective_of(collective)
+    if not found:
+        raise DataError(f"layer {name!r}: unknown collective {collective!r}: {nearest(collective, COLLECTIVES)}")
+    if "message_bytes" not in stated:
+        raise DataError(f"layer {name!r}: {found} needs message_bytes")
+    ranks = 2.0 if found == SEND_RECV else 0.0
+    return {
+        "collective": found,
+        "message_bytes": _number(name, stated, "message_bytes"),
+        "ranks": int(_number(name, stated, "ranks", ranks, least=1.0 if "ranks" in stated else 0.0, whole=True)),
+    }
+
+
+def _size(name: str, stated: Mapping[str, Any], key: str) -> Any:
+    if key in _TYPES:
+        try:
+            return canonical_dtype(str(stated[key]))
+        except DataError as error:
+            raise DataError(f"layer {name!r}: {error}") from None
+    return str(stated[key]) if key in _TEXTS else _number(name, stated, key)
+
+
+def _number(
+    name: str, stated: Mapping[str, Any], key: str, default: float = 0.0, *, least: float = 0.0, whole: bool = False
+) -> float:
+    """Return a figure of a layer; yes and no are 1 and 0."""
+    given = stated.get(key, default)
+    try:
+        found = float({"true": 1, "false": 0}.get(str(given).lower(), given))
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not least <= found < 1e18 or (whole and not found.is_integer()):
+        kind = f"a {'whole ' if whole else ''}number from {least:g}"
+        raise DataError(f"layer {name!r}: {key} must be {kind}, got {visible(str(given))[:40]!r}")
+    return found
