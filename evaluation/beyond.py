@@ -142,7 +142,9 @@ def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:
     return np.where(mixed, np.exp(logs), model)
 
 
-def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted: FloatArray) -> Beyond | None:
+def learn_beyond(
+    dataset: Dataset, candidate: Candidate, scheme: str, predicted: FloatArray, scale: FloatArray | None = None
+) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
 
     Parameters
@@ -154,6 +156,8 @@ def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted:
         What its intervals are calibrated for.
     predicted : ndarray of shape (n,)
         Its out-of-fold predictions under that scheme.
+    scale : ndarray of shape (n,), optional
+        How difficult each row is, as its intervals know it (`difficulty`).
 
     Returns
     -------
@@ -174,8 +178,8 @@ def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted:
     if (share > 0).sum() < LEAST_ROWS:
         return None
     mixed = blend(left_out.model, left_out.rules[name], share)
-    inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups)
-    intervals = inside.outside(dataset.y, mixed, dataset.groups, share)
+    inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale)
+    intervals = inside.outside(dataset.y, mixed, dataset.groups, share, scale=scale)
     judged, faded = left_out.judged(dataset.y, upper)
     out = faded > 0
     if not out.any():
@@ -184,7 +188,7 @@ def learn_beyond(dataset: Dataset, candidate: Candidate, scheme: str, predicted:
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, judged, faded)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, faded, scale)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
@@ -260,19 +264,28 @@ def _halves(dataset: Dataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _coverage(
-    dataset: Dataset, scheme: str, predicted: FloatArray, mixed: FloatArray, share: FloatArray, level: float = 0.9
+    dataset: Dataset,
+    scheme: str,
+    predicted: FloatArray,
+    mixed: FloatArray,
+    share: FloatArray,
+    scale: FloatArray | None,
+    level: float = 0.9,
 ) -> Coverage:
     """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
     y, groups = dataset.y, dataset.groups.astype(str)
     many = len(np.unique(groups)) >= 3
     folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)
+    near = np.ones(len(y)) if scale is None else scale
     lower, upper = np.full((2, len(y)), np.nan)
     for fold in np.unique(folds):
         rest, test = folds != fold, (folds == fold) & (share > 0)
         if not (share[rest] > 0).any():
             continue
-        inside = ConformalIntervals(scheme).fit(y[rest], predicted[rest], groups[rest])
-        outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest])
-        lower[test], upper[test] = inside.bounds(mixed[test], level, outside=outside, share=share[test])
+        inside = ConformalIntervals(scheme).fit(y[rest], predicted[rest], groups[rest], scale=near[rest])
+        outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest])
+        lower[test], upper[test] = inside.bounds(
+            mixed[test], level, scale=near[test], outside=outside, share=share[test]
+        )
     known = np.isfinite(lower)
     return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

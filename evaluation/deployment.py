@@ -20,14 +20,18 @@ from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from .beyond import Beyond, learn_beyond
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import Progress
+from .crossval import Progress, SchemeResult
+from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
 from .fallback import FallbackLaw, learn_law
-from .intervals import ConformalIntervals, cross_coverage
+from .intervals import ConformalIntervals, covered
 from .metrics import ape, finite
 
 LEVEL = 0.9
 """Level of the intervals whose coverage is reported."""
+WORST: Final = 5
+NAMED: Final = 5
+"""Groups named whose rows were covered least, and the rows that one must have."""
 P_VALUE: Final = "p-value"
 RSS: Final = "RSS decrease (%)"
 PERMUTATION: Final = "permutation (points of MAPE)"
@@ -49,10 +53,13 @@ class Deployed:
         Fitted.
     intervals : ConformalIntervals
         Calibrated on the out-of-fold predictions of the scheme.
+    difficulty : Difficulty or None
+        How much wider intervals are where the model errs more; None where one radius is as good.
     domain : TrainedRange
         Of the training matrix (see `trained_range`).
     coverage : dict
-        ``intervals`` of ``metrics.json``: for the winner of each scheme, how many rows 90 % intervals really covered.
+        ``intervals`` of ``metrics.json``: for the winner of each scheme, how many rows 90 % intervals really covered,
+        and of which groups they covered least.
     ranking : list of dict
         ``ranking`` of ``metrics.json``.
     fitted_baselines : dict
@@ -68,6 +75,7 @@ class Deployed:
     scheme: str
     estimator: Any
     intervals: ConformalIntervals
+    difficulty: Difficulty | None
     domain: TrainedRange
     coverage: dict[str, Any]
     ranking: list[dict[str, Any]]
@@ -82,6 +90,7 @@ class Deployed:
             "space": self.space,
             "scheme": self.scheme,
             "intervals": self.intervals.to_dict(),
+            "difficulty": self.difficulty and self.difficulty.to_dict(),
             "domain": self.domain.to_dict(),
             "baselines": self.fitted_baselines,
             "beyond": self.beyond and self.beyond.to_dict(),
@@ -103,16 +112,19 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0, progres
     result = competition.evaluation[scheme]
     predicted = result.predictions[best.name].to_numpy()
     said(1, 3, f"{best.name} (ranges left out)", nan)
-    beyond = learn_beyond(dataset, best, scheme, predicted)
+    learnt = learn_difficulty(dataset.X, dataset.y, predicted, dataset.groups, scheme)
+    scale = None if learnt is None else learnt.scale
+    beyond = learn_beyond(dataset, best, scheme, predicted, scale)
     said(2, 3, "ranking of the features", nan)
     return Deployed(
         name=best.name,
         space=best.space,
         scheme=scheme,
         estimator=estimator,
-        intervals=ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups),
+        intervals=ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale),
+        difficulty=None if learnt is None else learnt.difficulty,
         domain=trained_range(dataset.X),
-        coverage=_coverage(dataset, competition, beyond),
+        coverage={**_coverage(dataset, competition, beyond), "difficulty": learnt and learnt.summary()},
         ranking=_ranking(dataset, competition, best, estimator, seed),
         fitted_baselines=_baselines(dataset),
         beyond=beyond,
@@ -128,10 +140,7 @@ def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None)
         if ran.isdisjoint(result.predictions):
             continue  # the budget was spent before
         name = competition.best_model(scheme).name
-        found = cross_coverage(
-            dataset.y, result.predictions[name], dataset.groups, result.folds, level=LEVEL, scheme=scheme
-        )
-        schemes[scheme] = {"model": name, **found._asdict()}
+        schemes[scheme] = {"model": name, **_held(dataset, result, name, scheme)}
     own = schemes[competition.scheme]
     if beyond is not None:
         schemes["range"] = {"model": own["model"], **beyond.found}
@@ -141,6 +150,19 @@ def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None)
         "median_relative_width": own["median_relative_width"],
         "schemes": schemes,
     }
+
+
+def _held(dataset: Dataset, result: SchemeResult, name: str, scheme: str) -> dict[str, Any]:
+    """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
+    y, predicted, groups = dataset.y, result.predictions[name].to_numpy(), dataset.groups.astype(str)
+    lower, upper = held_out_limits(dataset.X, y, predicted, groups, result.folds, LEVEL, scheme)
+    inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
+    worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
+    named = [
+        {"group": str(group), "rows": int(size), "coverage": float(mean)}
+        for group, size, mean in worst.head(WORST).itertuples()
+    ]
+    return {**covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
 
 
 def _ranking(

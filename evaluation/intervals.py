@@ -257,6 +257,22 @@ def cross_coverage(
     DataError
         Fewer than three groups under the scheme ``"grouped"``: none could be left out.
     """
+    y, p = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float)
+    lower, upper = cross_bounds(y, p, groups, folds, level, scheme, scale=scale)
+    return covered(y, p, np.asarray(groups), lower, upper)
+
+
+def cross_bounds(
+    observed: ArrayLike,
+    predicted: ArrayLike,
+    groups: ArrayLike,
+    folds: ArrayLike,
+    level: float = 0.9,
+    scheme: str = "grouped",
+    *,
+    scale: ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the lower and upper end of every row's interval, (n,), calibrated without its fold (`cross_coverage`)."""
     y, p, fold = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float), np.asarray(folds)
     names = np.asarray(groups)
     difficulty = np.broadcast_to(_positive(scale), y.shape)
@@ -265,7 +281,19 @@ def cross_coverage(
         test = fold == held_out
         intervals = ConformalIntervals(scheme).fit(y[~test], p[~test], names[~test], scale=difficulty[~test])
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=difficulty[test])
-    return covered(y, p, names, lower, upper)
+    return lower, upper
+
+
+def interval_score(observed: FloatArray, lower: FloatArray, upper: FloatArray, level: float) -> FloatArray:
+    """Return the interval score of every row on the log scale: width, and what is missed times ``2 / (1 - level)``.
+
+    Gneiting & Raftery (2007), Journal of the American Statistical Association 102:477, section 6.2; the less the
+    better. An interval without an end is infinitely bad.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y, low, high = np.log(observed), np.log(lower), np.log(upper)
+        missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+        return np.nan_to_num(high - low + 2.0 / (1.0 - level) * missed, nan=np.inf)
 
 
 def covered(

@@ -20,6 +20,7 @@ from ..remarks import Remark, remark
 from ..table.measurements import fill_text
 from ..table.problems import HOST
 from .beyond import Beyond, blend
+from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
 from .fallback import FallbackLaw
 from .intervals import ConformalIntervals
@@ -47,6 +48,8 @@ class TrainedModel:
         How the model goes on outside the trained range; None in runs that did not learn it.
     law : FallbackLaw or None
         What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
+    difficulty : Difficulty or None
+        How much wider the intervals of some rows are; None where they have one radius.
     """
 
     saved: artifact.Artifact
@@ -56,6 +59,7 @@ class TrainedModel:
     baselines: Mapping[str, Any]
     beyond: Beyond | None = None
     law: FallbackLaw | None = None
+    difficulty: Difficulty | None = None
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -95,13 +99,15 @@ class TrainedModel:
                 },
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
+                Difficulty.from_dict(manifest["difficulty"]) if manifest.get("difficulty") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
-        if foreign := sorted(set(model.domain.names) - set(saved.feature_names)):
-            what = f"its trained range names {foreign[0]}, which is not a feature"
+        difficult = () if model.difficulty is None else model.difficulty.names
+        if foreign := sorted({*model.domain.names, *difficult} - set(saved.feature_names)):
+            what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
         if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
             raise ArtifactError(f"{source} is damaged (a baseline is not finite): train again")
@@ -174,17 +180,19 @@ class TrainedModel:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
         check, new = self.domain.check(X), np.array([bool(why) for why in unlike], dtype=bool)
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
+        scale = None if self.difficulty is None else self.difficulty.scale(X, predicted)
         bare = [() if value > 0 else (remark("no-positive-prediction"),) for value in predicted]
         reasons = [(*none, *ways, *why) for none, ways, why in zip(bare, unlike, check.reasons, strict=True)]
         if self.beyond is None:
             share = np.zeros(len(X))
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
-            lower, upper = self.intervals.bounds(predicted, level, widen=widen)
+            lower, upper = self.intervals.bounds(predicted, level, scale=scale, widen=widen)
         else:
             share = self.beyond.share(check.distance)
             predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
             wide = np.where(new, self.beyond.share(np.maximum(check.distance, 1.0)), share)
-            lower, upper = self.intervals.bounds(predicted, level, outside=self.beyond.intervals, share=wide)
+            far = self.beyond.intervals
+            lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide)
         basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         return pd.DataFrame({**columns, "extrapolated": new | check.extrapolated}), reasons

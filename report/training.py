@@ -264,7 +264,8 @@ def _intervals(intervals: Metrics) -> Section:
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
     table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""))
     said = Lines([Line(held)] if level and cells else [], medium="page")
-    return Section("Prediction intervals", [said, table, _outside(intervals)], "intervals", "Intervals")
+    parts = [said, table, _outside(intervals), _row_by_row(intervals), _held_least(intervals)]
+    return Section("Prediction intervals", parts, "intervals", "Intervals")
 
 
 def _outside(intervals: Metrics) -> Lines:
@@ -274,6 +275,23 @@ def _outside(intervals: Metrics) -> Lines:
     errors = [percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")]
     text = "Outside the trained range, {} x and more, a simple rule answers ({}): error {}, the model {}, the line {}."
     return Lines([Line(text.format(f"{2 ** found['fade']:g}", found["rule"], *errors))])
+
+
+def _row_by_row(intervals: Metrics) -> Lines:
+    """Say how far the widths of intervals differ from row to row, and by what."""
+    if not (found := intervals.get("difficulty")):
+        return Lines([])
+    least, most = (f"{width:.2g}" for width in found["widths"])
+    told = ", ".join(found["features"])
+    text = f"Wider where the model errs more: eight rows of ten at {least} to {most} x the middle ({told} ...)."
+    return Lines([Line(text)])
+
+
+def _held_least(intervals: Metrics) -> Table:
+    """Show the groups of which the intervals held the fewest rows."""
+    worst = (intervals.get("schemes") or {}).get("grouped", {}).get("worst_groups") or []
+    cells = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
+    return Table(columns("group", numbers=("rows", "covered")), rows(cells), "unseen groups covered least")
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:

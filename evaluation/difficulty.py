@@ -1,0 +1,198 @@
+"""How difficult each row is to predict: what makes intervals wider where a model errs more, learnt from its residuals.
+
+The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features and the logarithm of the
+prediction, b the ridge regression of ``log |log(y / f(x))|`` on them, every group of the same weight. Intervals that
+are as many times wider (normalised conformal prediction, Papadopoulos, Vovk & Gammerman 2011) cover as many rows with
+less width where difficulty can be told from the features, and are worse where it cannot: with few groups it tells
+groups apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that the
+regression has not seen, the interval score (`intervals.interval_score`) falls by more than two standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from .crossval import make_folds
+from .domain import LOG_PREFIX
+from .intervals import ConformalIntervals, cross_bounds, interval_score, log_ratio
+
+POWERS: Final = (0.5, 1.0)
+"""Of the difficulty found, how much is believed (0: intervals of one radius)."""
+PENALTY: Final = 0.1
+"""Of the ridge regression on standardised columns, per row."""
+FOLDS: Final = 5
+SURE: Final = 2.0
+"""Standard errors by which the interval score must fall."""
+LEVEL: Final = 0.9
+LEAST_GROUPS: Final = 10
+"""Groups below which no standard error can be trusted."""
+_SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty
+_TOLD: Final = 3  # features named
+_LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """A learnt difficulty of rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Features it asks for.
+    middle, spread, weights : ndarray of shape (n_names + 1,)
+        Mean and standard deviation of each column and its coefficient; the logarithm of the prediction is the last.
+    intercept : float
+    power : float
+    low, high : float
+        Least and largest difficulty that is believed.
+    """
+
+    names: tuple[str, ...]
+    middle: FloatArray
+    spread: FloatArray
+    weights: FloatArray
+    intercept: float
+    power: float = 1.0
+    low: float = 0.0
+    high: float = np.inf
+
+    def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
+        """Return the difficulty of rows, (n,), from their features (n × p) and predictions (n,); > 0."""
+        z = (_columns(X, self.names, predicted) - self.middle) / self.spread
+        return np.clip(np.exp(self.power * (self.intercept + z @ self.weights)), self.low, self.high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
+        names = tuple(map(str, saved["names"]))
+        middle, spread, weights = (np.array(saved[key], dtype=np.float64) for key in ("middle", "spread", "weights"))
+        numbers = [float(saved[key]) for key in ("intercept", "power", "low", "high")]
+        same = middle.shape == spread.shape == weights.shape == (len(names) + 1,)
+        finite = np.isfinite([*middle, *spread, *weights, *numbers]).all()
+        if not (same and finite and (spread > 0).all() and 0 < numbers[2] <= numbers[3]):
+            raise ValueError("figures of the difficulty of rows")
+        return cls(names, middle, spread, weights, *numbers)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A difficulty for new rows, and that of the rows it was learnt from by fits to other groups, (n,)."""
+
+    difficulty: Difficulty
+    scale: FloatArray
+
+    def summary(self) -> dict[str, Any]:
+        """Return, fit for JSON, the deciles of how wide intervals are against the middle one, and what tells most."""
+        tenth, ninth = np.quantile(self.scale / np.median(self.scale), (0.1, 0.9))
+        strongest = np.argsort(-np.abs(self.difficulty.weights), kind="stable")[:_TOLD]
+        names = [*self.difficulty.names, "predicted"]
+        return {
+            "power": self.difficulty.power,
+            "widths": [float(tenth), float(ninth)],
+            "features": [names[place] for place in strongest],
+        }
+
+
+def learn_difficulty(
+    X: pd.DataFrame, observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike, scheme: str
+) -> Learnt | None:
+    """Learn how difficult rows are from out-of-fold predictions.
+
+    Parameters
+    ----------
+    X : DataFrame of shape (n, p)
+        Features.
+    observed, predicted : array-like of shape (n,)
+        Measured, and predicted out of fold under ``scheme``.
+    groups : array-like of shape (n,)
+        Rows of one group are left out together.
+    scheme : {"kfold", "grouped"}
+        Of the intervals.
+
+    Returns
+    -------
+    Learnt or None
+        None where intervals of one radius are as good, or there are fewer than ten groups.
+    """
+    y, p, code = np.asarray(observed, float), np.asarray(predicted, float), np.unique(groups, return_inverse=True)[1]
+    residuals = np.abs(log_ratio(y, p))
+    if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
+        return None
+    folds = make_folds("grouped", code, len(y), FOLDS)
+    found = np.empty(len(y))  # the logarithm of each row's difficulty, by what the other folds know
+    for fold in np.unique(folds):
+        rest, test = folds != fold, folds == fold
+        found[test] = np.log(_fit(X[rest], residuals[rest], p[rest], code[rest]).scale(X[test], p[test]))
+    found = np.clip(found, *np.quantile(found, _LIMITS))
+
+    def score(power: float) -> FloatArray:
+        lower, upper = cross_bounds(y, p, code, folds, LEVEL, scheme, scale=np.exp(power * found))
+        return np.bincount(code, interval_score(y, lower, upper, LEVEL)) / np.bincount(code)
+
+    plain = score(0.0)
+    gains = {power: plain - score(power) for power in POWERS}
+    power = max(POWERS, key=lambda one: gains[one].mean())
+    if not gains[power].mean() > SURE * gains[power].std(ddof=1) / np.sqrt(len(plain)):
+        return None
+    scale, whole = np.exp(power * found), _fit(X, residuals, p, code)
+    return Learnt(replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale)
+
+
+def held_out_limits(
+    X: pd.DataFrame,
+    observed: ArrayLike,
+    predicted: ArrayLike,
+    groups: ArrayLike,
+    folds: ArrayLike,
+    level: float,
+    scheme: str,
+) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper end of every row's interval, (n,): difficulty and radius both learnt without its fold.
+
+    ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold; else as `learn_difficulty`.
+    """
+    y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
+    names = np.asarray(groups)
+    lower, upper = np.full((2, len(y)), np.nan)
+    for held_out in np.unique(fold):
+        rest, test = fold != held_out, fold == held_out
+        learnt = learn_difficulty(X[rest], y[rest], p[rest], names[rest], scheme)
+        own = (None, None) if learnt is None else (learnt.scale, learnt.difficulty.scale(X[test], p[test]))
+        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], names[rest], scale=own[0])
+        lower[test], upper[test] = intervals.bounds(p[test], level, scale=own[1])
+    return lower, upper
+
+
+def _fit(X: pd.DataFrame, residuals: FloatArray, predicted: FloatArray, code: NDArray[np.intp]) -> Difficulty:
+    """Return the difficulty of rows whose residuals |r| are known, believed as it is."""
+    Z = _columns(X, tuple(X.columns), predicted)
+    weights = 1.0 / np.bincount(code)[code]
+    target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), np.finfo(float).tiny)))
+    middle = np.average(Z, axis=0, weights=weights)
+    spread = np.sqrt(np.average((Z - middle) ** 2, axis=0, weights=weights))
+    spread = np.where(spread > 0, spread, 1.0)
+    z, w = (Z - middle) / spread, weights / weights.sum()
+    intercept = float(w @ target)
+    coef = np.linalg.solve(z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept)))
+    return Difficulty(tuple(map(str, X.columns)), middle, spread, coef, intercept)
+
+
+def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:
+    """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0."""
+    values = np.nan_to_num(X[list(names)].to_numpy(dtype=np.float64), posinf=0.0, neginf=0.0)
+    log = np.array([name.startswith(LOG_PREFIX) for name in names], dtype=bool)
+    values = np.where(log, values, np.sign(values) * np.log2(1 + np.abs(values)))
+    p = np.asarray(predicted, dtype=np.float64)
+    return np.column_stack([values, np.log2(np.where(p > 0, p, 1.0))])
