@@ -129,8 +129,8 @@ def compete(
 ) -> Competition:
     """Cross-validate baselines and suite, and select.
 
-    Of the default suite, models that cannot win any more leave after the first folds (`selection.hopeless`); baselines
-    and the literature's suite see all folds.
+    Of the default suite, models that cannot win any more leave after the first folds, clear losers sooner
+    (`selection.hopeless`, `course.LOOKS`); baselines and the literature's suite see all folds.
 
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
@@ -162,9 +162,9 @@ def compete(
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
 
-    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame) -> list[str]:
-        seen = dataset.groups[rows]
-        return hopeless(dataset.y[rows], predictions, seen, scheme=scheme, preference=preference, seed=seed)
+    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
+        options: dict[str, Any] = {"scheme": scheme, "preference": preference, "margin": margin, "seed": seed}
+        return hopeless(dataset.y[rows], predictions, dataset.groups[rows], **options)
 
     after = evaluate(
         dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=2,

@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 from ..models.base import Candidate
 
 FloatArray = NDArray[np.float64]
-LOOK: Final = 4
-"""Folds after which candidates may leave, where there are at least twice as many."""
+LOOKS: Final = {2: 0.5, 4: 0.0}
+"""Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
+how much worse than the best, as a share of its error, who leaves then must be."""
 
 
 class Leave(Protocol):
-    """Says who leaves under a scheme: ``predictions`` are those of the ``rows`` (numbers) of the first folds."""
+    """Says who leaves under a scheme: ``predictions`` are those of the ``rows`` (numbers) of the first folds.
+
+    They must be worse than the best by more than the ``margin``, a share of its error.
+    """
 
     def __call__(  # noqa: D102
-        self, scheme: str, rows: NDArray[np.intp], predictions: pd.DataFrame
+        self, scheme: str, rows: NDArray[np.intp], predictions: pd.DataFrame, margin: float
     ) -> Collection[str]: ...
 
 
@@ -65,7 +69,8 @@ class TimeLeft:
     clock : callable
         Seconds.
     final : int
-        How many fits to all rows will follow, one after the other, as costly as the costliest fit that is left.
+        How many fits to all rows will follow, one after the other, as costly as the costliest fit that is left of a
+        model that is not thought to leave.
     """
 
     def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: int = 0) -> None:
@@ -104,7 +109,7 @@ class TimeLeft:
                 return nan
             mean = sum(taken) / len(taken) if taken else 0.0
             total += (count - dropped.get(key, 0)) * mean
-            costliest = max(costliest, mean if count else 0.0)
+            costliest = max(costliest, mean if count and key not in dropped else 0.0)
         spent = sum(sum(taken) for key, taken in self._taken.items() if isinstance(key, tuple))
         rate = self.elapsed() / spent if spent > 0 else nan
         return total * rate + self._final * costliest
@@ -115,8 +120,8 @@ class Course:
 
     Under a budget there is one part, candidate by candidate, so that those worked through are whole when it is spent.
     Otherwise fold by fold, so that the time left can be told from the first one on, the last candidates first: they
-    take longest, and no process waits for them at the end. Where candidates may leave, the first folds are a part of
-    their own.
+    take longest, and no process waits for them at the end. Where candidates may leave, the folds before each of
+    `LOOKS` are a part of their own.
     """
 
     def __init__(
@@ -133,8 +138,8 @@ class Course:
         self.leave = leave if budget is None else None
         self.names = [candidate.name for candidate in candidates]
         self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
-        self.left: dict[str, list[str]] = {scheme: [] for scheme in fold_of}
-        self._doubtful: dict[str, tuple[int, list[str]]] = {}  # after how many folds, and who would leave then
+        self.left: dict[str, dict[str, int]] = {scheme: {} for scheme in fold_of}  # who has left -> its folds
+        self._doubtful: dict[str, tuple[int, dict[str, int]]] = {}  # after how many folds, and who would leave when
         self.counts = {scheme: len(np.unique(folds)) for scheme, folds in fold_of.items()}
         fits = {(name, scheme): count for name in self.names for scheme, count in self.counts.items()}
         self.time = TimeLeft(fits, clock, final)
@@ -151,21 +156,25 @@ class Course:
 
     def parts(self) -> Iterator[Iterator[Task]]:
         """Yield the tasks in parts, each of them to be worked through before the next is asked for."""
-        yield (task for task in self._tasks if self._early(task))
-        for scheme in filter(self._looked_at, self.left):
-            self.left[scheme] = self._leaving(scheme, LOOK)
-            for name in self.left[scheme]:
-                self.time.drop(name, scheme)
+        begin = 0
+        for look, margin in LOOKS.items():
+            yield self._part(begin, look)
+            for scheme in filter(self._looked_at, self.left):
+                for name in self._leaving(scheme, look, margin):
+                    self.left[scheme][name] = look
+                    self.time.drop(name, scheme)
+            begin = look
         self._doubtful = {}
-        yield self._rest()
+        yield self._part(begin, None)
 
-    def _early(self, task: Task) -> bool:
-        return self._looked_at(task.scheme) and task.fold < LOOK
+    def _part(self, begin: int, end: int | None) -> Iterator[Task]:
+        """Yield the tasks of the folds of a part without those who have left, until the budget is spent.
 
-    def _rest(self) -> Iterator[Task]:
-        """Yield the tasks without those who have left, until the budget is spent."""
+        All folds of a scheme under which nobody is asked are in the last part (``end`` is None).
+        """
         for task in self._tasks:
-            if self._early(task):
+            looked_at = self._looked_at(task.scheme)
+            if looked_at and task.fold < begin or end is not None and not (looked_at and task.fold < end):
                 continue
             if self.budget is not None and self.time.elapsed() >= self.budget:
                 return
@@ -177,17 +186,22 @@ class Course:
         """Count a fit; after each of the first folds ask who would leave."""
         self.outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
         self.time.done(outcome.name, outcome.scheme, outcome.took)
-        through = min(len(self.outcomes.get((outcome.scheme, name), ())) for name in self.names)
-        known, _ = self._doubtful.get(outcome.scheme, (0, []))
-        if known < through < LOOK and self._looked_at(outcome.scheme):
-            self._doubtful[outcome.scheme] = through, self._leaving(outcome.scheme, through)
+        scheme, left = outcome.scheme, self.left[outcome.scheme]
+        through = min(len(self.outcomes.get((scheme, name), ())) for name in self.names if name not in left)
+        known, _ = self._doubtful.get(scheme, (0, {}))
+        if known < through < max(LOOKS) and self._looked_at(scheme):
+            when: dict[str, int] = {}
+            for look in sorted((one for one in LOOKS if one > through), reverse=True):
+                when |= dict.fromkeys(self._leaving(scheme, through, LOOKS[look]), look)
+            self._doubtful[scheme] = through, when
 
     def seconds(self) -> float:
         """Return the seconds left, without the fits of those who would leave."""
         doubtful = {
-            (name, scheme): self.counts[scheme] - LOOK
+            (name, scheme): self.counts[scheme] - look
             for scheme, (_, names) in self._doubtful.items()
-            for name in names
+            for name, look in names.items()
+            if name not in self.left[scheme]
         }
         left = self.time.seconds(doubtful)
         if self.budget is None:
@@ -196,9 +210,9 @@ class Course:
         return limit if isnan(left) else min(left, limit)
 
     def _looked_at(self, scheme: str) -> bool:
-        return self.leave is not None and self.counts[scheme] >= 2 * LOOK
+        return self.leave is not None and self.counts[scheme] >= 2 * max(LOOKS)
 
-    def _leaving(self, scheme: str, folds: int) -> list[str]:
+    def _leaving(self, scheme: str, folds: int, margin: float) -> list[str]:
         """Return who leaves after so many folds; a candidate that failed in one of them does not take part."""
         rows = np.flatnonzero(self.fold_of[scheme] < folds)
         predictions = {}
@@ -210,7 +224,7 @@ class Course:
                     predictions[name] = predicted
         if self.leave is None or len(predictions) < 2:
             return []
-        return list(self.leave(scheme, rows, pd.DataFrame(predictions)))
+        return list(self.leave(scheme, rows, pd.DataFrame(predictions), margin))
 
 
 def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:

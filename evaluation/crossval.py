@@ -25,7 +25,7 @@ from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
 from ..workers import Jobs, pool
-from .course import LOOK, Course, Leave, Outcome, Task, placed
+from .course import Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
@@ -137,8 +137,8 @@ def evaluate(
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does.
     leave : callable, optional
-        Asked after `LOOK` folds of a scheme that has at least twice as many: who it names is fitted for no further
-        fold of it. Not asked under a budget.
+        Asked after the first folds of a scheme (`course.LOOKS`): who it names is fitted for no further fold of it. Not
+        asked under a budget.
     final : int
         Fits to all rows that will follow: the time left, as ``progress`` gives it, has them in it.
 
@@ -271,12 +271,12 @@ def _collect(
     partial: dict[str, FloatArray] = {}
     rows = []
     for candidate in candidates:
-        left = candidate.name in course.left[scheme]
+        left = course.left[scheme].get(candidate.name)
         found = sorted(course.outcomes.get((scheme, candidate.name), []), key=lambda outcome: outcome.fold)
-        predicted, error = _assemble(found, folds, LOOK if left else count, dataset, course.budget)
+        predicted, error = _assemble(found, folds, left or count, dataset, course.budget)
         if predicted is not None:
             (partial if left else predictions)[candidate.name] = predicted
-        seen = folds < (LOOK if left else count)
+        seen = folds < (left or count)
         selected = [outcome.selected for outcome in found if outcome.selected is not None]
         row = summarise(
             candidate.name,
@@ -289,7 +289,7 @@ def _collect(
             error=error,
             space=candidate.space,
             note=_note(found, len(found)),
-            left=remark("cannot-win", folds=LOOK, of=count).to_dict() if left else None,
+            left=remark("cannot-win", folds=left, of=count).to_dict() if left else None,
         )
         rows.append(row)
     index = range(len(observed))

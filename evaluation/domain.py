@@ -188,16 +188,16 @@ class TrainedRange:
         """Return what says of a value of the feature how it lies outside its range."""
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
         log, ratio, span = bool(self._is_log[column]), bool(self._is_ratio[column]), float(self._spans()[column])
+        feature, only, is_log = ("feature", name), ("only", low == high), ("log", log)
 
-        def outside(code: str, value: float, limit: float) -> Remark:
+        def outside(code: str, value: float, limit: float) -> Remark:  # as `remark`, half a million times a minute
             factor = log or (ratio and value > 0)  # how far is then a factor of the limit, else a number of spans
             if log:
                 far = 2 ** min(abs(value - limit), 99.0)
             else:
                 far = max(value / limit, limit / value) if factor else abs(value - limit) / span
-            return remark(
-                code, feature=name, value=value, limit=limit, only=low == high, log=log, far=far, factor=factor
-            )
+            figures = ("value", value), ("limit", limit), only, is_log, ("far", far), ("factor", factor)
+            return Remark(code, (feature, *figures))
 
         def judge(value: float) -> Remark:
             if value != value:

@@ -141,15 +141,16 @@ def hopeless(
     *,
     scheme: str,
     preference: Sequence[str] | None = None,
+    margin: float = 0.0,
     replicates: int = 500,
     level: float = 0.95,
     seed: int = 0,
 ) -> list[str]:
     """Return the models that cannot win any more, judged by the rows of the first folds.
 
-    The arguments are those of `select`, of these rows. A model is given up when its E_out is above the smallest by more
-    than the paired bootstrap (of groups under the scheme ``"grouped"``) allows for at ``level``, and the rule of
-    `select` chooses it on none of the samples. The model with the smallest E_out, and those that the rule prefers to it
+    The arguments are those of `select`, of these rows. A model is given up when its E_out is above ``1 + margin`` times
+    the smallest by more than the paired bootstrap (of groups under the scheme ``"grouped"``) allows for at ``level``,
+    and the rule of `select` chooses it on none of the samples. The model with the smallest E_out, and those that the rule prefers to it
     within a standard error, thus always stay.
     """
     errors, code = _errors(observed, predictions), _clusters(groups, scheme)
@@ -160,7 +161,7 @@ def hopeless(
     with threadpool_limits(limits=1):
         draws = _bootstrap(errors, code, _Chooser(errors, code, _order(names, preference, ())), replicates, seed)
     best = int(np.argmin(errors.mean(axis=0)))
-    lower, _ = percentile_interval(draws.in_bag - draws.in_bag[:, [best]], units, level=level)
+    lower, _ = percentile_interval(draws.in_bag - (1 + margin) * draws.in_bag[:, [best]], units, level=level)
     picked = set(draws.chosen.tolist())
     return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
 

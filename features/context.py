@@ -6,6 +6,7 @@ Tile and wave quantisation: work comes in whole tiles, and tiles in whole waves 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -149,6 +150,7 @@ class Context:
     ) -> None:
         self.frame, self.metric, self._work = complete(frame), metric, work
         self._host, self._target = host, target
+        self._words: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -220,7 +222,13 @@ class Context:
 
     def texts(self, name: str) -> np.ndarray:
         """Return a column of words, "" where there is none."""
-        return texts(self.frame, name)
+        return self.once(f"column {name}", lambda context: texts(context.frame, name))
+
+    def once(self, name: str, compute: Callable[[Context], np.ndarray]) -> np.ndarray:
+        """Return words of every row, computed when first asked for under this name."""
+        if name not in self._words:
+            self._words[name] = compute(self)
+        return self._words[name]
 
     @cached_property
     def log_flops(self) -> np.ndarray:

@@ -96,7 +96,7 @@ class FeatureRecipe:
             known = self.levels.get(name, (UNSTATED,))
             if UNSTATED in known:
                 continue
-            levels = _CATEGORY[name].compute(context)
+            levels = context.once(name, _CATEGORY[name].compute)
             for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])):
                 said = remark("never-trained", category=name, level=str(levels[row]), known=known)
                 reasons[row] = reasons[row] or (said,)
@@ -111,23 +111,27 @@ class FeatureRecipe:
         models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
-        reasons: list[list[Remark]] = [[] for _ in range(len(rows))]
+        found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
-            levels = _CATEGORY[name].compute(context)
+            levels = context.once(name, _CATEGORY[name].compute)
             for row in np.flatnonzero(~np.isin(levels, known)) if OTHER not in known else ():
-                reasons[row].append(remark("unseen-level", category=name, level=str(levels[row]), known=known))
+                new = remark("unseen-level", category=name, level=str(levels[row]), known=known)
+                found.setdefault(row, []).append(new)
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
                 if now[row] not in said:
                     said[now[row]] = remark("was-constant", feature=name, value=float(now[row]), trained=value)
-                reasons[row].append(said[now[row]])
+                found.setdefault(row, []).append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
             proportion = remark("was-proportional", feature=name, factor=factor, to=twin)
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
             for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)):
-                reasons[row].append(proportion)
-        return [tuple(_first_three(why)) for why in reasons]
+                found.setdefault(row, []).append(proportion)
+        reasons: list[tuple[Remark, ...]] = [()] * len(rows)
+        for row, why in found.items():
+            reasons[row] = tuple(_first_three(why))
+        return reasons
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
         """Return which rows are of kinds that training had: every category but those of the host's kernel."""
@@ -135,7 +139,7 @@ class FeatureRecipe:
         known = np.ones(len(rows), dtype=bool)
         for name, levels in self.levels.items():
             if _CATEGORY[name].needs != "measured" and OTHER not in levels:
-                known &= np.isin(_CATEGORY[name].compute(context), levels)
+                known &= np.isin(context.once(name, _CATEGORY[name].compute), levels)
         return known
 
     def describe(self) -> pd.DataFrame:
@@ -234,7 +238,7 @@ class FeatureRecipe:
         if category.needs == "measured" and not context.has_measured:
             return np.full(len(context), np.nan)
         if stem not in words:
-            words[stem] = _levelled(category.compute(context), self.levels[stem])
+            words[stem] = _levelled(context.once(stem, category.compute), self.levels[stem])
         return (words[stem] == level).astype(float)
 
 

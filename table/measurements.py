@@ -158,7 +158,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     ops = _known_ops(frame["op"])
     unknown = ~frame["op"].isin(list(ops))
     told = {op: f"{op}: {nearest_op(op)}" for op in frame["op"][unknown].unique() if op}
-    verdict.refuse(unknown, "unknown-operator", frame["op"].map(lambda op: told.get(op, "")))
+    verdict.refuse(unknown, "unknown-operator", frame["op"].map(told).fillna("") if told else "")
     _clean_dtypes(frame, ops, verdict)
     if "duration_us" in required:
         _clean_duration(frame, verdict)

@@ -14,10 +14,9 @@ def _outside(trained: Sequence[str], side: str) -> Callable[..., str]:
     """Return the words of a feature beyond one end of its trained range; `trained`: where it varied, and did not."""
 
     def words(feature: str, value: float, limit: float, only: bool, log: bool, far: float, factor: bool) -> str:
-        shown = "2^{:.1f}" if log else "{:.4g}"
-        distance = f"{far:.1f}x" if factor else f"{far:.1f} spans"
-        edge = f"trained {trained[only]} {shown.format(limit)}"
-        return f"{feature} is {shown.format(value)}, {edge} ({distance} {side})"
+        shown, edge = (f"2^{value:.1f}", f"2^{limit:.1f}") if log else (f"{value:.4g}", f"{limit:.4g}")
+        spans = "x" if factor else " spans"
+        return f"{feature} is {shown}, trained {trained[only]} {edge} ({far:.1f}{spans} {side})"
 
     return words
 
@@ -101,13 +100,19 @@ def in_words_of_rows(reasons: Sequence[Sequence[Remark]]) -> tuple[list[str], li
     >>> in_words_of_rows([(missing,), ()])
     (['m is missing, trained always with a value', ''], ['m is missing, trained always with a value', ''])
     """
-    said = {id(one): one for why in reasons for one in why}
-    words = {key: _say(one) for key, one in said.items()}
-    causes = {key: cause(said[key]) for key in {id(why[0]) for why in reasons if why}}
-    return (
-        ["; ".join([words[id(one)] for one in why]) if why else "" for why in reasons],
-        [causes[id(why[0])] if why else "" for why in reasons],
-    )
+    words: dict[int, str] = {}
+    causes: dict[int, str] = {}
+    said, first = [""] * len(reasons), [""] * len(reasons)
+    for row, why in enumerate(reasons):
+        for one in why:
+            if id(one) not in words:
+                words[id(one)] = _say(one)
+        if why:
+            said[row] = words[id(why[0])] if len(why) == 1 else "; ".join([words[id(one)] for one in why])
+            if id(why[0]) not in causes:
+                causes[id(why[0])] = cause(why[0])
+            first[row] = causes[id(why[0])]
+    return said, first
 
 
 def cause(reason: Remark) -> str:

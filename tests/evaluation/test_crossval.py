@@ -278,10 +278,11 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     fits: list[int] = []
     told: list[tuple[int, int, str, float]] = []
 
-    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame) -> list[str]:
+    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         asked.append((scheme, len(rows), list(predictions)))
-        return ["Spy"] if scheme == "kfold" else []
+        return ["Spy"] if scheme == "kfold" and margin <= allowed else []
 
+    allowed = 0.0
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
     bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
     watched = [spy(lambda X, y, g: fits.append(1)), good, bad]
@@ -298,6 +299,10 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (["OLS"], ["Spy", "OLS"])
     few = evaluate(data, watched, folds=7, leave=leave, schemes=["kfold"])["kfold"]
     assert few.rows[0]["left"] is None
+    allowed = 0.5  # a clear loser leaves after two folds
+    sooner = evaluate(data, watched, leave=leave, schemes=["kfold"])["kfold"]
+    assert sooner.rows[0]["left"] == {"code": "cannot-win", "folds": 2, "of": 10}
+    assert sooner.partial["Spy"].notna().tolist() == (sooner.folds < 2).tolist()
 
 
 def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_leave() -> None:
@@ -309,7 +314,7 @@ def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_
     assert np.isnan(left.seconds({}))
     left.done("fast", "kfold", 1.0)
     assert left.seconds({}) == pytest.approx(9 * 10 / 2 + 2 * 9)
-    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9) / 2 + 2 * 9)
+    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9) / 2 + 2 * 1)
     left.drop("slow", "kfold")
     assert (left.fits, left.seconds({})) == (9, pytest.approx(9 / 2 + 2))
 

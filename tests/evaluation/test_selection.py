@@ -159,6 +159,7 @@ def test_only_models_that_cannot_win_are_given_up() -> None:
     for scheme in ("kfold", "grouped"):
         assert hopeless(y, predictions, groups, scheme=scheme) == ["far", "wrong"]
         assert hopeless(y, predictions, groups, scheme=scheme, preference=["far"]) == ["far", "wrong"]
+        assert hopeless(y, predictions, groups, scheme=scheme, margin=4.0) == ["wrong"]
     assert hopeless(y, predictions[["best"]], groups, scheme="grouped") == []
     assert hopeless(y, predictions, np.full(len(y), "one"), scheme="grouped") == []
 
