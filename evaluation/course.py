@@ -173,8 +173,8 @@ class Course:
         All folds of a scheme under which nobody is asked are in the last part (``end`` is None).
         """
         for task in self._tasks:
-            looked_at = self._looked_at(task.scheme)
-            if looked_at and task.fold < begin or end is not None and not (looked_at and task.fold < end):
+            own = begin <= task.fold and (end is None or task.fold < end)
+            if not (own if self._looked_at(task.scheme) else end is None):
                 continue
             if self.budget is not None and self.time.elapsed() >= self.budget:
                 return

@@ -150,8 +150,8 @@ def hopeless(
 
     The arguments are those of `select`, of these rows. A model is given up when its E_out is above ``1 + margin`` times
     the smallest by more than the paired bootstrap (of groups under the scheme ``"grouped"``) allows for at ``level``,
-    and the rule of `select` chooses it on none of the samples. The model with the smallest E_out, and those that the rule prefers to it
-    within a standard error, thus always stay.
+    and the rule of `select` chooses it on none of the samples. The model with the smallest E_out, and those that the
+    rule prefers to it within a standard error, thus always stay.
     """
     errors, code = _errors(observed, predictions), _clusters(groups, scheme)
     names = [str(name) for name in predictions.columns]
