@@ -127,11 +127,14 @@ class Forecasts:
 
         return parts_figure(self.answers)
 
-    def plot_batch(self) -> go.Figure | None:
-        """Draw latency and throughput over the batch, a line per GPU and way of cutting, with bands; None for one."""
-        from ..report.forecast_figures import batch_figure
+    def plot_batch(self, over: str = "batch") -> go.Figure | None:
+        """Draw latency and throughput over the batch, or another field, a line with its band per way of the others.
 
-        return batch_figure(self.answers)
+        ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not vary.
+        """
+        from ..report.forecast_figures import curve_figure
+
+        return curve_figure(self.answers, over)
 
     def plot_pareto(self) -> go.Figure | None:
         """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""

@@ -165,6 +165,55 @@ class Headline(Part):
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A bar: what it stands for, how far it reaches (0 to 1) and the figure beside it."""
+
+    label: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Bars(Part):
+    """Bars under a title, left out where there are none; they need no script. For pages."""
+
+    shape: ClassVar[str] = "bars"
+    title: str
+    bars: Sequence[Bar]
+    medium: Medium = field(default="page", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Sliders(Part):
+    """A slider per axis, and beneath them what was found for the values that they stand at. For pages.
+
+    Attributes
+    ----------
+    axes : sequence of (name, values)
+        What is varied, each value in words.
+    choices : sequence of sequence of Part
+        For every combination of values, that of the last axis varying fastest.
+    first : int
+        Which of them is shown at first, and where there is no script.
+    """
+
+    shape: ClassVar[str] = "sliders"
+    axes: Sequence[tuple[str, Sequence[str]]]
+    choices: Sequence[Sequence[Part]]
+    first: int = 0
+    medium: Medium = field(default="page", kw_only=True)
+
+    @property
+    def places(self) -> list[int]:
+        """Return where each slider stands at first."""
+        found, left = [], self.first
+        for _, values in reversed(self.axes):
+            left, place = divmod(left, len(values))
+            found.append(place)
+        return found[::-1]
+
+
+@dataclass(frozen=True)
 class Section:
     """A section; its heading, and its entry in the navigation, stand on pages only.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -14,15 +16,36 @@ from ..workloads.constants import CONSTANTS, Release
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
-from .document import Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked, rows
-from .forecast_figures import SHOWN, about, batch_figure, pareto_figure, parts_figure, timeline_figure
+from .document import (
+    Bar,
+    Bars,
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Lines,
+    Part,
+    Row,
+    Section,
+    Sliders,
+    Table,
+    columns,
+    lines,
+    remarked,
+    rows,
+)
+from .forecast_figures import SHOWN, about, curve_figure, pareto_figure, timeline_figure
 from .formats import counted, figure, formatted, share
 from .words import say
-from .words.workloads import PARTS, SOURCES
+from .words.workloads import ASKED, MEMORY, PARTS, SOURCES
 
 SCHEMA: Final = 1
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
 """Upper ends of the classes of half-widths."""
+MOST_CHOICES: Final = 2000
+"""Settings that sliders go over; a page of more would be slow."""
+CURVES: Final = ("batch", "input_len", "num_prompts")
+"""Fields over which latency and throughput are drawn."""
 
 
 def forecast_document(
@@ -44,35 +67,93 @@ def forecast_document(
         return _single(answers[0], level, need, price, data)
     answered = [one for one in answers if one.reason is None]
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
-    figures = [
-        Figure(partial(batch_figure, answers), "Latency and throughput over the batch, with their intervals"),
-        Figure(partial(pareto_figure, answers), "Throughput per GPU against the time per token; the line is the front"),
-        Figure(partial(parts_figure, answers), "What the time of each setting is made of"),
-    ]
+    names = varied(asked)
+    curves = [Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}") for name in CURVES]
+    front = "Throughput per GPU against the time per token; the line is the front"
+    table = _grid_table(answers, asked, names, need, price)
     notes = [note for one in answered for note in one.remarks]
     return Document(
         title=title,
         lead=lead,
         opening=[_best(answered, level)] if answered else [],
         sections=[
-            Section("Settings", [_grid_table(answers, asked, need, price)], "settings", "Settings"),
-            Section("Figures", figures, "figures", "Figures"),
+            Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
+            Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
+            Section("Settings", [table], "settings", "Settings"),
             Section("Remarks", [Lines(remarked(notes), "list")]),
         ],
         data=data,
     )
 
 
+def _sliders(
+    answers: Sequence[Forecast],
+    asked: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    level: float,
+    need: float | None,
+    price: float | None,
+) -> list[Part]:
+    """Return sliders over what is varied, where the settings are few enough; a combination not asked for says so."""
+    axes = [(name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))) for name in names]
+    if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
+        return []
+    known = {tuple(_word(row.get(name)) for name in names): one for row, one in zip(asked, answers, strict=True)}
+    combined = list(product(*(values for _, values in axes)))
+    best = max(range(len(combined)), key=lambda place: _rate(known.get(combined[place])))
+    choices = [_choice(known.get(values), level, need, price) for values in combined]
+    return [Sliders([(ASKED.get(name, name), values) for name, values in axes], choices, best)]
+
+
+def _rate(one: Forecast | None) -> float:
+    """Return tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer."""
+    if one is None or one.reason is not None:
+        return 0.0
+    return one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted)
+
+
+def _choice(one: Forecast | None, level: float, need: float | None, price: float | None) -> list[Part]:
+    if one is None:
+        return [lines(["not among the settings that were asked for"])]
+    if one.reason is not None or one.setting is None:
+        return [lines([say(one.reason)] if one.reason else [])]
+    known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
+    beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})"
+    return [Headline(about(one.setting), _predicted(one), beneath=beneath), known, *_bars(one)]
+
+
+def _bars(one: Forecast) -> list[Part]:
+    """Return what the time is made of, and what fills the memory of a GPU, as bars."""
+    times, unit = _scale(one)
+    unit = unit if unit == "ms" else "s"
+    whole = sum(value[0] for value in one.parts.values())
+    parts = sorted(((name, value[0]) for name, value in one.parts.items() if value[0] > 0), key=lambda part: -part[1])
+    time = [Bar(PARTS[name], value / whole, f"{figure(times * value)} {unit}") for name, value in parts]
+    room = one.setting.gpu.memory_gb if one.setting else None
+    memory = [Bar(MEMORY[name], value / room, f"{figure(value)} GiB") for name, value in one.memory.items() if room]
+    if room:
+        memory.append(
+            Bar("all of it", min(one.memory_gb / room, 1.0), f"{figure(one.memory_gb)} of {figure(room)} GiB")
+        )
+    return [
+        Bars("What the time is made of", time),
+        Bars("What fills the memory of a GPU", memory if one.memory else []),
+    ]
+
+
 def score_document(score: Score, level: float) -> Document:
     """Return a forecast score of HPL or HPCG for readers."""
     name = score.benchmark.upper()
-    answer = f"{_flops(score.predicted)} [{_flops(score.lower)}, {_flops(score.upper)}]"
+    interval = f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}"
     told = [Row((key, figure(value))) for key, value in score.inputs.items()]
     data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
     return Document(
         title=f"{name} on {score.devices:,} devices",
-        lead=f"median and {100 * level:g} % interval; mean {_flops(score.mean)}",
-        opening=[Headline(f"{name}, {score.devices:,} devices", answer)],
+        lead=f"median; the mean is {_flops(score.mean)}",
+        opening=[
+            Headline(f"{name}, {score.devices:,} devices", _flops(score.predicted), beneath=interval),
+            Lines(lines([interval]).lines, medium="terminal"),
+        ],
         sections=[
             Section("Made of", [Table(columns("input", numbers=["median"]), told, "What the score is made of")]),
             Section("Remarks", [Lines(remarked(score.remarks), "list")]),
@@ -106,8 +187,8 @@ def _single(one: Forecast, level: float, need: float | None, price: float | None
     known = Table(columns("", numbers=["figure"]), rows(told), "Figures")
     sections = [
         Section("Figures", [known]),
-        Section("Where the time goes", [_parts_table(one), Figure(partial(parts_figure, [one]), "Parts")]),
-        Section("What the interval is made of", [_spread_table(one)]),
+        Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
+        Section("What the interval is made of", [_spread_table(one)], "interval", "Interval"),
         Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([_assumed(one.setting)])]),
     ]
     if one.layers:
@@ -230,12 +311,15 @@ def _spread_table(one: Forecast) -> Table:
 
 
 def _grid_table(
-    answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], need: float | None, price: float | None
+    answers: Sequence[Forecast],
+    asked: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    need: float | None,
+    price: float | None,
 ) -> Table:
-    varied = [name for name in asked[0] if len({str(row.get(name)) for row in asked}) > 1]
     found = []
     for fields, one in zip(asked, answers, strict=True):
-        cells = [_word(fields.get(name)) for name in varied]
+        cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
             found.append(Row((*cells, say(one.reason)), "soft"))
             continue
@@ -250,8 +334,9 @@ def _grid_table(
     heads = ["predicted", "interval", "tokens/s/GPU", "GiB per GPU"]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += ["cost"] if price is not None else []
-    every = (*(Column(name, "name") for name in varied), *(Column(head, "number") for head in heads))
-    return Table(every, found, "Settings", shown=SHOWN)
+    every = (*(Column(name, "name") for name in names), *(Column(head, "number") for head in heads))
+    folded = f"All {len(found):,} settings" if len(found) > SHOWN else ""
+    return Table(every, found, "Settings", shown=SHOWN, folded=folded)
 
 
 def _best(answered: Sequence[Forecast], level: float) -> Headline:
@@ -295,6 +380,11 @@ def _flops(value: float) -> str:
         if value >= size:
             return formatted(value / size, "{:,.4g}") + f" {unit}"
     return formatted(value / 1e9, "{:,.4g}") + " GFLOP/s"
+
+
+def varied(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fields that are not the same in all settings."""
+    return [name for name in asked[0] if len({_word(row.get(name)) for row in asked}) > 1]
 
 
 def _word(value: Any) -> str:

@@ -3,48 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from ..workloads.answer import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.setting import Setting
 from .figures import NEUTRAL, OTHERS, SELECTED, styled
 from .formats import counted
-from .words.workloads import PARTS
+from .words.workloads import ASKED, PARTS
 
 SHOWN: Final = 40
 """Rows of a grid on a terminal, and of bars."""
-LEGEND: Final = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+MOST_LINES: Final = 16
+"""Of a figure."""
+LEGEND: Final = {"orientation": "h", "y": -0.14, "yanchor": "top", "x": 0}
 _BAND: Final = 0.15
 """Opacity of a band."""
 COLOURS: Final = (SELECTED, *OTHERS)
 
 
-def batch_figure(answers: Sequence[Forecast]) -> go.Figure | None:
-    """Draw the answer over the batch, a line with its band per GPU and cutting; None where batches do not vary."""
-    found: dict[str, list[Forecast]] = {}
-    for one in answers:
-        if one.reason is None and isinstance(one.setting, Setting) and one.setting.kind == "inference":
-            found.setdefault(_line(one.setting), []).append(one)
-    found = {name: sorted(points, key=_batch) for name, points in found.items() if len({_batch(p) for p in points}) > 1}
-    if not found:
+SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
+_LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
+_DASHES: Final = ("solid", "dash", "dot", "dashdot")
+
+
+def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure | None:
+    """Draw the answer, and tokens per second and GPU, over a field; a line with its band per way of all the others.
+
+    ``over`` is ``batch``, ``input_len``, ``output_len`` or ``num_prompts``. None where it does not vary, or there would
+    be more than `MOST_LINES` lines, with the lengths beside it at their middle value.
+    """
+    served = [one for one in answers if one.reason is None and isinstance(one.setting, Setting)]
+    served = [one for one in served if one.setting and one.setting.kind != "training"]
+    fields, found = _series(served, over)
+    fixed = []
+    for name in _LENGTHS:
+        if len(found) > MOST_LINES and name in fields:
+            values = sorted({_at(name, one) for one in served})
+            middle = values[len(values) // 2]
+            served = [one for one in served if _at(name, one) == middle]
+            fields, found = _series(served, over)
+            fixed.append(f"{ASKED.get(name, name)} {middle:,}")
+    if not 0 < len(found) <= MOST_LINES:
         return None
-    drawn = go.Figure()
-    for place, (name, points) in enumerate(found.items()):
-        colour, x = COLOURS[place % len(COLOURS)], [_batch(one) for one in points]
-        edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
-        band = {"fill": "toself", "opacity": _BAND, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-        drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=colour, legendgroup=name, **band))
-        line = {"color": colour, "width": 2}
-        values = [one.predicted for one in points]
-        drawn.add_trace(go.Scatter(name=name, x=x, y=values, mode="lines+markers", line=line, legendgroup=name))
-    drawn.update_xaxes(type="log", title_text="batch")
-    drawn.update_yaxes(type="log", title_text="seconds of the batch")
-    return styled(drawn, 420, LEGEND)
+    drawn = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    for place, (key, points) in enumerate(found.items()):
+        look = {"color": COLOURS[place % len(COLOURS)], "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]}
+        told = (
+            value if name in ("model", "gpu", "dtype") else f"{name} {value}"
+            for name, value in zip(fields, key, strict=True)
+        )
+        _add_curve(drawn, ", ".join(told) or "answer", [_at(over, one) for one in points], points, look)
+    unit = served[0].unit
+    label = "seconds" if unit == "s" else unit
+    drawn.update_xaxes(type="log")
+    at = f" (at {', '.join(fixed)})" if fixed else ""
+    drawn.update_xaxes(title_text=ASKED.get(over, over) + at, row=2, col=1)
+    drawn.update_yaxes(type="log", title_text=label, row=1, col=1)
+    drawn.update_yaxes(type="log", title_text="tokens/s per GPU", row=2, col=1)
+    return styled(drawn, 520 + 22 * len(found), LEGEND)
+
+
+def _series(served: Sequence[Forecast], over: str) -> tuple[list[str], dict[tuple[str, ...], list[Forecast]]]:
+    """Return which other fields vary, and the answers by their values, in the order of ``over``, but single ones."""
+    fields = [name for name in ("model", *SERIES, *_LENGTHS) if name != over]
+    fields = [name for name in fields if len({_field(one, name) for one in served}) > 1]
+    found: dict[tuple[str, ...], list[Forecast]] = {}
+    for one in served:
+        found.setdefault(tuple(_field(one, name) for name in fields), []).append(one)
+    found = {key: sorted(points, key=partial(_at, over)) for key, points in found.items()}
+    return fields, {key: points for key, points in found.items() if len({_at(over, one) for one in points}) > 1}
+
+
+def _add_curve(drawn: go.Figure, name: str, x: list[int], points: Sequence[Forecast], look: dict[str, str]) -> None:
+    """Add an answer with its band to the upper panel, its throughput to the lower."""
+    edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
+    band = {"fill": "toself", "opacity": _BAND, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band), row=1, col=1)
+    rates = [one.details["tokens_per_second_per_gpu"] for one in points]
+    line = {"mode": "lines+markers", "line": {**look, "width": 2}, "marker": {"size": 5}, "legendgroup": name}
+    for panel, values in ((1, [one.predicted for one in points]), (2, rates)):
+        shown = {"name": name, "showlegend": panel == 1}
+        drawn.add_trace(go.Scatter(x=x, y=values, **line, **shown), row=panel, col=1)
+
+
+def _field(one: Forecast, name: str) -> str:
+    value = getattr(one.setting, name)
+    return str(getattr(value, "name", value))
+
+
+def _at(over: str, one: Forecast) -> int:
+    return int(getattr(one.setting, over))
 
 
 def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
@@ -83,15 +138,6 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     drawn.update_xaxes(title_text="seconds")
     drawn.update_yaxes(autorange="reversed", title_text="setting" if len(points) > 1 else "")
     return styled(drawn, 180 + 28 * max(len(points), 2), LEGEND)
-
-
-def _line(setting: Setting) -> str:
-    lengths = f"{setting.input_len:,} + {setting.output_len:,}"
-    return f"{setting.model.name}, {setting.gpus} × {setting.gpu.name}, tp {setting.tp}, {lengths}"
-
-
-def _batch(one: Forecast) -> int:
-    return one.setting.batch if isinstance(one.setting, Setting) else 0
 
 
 def about(setting: Setting | GraphSetting) -> str:
@@ -137,4 +183,4 @@ def timeline_figure(one: Forecast) -> go.Figure:
             )
     drawn.update_layout(barmode="overlay")
     drawn.update_xaxes(title_text="seconds")
-    return styled(drawn, 240, LEGEND)
+    return styled(drawn, 240, {**LEGEND, "y": 1.02, "yanchor": "bottom"})

@@ -17,7 +17,7 @@ from typing import ClassVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..output import dumps, visible, write_texts
-from .document import Document, Facts, Figure, Headline, Lines, Part, Table, printable
+from .document import Bars, Document, Facts, Figure, Headline, Lines, Part, Sliders, Table, printable
 
 _BESIDE = Path(__file__).parent
 
@@ -44,12 +44,14 @@ def page(document: Document) -> str:
         for one in document.sections
         if (parts := list(_placed(one.parts, plots)))
     ]
+    every = [part for section in sections for part in section.parts]
     footer = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(
         document=document, opening=opening, sections=sections, footer=footer, plots=plots,
-        plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js"),
+        plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
+        sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
     )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
 
 
 def _empty(part: Part) -> bool:
-    kinds = ((Table, "rows"), (Lines, "lines"), (Facts, "facts"))
+    kinds = ((Table, "rows"), (Lines, "lines"), (Facts, "facts"), (Bars, "bars"), (Sliders, "choices"))
     return any(isinstance(part, kind) and not getattr(part, name) for kind, name in kinds)
 
 

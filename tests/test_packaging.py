@@ -34,6 +34,7 @@ DATA = {
     "report/page.css",
     "report/page.html.j2",
     "report/page.js",
+    "report/sliders.js",
     "workloads/models.csv",
     "workloads/releases.toml",
 }

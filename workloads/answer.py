@@ -43,6 +43,8 @@ class Forecast:
         ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs).
     memory_gb : float
         GiB that one GPU needs.
+    memory : dict of str to float
+        GiB of it by what they hold.
     fits : bool or None
         Whether it has them; None where that is not known.
     reason : Remark or None
@@ -65,6 +67,7 @@ class Forecast:
     upper: float = math.nan
     unit: str = ""
     memory_gb: float = math.nan
+    memory: Mapping[str, float] = field(default_factory=dict)
     fits: bool | None = None
     reason: Remark | None = None
     parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)

@@ -123,7 +123,14 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     needed = memory.needed(at_once * whole)
     if needed > memory.available:
         why = _missing(setting, memory, needed)
-        return Forecast(setting=setting, memory_gb=needed, fits=False, reason=why, unit=_unit(setting))
+        return Forecast(
+            setting=setting,
+            memory_gb=needed,
+            memory=memory.held(at_once * whole),
+            fits=False,
+            reason=why,
+            unit=_unit(setting),
+        )
     schedule = _schedule(setting, memory)
     release = _release(setting)
     rows = as_rows([_parts(setting, schedule, sources)])[0]
@@ -149,6 +156,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         upper=float(found[2]),
         unit=_unit(setting),
         memory_gb=memory.needed(float(schedule.cached.max())),
+        memory=memory.held(float(schedule.cached.max())),
         fits=True,
         parts=made,
         spreads=_spreads(rows, release, common),
@@ -161,7 +169,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     memory = training_memory(setting)
     if memory.needed > memory.available:
         why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
-        return Forecast(setting=setting, memory_gb=memory.needed, fits=False, reason=why, unit="s")
+        return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
     parts = training_parts(setting, sources)
     rows, names = np.array(list(parts.values())), list(parts)
     own = np.array([SPREADS[name] for name in names])
@@ -185,6 +193,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         upper=float(found[2]),
         unit="s",
         memory_gb=memory.needed,
+        memory=memory.held,
         fits=True,
         parts=parts_made,
         spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),

@@ -47,7 +47,12 @@ class InferenceMemory:
 
     def needed(self, tokens: float) -> float:
         """Return the memory that so many cached tokens take in all."""
-        return self.weights + self.activations + tokens * self.cache_per_token
+        return sum(self.held(tokens).values())
+
+    def held(self, tokens: float) -> dict[str, float]:
+        """Return what fills the memory while so many tokens are cached."""
+        own = {"weights": self.weights, "activations": self.activations - RESERVED_GIB, "reserved": RESERVED_GIB}
+        return own | {"cache": tokens * self.cache_per_token}
 
 
 def weight_bytes(model: Architecture, dtype: str, tp: int, pp: int = 1, ep: int = 1) -> float:
@@ -109,7 +114,13 @@ class TrainingMemory:
     @property
     def needed(self) -> float:
         """All of it, and what the runtime keeps."""
-        return self.weights + self.gradients + self.optimizer + self.activations + RESERVED_GIB
+        return sum(self.held.values())
+
+    @property
+    def held(self) -> dict[str, float]:
+        """What fills the memory."""
+        names = ("weights", "gradients", "optimizer", "activations")
+        return {name: getattr(self, name) for name in names} | {"reserved": RESERVED_GIB}
 
 
 def training_memory(setting: Setting) -> TrainingMemory:

@@ -89,3 +89,29 @@ PARTS: Final = {
 
 SOURCES: Final = {"stated": "stated", "run": "by a run", "law": "by law", "": "–"}
 """Where the time of a layer comes from."""
+
+ASKED: Final = {
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "batch": "batch",
+    "input_len": "prompt, tokens",
+    "output_len": "answer, tokens",
+    "num_prompts": "requests",
+    "dtype": "precision",
+    "seq_len": "sequence, tokens",
+    "micro_batch": "micro-batch",
+    "global_batch": "global batch",
+    "network_gbs": "network, GB/s",
+    "network_us": "network, µs",
+    "node_gpus": "GPUs of a node",
+}
+"""Fields of a setting, as heads; others are called as they are."""
+MEMORY: Final = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
+    "activations": "activations",
+    "cache": "cache",
+    "reserved": "runtime",
+}
+"""What fills the memory of a GPU."""

@@ -49,7 +49,7 @@ def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     batch, pareto = grid.plot_batch(), grid.plot_pareto()
     assert batch is not None
     assert pareto is not None
-    assert len(batch.data) == 4  # a line and its band for each of two ways of cutting
+    assert len(batch.data) == 6  # a line, its band and its throughput for each of two ways of cutting
     assert "llama-3.1-405b" in grid._repr_html_()
 
 

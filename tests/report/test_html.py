@@ -7,6 +7,8 @@ import plotly.graph_objects as go
 import pytest
 
 from flopcast.report.document import (
+    Bar,
+    Bars,
     Cell,
     Document,
     Fact,
@@ -17,6 +19,7 @@ from flopcast.report.document import (
     Lines,
     Row,
     Section,
+    Sliders,
     Table,
     columns,
     lines,
@@ -134,3 +137,21 @@ def test_what_is_for_terminals_and_sections_without_parts_are_left_out() -> None
     assert "Hidden" not in text
     assert "the end" not in text
     assert json.dumps(parsed(text).text)
+
+
+def test_sliders_show_what_stands_at_their_values_without_a_script_too() -> None:
+    found = [[lines([f"{gpu} {batch} <b>"])] for gpu in ("A", "B") for batch in ("1", "8", "64")]
+    text = page(of(Sliders([("GPU", ("A", "B")), ("batch", ("1", "8", "64"))], found, first=4)))
+    sliders = [attributes for tag, attributes in parsed(text).tags if tag == "input"]
+    assert [one["value"] for one in sliders] == ["1", "1"]
+    assert [json.loads(one["data-values"]) for one in sliders] == [["A", "B"], ["1", "8", "64"]]
+    assert len(re.findall("<template>", text)) == 6
+    assert '<div class="choice"><p>B 8 &lt;b&gt;</p>' in text
+    assert "plotly" not in text
+
+
+def test_bars_need_no_script() -> None:
+    text = page(of(Bars("Time", [Bar("products", 0.25, "2 s"), Bar(EVIL, 1.0, "8 s")])))
+    assert re.findall(r"--part:([0-9.]+)", text) == ["0.2500", "1.0000"]
+    assert "<script" not in text
+    assert EVIL not in text
