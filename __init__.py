@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.checking import check
     from .api.devices import gpu, gpus
-    from .api.forecasting import Forecasts, forecast
+    from .api.forecasting import forecast
     from .api.ingesting import Ingested, ingest
     from .api.predicting import Prediction, predict
     from .api.projecting import ProjectedTrace, fidelity, project
@@ -38,6 +39,7 @@ _DOOR = {
     "Run": "api.training",
     "Scaling": "api.scaling",
     "Validation": "api.validating",
+    "check": "api.checking",
     "fidelity": "api.projecting",
     "forecast": "api.forecasting",
     "gpu": "api.devices",
@@ -52,13 +54,12 @@ _DOOR = {
     "train": "api.training",
     "validate": "api.validating",
 }
-"""Name -> module that has it; PEP 562 imports it when the name is asked for."""
+"""Name -> module that has it; PEP 562 imports it when the name is asked for. Also of classes that calls return."""
 
 __all__ = [
     "GPU",
     "DataError",
     "FlopcastError",
-    "Forecasts",
     "Ingested",
     "Measurements",
     "ParameterError",
@@ -67,6 +68,7 @@ __all__ = [
     "Run",
     "Scaling",
     "Validation",
+    "check",
     "fidelity",
     "forecast",
     "gpu",

@@ -185,6 +185,8 @@ def _predict(
     }
     lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
     remarks = [*_remarks(model.recipe, rows), *(remark("law-lacks", law=law, why=why) for law, why in lacking.items())]
+    if model.correction is not None:
+        remarks.insert(0, remark("corrected", **vars(model.correction)))
     report = report_of(frame, found["cause"], facts, in_words([*notes, *remarks]))
     alone = given[0] if len(given) == 1 else None
     return Prediction(frame.set_axis(alone.index[rows[PLACE]]) if isinstance(alone, pd.DataFrame) else frame, report)

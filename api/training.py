@@ -26,13 +26,14 @@ from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
 from ..report.html import page
-from ..report.run_folder import PREDICTIONS, REPORT, SCHEMA, check_run_folder, read_metrics, write_run
+from ..report.run_folder import REPORT, SCHEMA, check_run_folder, read_run, write_run
 from ..report.training import metric as label_of
 from ..report.training import origin, training_document
 from ..report.words import in_words
 from ..report.words.evaluation import selection
 from ..table.conditions import Where
 from ..workers import workers
+from .checking import Check, check
 from .devices import Device, device
 from .predicting import predict
 from .provenance import call_text, provenance
@@ -176,6 +177,21 @@ class Run:
         """
         given: dict[str, Any] = {"where": where, "units": units, "defaults": defaults, "fallback": fallback}
         return predict(self, data, level=level, **given).frame
+
+    def check(self, data: Data, **options: Any) -> Check:
+        """Score the run on new measurements; ``options`` are those of `flopcast.check`, which says what it finds.
+
+        Returns
+        -------
+        Check
+            With ``verdict``, ``table``, ``found``, ``report()``, ``save(folder)`` and ``correct(folder)``.
+
+        Raises
+        ------
+        FlopcastError
+            The data cannot be read, or no row of them can be predicted.
+        """
+        return check(self, data, **options)
 
     def save(self, folder: str | Path) -> None:
         """Write the run folder, whole or not at all.
@@ -398,12 +414,7 @@ def load(folder: str | Path) -> Run:
     True
     """
     place = Path(folder)
-    metrics = read_metrics(place)
-    try:
-        predictions = pd.read_parquet(place / PREDICTIONS)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{place / PREDICTIONS} cannot be read, so the run is damaged: train again") from error
-    return Run(metrics, predictions, TrainedModel.load(place), folder=place)
+    return Run(*read_run(place), TrainedModel.load(place), folder=place)
 
 
 def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:

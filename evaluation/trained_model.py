@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features import roofline
@@ -24,10 +25,57 @@ from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
 from .fallback import FallbackLaw
 from .intervals import ConformalIntervals
+from .verdicts import Interval
 
 ANSWERS: Final = 5
 LEVEL: Final = 0.9
 """Rows whose answers are kept with a model, and the level of their intervals."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A factor on all that a model answers, measured after it was trained.
+
+    Attributes
+    ----------
+    factor, lower, upper, level : float
+        The factor with its interval of that level.
+    rows, groups : int
+        What it was measured on.
+    """
+
+    factor: float
+    lower: float
+    upper: float
+    level: float
+    rows: int
+    groups: int
+
+    @classmethod
+    def of(cls, shift: Interval, *, rows: int, groups: int) -> Self:
+        """Return the correction of a shift."""
+        return cls(shift.value, shift.lower, shift.upper, shift.level, rows, groups)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what a manifest holds; a KeyError, TypeError or ValueError where it is damaged."""
+        factor, lower, upper, level = (float(saved[name]) for name in ("factor", "lower", "upper", "level"))
+        if not (0 < lower <= factor <= upper < np.inf and 0 < level < 1):
+            raise ValueError("a correction must be a positive factor inside its interval")
+        return cls(factor, lower, upper, level, int(saved["rows"]), int(saved["groups"]))
+
+    def applied(self, answers: pd.DataFrame, level: float) -> pd.DataFrame:
+        """Return ``predicted``, ``lower`` and ``upper`` times the factor, the interval of that level widened.
+
+        Its half-widths (log scale) are the roots of the sum of the squares of their own and the factor's.
+        """
+        sides = stats.norm.ppf((1 + np.array([level, self.level])) / 2)
+        own = np.log(self.upper / self.lower) / 2 * sides[0] / sides[1]
+        centre = answers["predicted"] * self.factor
+        with np.errstate(divide="ignore", over="ignore"):
+            down = np.hypot(np.log(answers["predicted"] / answers["lower"]), own)
+            up = np.hypot(np.log(answers["upper"] / answers["predicted"]), own)
+            return answers.assign(predicted=centre, lower=centre * np.exp(-down), upper=centre * np.exp(up))
 
 
 @dataclass(frozen=True)
@@ -50,6 +98,8 @@ class TrainedModel:
         What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
     difficulty : Difficulty or None
         How much wider the intervals of some rows are; None where they have one radius.
+    correction : Correction or None
+        A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     """
 
     saved: artifact.Artifact
@@ -60,6 +110,7 @@ class TrainedModel:
     beyond: Beyond | None = None
     law: FallbackLaw | None = None
     difficulty: Difficulty | None = None
+    correction: Correction | None = None
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -100,6 +151,7 @@ class TrainedModel:
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
                 Difficulty.from_dict(manifest["difficulty"]) if manifest.get("difficulty") else None,
+                Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -121,12 +173,25 @@ class TrainedModel:
         ``rows`` are as `features.matrix.Dataset` has them: what the host measured stands in columns ``host_*``.
         """
         some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))]
-        if self.recipe.host is not None:
-            measured = {str(name).removeprefix(HOST): some[name] for name in some if str(name).startswith(HOST)}
-            some = some.assign(**measured, device=self.recipe.host.name)
-        names = [name for name in some if not str(name).startswith(HOST) and name != "source"]
-        asked = {str(name): [_plain(value) for value in some[name]] for name in names}
+        some = self.as_asked(some)
+        asked = {str(name): [_plain(value) for value in some[name]] for name in some if name != "source"}
         return {"level": LEVEL, "rows": asked, "answers": self._answers(asked, LEVEL)}
+
+    def as_asked(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows of a data set as the host measured them: what stands in ``host_*`` in place of the target's."""
+        if self.recipe.host is None:
+            return rows
+        theirs = [name for name in rows if str(name).startswith(HOST)]
+        measured = {str(name).removeprefix(HOST): rows[name] for name in theirs}
+        return rows.drop(columns=theirs).assign(**measured, device=self.recipe.host.name)
+
+    def corrected(self, correction: Correction) -> Self:
+        """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
+        manifest = {**self.saved.manifest, "correction": vars(correction)}
+        model = replace(self, saved=replace(self.saved, manifest=manifest), correction=correction)
+        if kept := manifest.get("answers"):
+            manifest["answers"] = {**kept, "answers": model._answers(kept["rows"], float(kept["level"]))}
+        return model
 
     def _answers(self, asked: Mapping[str, list[Any]], level: float) -> dict[str, list[Any]]:
         found = self.predict(fill_text(pd.DataFrame(asked)), level).select_dtypes("number")
@@ -195,7 +260,8 @@ class TrainedModel:
             lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide)
         basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
-        return pd.DataFrame({**columns, "extrapolated": new | check.extrapolated}), reasons
+        answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
+        return answers if self.correction is None else self.correction.applied(answers, level), reasons
 
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""

@@ -127,6 +127,20 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
     load(folder)
 
 
+def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write another manifest to the estimator that :func:`save` wrote, and read both back.
+
+    ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed.
+
+    Raises
+    ------
+    ArtifactError
+        As :func:`load`.
+    """
+    (folder / MANIFEST).write_text(json_text.dumps(sealed(manifest)), encoding="utf-8")
+    load(folder)
+
+
 def load(folder: Path) -> Artifact:
     """Return the model saved in ``folder``; nothing in the folder is executed.
 

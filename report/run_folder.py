@@ -86,6 +86,23 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     return metrics
 
 
+def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return ``metrics.json`` and ``predictions.parquet`` of a run folder.
+
+    Raises
+    ------
+    ArtifactError
+        As `read_metrics`; or the predictions are damaged.
+    """
+    import pandas as pd
+
+    metrics = read_metrics(folder)
+    try:
+        return metrics, pd.read_parquet(folder / PREDICTIONS)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{folder / PREDICTIONS} cannot be read, so the run is damaged: train again") from error
+
+
 def check_run_folder(folder: Path) -> None:
     """Raise where a run cannot be written, or would replace something that no training run has written."""
     if os.path.lexists(folder):

@@ -27,6 +27,27 @@ def _scatters(scatter: float, deviation: Interval) -> str:
     return f"fails: scatters by {100 * scatter:.1f} % around {deviation}"
 
 
+def _shift(shift: Interval) -> str:
+    return f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
+
+
+def _coverage(coverage: float, level: float, rows: float, p_value: float, corrected: bool) -> str:
+    once = "once corrected, " if corrected else ""
+    return (
+        f"{once}{100 * coverage:.1f} % of the rows lie inside their {100 * level:g} % intervals (binomial test with "
+        f"{rows:.0f} independent rows: p = {p_value:.2g})"
+    )
+
+
+def _host(
+    host: str, trained: str, e_out: float, expected: float, rows: int, other: float | None, own: float | None
+) -> str:
+    replaced = f"from {host} in place of {trained} the error is"
+    if other is not None and own is not None:
+        return f"{replaced} {other:.1f} % instead of {own:.1f} % on {rows} workloads of both"
+    return f"{replaced} {e_out:.1f} %; out of sample the run promised {expected:.1f} %"
+
+
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "few-groups": _few_groups,
     "baseline-wins": "under the scheme {scheme} the baseline {baseline!r} beats every model",
@@ -40,6 +61,19 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "law-holds": "holds ({deviation})",
     "law-holds-corrected": "holds with a correction of {deviation}",
     "law-median-undecided": "undecided (median {deviation})",
+    "check-valid": "still valid",
+    "check-shifted": "shifted by {shift}: correct it",
+    "check-retrain": "no longer valid: retrain",
+    "check-too-few": f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups within the trained range are needed",
+    "check-shift": _shift,
+    "check-coverage": _coverage,
+    "check-growth": "{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})",
+    "check-host": _host,
+    "check-beyond": "{rows} of {of} rows lie outside the trained range (error {e_out:.1f} %): no verdict rests on them",
+    "check-all-trained": "the run was trained on all of these rows: that says nothing of new ones",
+    "corrected": (
+        "corrected later by {factor:.3f} [{lower:.3f}, {upper:.3f}], measured on {rows} rows of {groups} groups"
+    ),
 }
 
 

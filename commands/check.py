@@ -1,0 +1,79 @@
+"""Is a run still right? ``flopcast check RUN DATA...`` scores it on new measurements and says what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..output import check_output
+from .options import (
+    GroupOption,
+    JsonOption,
+    KeepOption,
+    LevelOption,
+    SeedOption,
+    SetOption,
+    UnitOption,
+    WhereOption,
+    announce,
+    check_data,
+    parse_defaults,
+    parse_group,
+    parse_units,
+    parse_where,
+)
+
+FILES = ("check.json", "check.html")
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
+    host: Annotated[
+        str | None, typer.Option(help="Device in DATA that takes the place of the run's host, and what that costs.")
+    ] = None,
+    interval: LevelOption = 0.9,
+    correct: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the run is shifted, save it corrected by the factor.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for check.json and check.html.")] = None,
+    where: WhereOption = None,
+    group: GroupOption = None,
+    unit: UnitOption = None,
+    set_: SetOption = None,
+    keep: KeepOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again."""
+    if out is not None:
+        check_output(out, FILES)
+    settings: dict[str, Any] = {
+        "host": host,
+        "level": interval,
+        "where": parse_where(where),
+        "group": parse_group(group),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+        "keep": keep or (),
+        "seed": seed,
+    }
+    check_data([run, *data])
+    announce(f"loading {run}", quiet=as_json)
+    from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
+    from ..report.run_folder import check_run_folder
+    from ..report.terminal import show
+
+    if correct is not None:
+        check_run_folder(correct)
+    found = check(run, data, **settings)
+    if correct is not None and found.correction is not None:
+        found.correct(correct)
+        found = replace(found, facts=replace(found.facts, saved=str(correct)))
+    if out is not None:
+        found.save(out)
+    saved = [Path(found.facts.saved)] if found.facts.saved else []
+    show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json)

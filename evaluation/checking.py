@@ -1,0 +1,350 @@
+"""Does a trained model still hold? Its predictions against new measurements, next to what it did out of sample.
+
+Rows of a group err together, in the new measurements as in training, so all that is claimed here counts groups, and
+counts them on both sides: a model trained on 16 groups is itself uncertain by what 16 groups leave open, and new rows
+that differ from it by no more than that are no evidence against it.
+
+- The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample cluster bootstrap:
+  groups are drawn on both sides (see `cluster_bootstrap`), since the median of a model that was trained on other groups
+  of the same kind would differ from 1 by as much as that of its own out-of-fold rows varies.
+- The **coverage** of the intervals has a binomial test, with as many independent rows as would tell it as surely:
+  ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design effect (Kish 1965), the
+  cluster-robust variance of the share of rows inside over that of as many independent rows.
+- The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
+  same bootstrap; its interval has one end.
+
+The verdict is the first line that applies; each alarm is tested at `ALPHA` / 3, so that together they are raised on at
+most 5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
+
+================================================================================================  ==================
+fewer than 10 rows, or 4 groups, within the trained range                                         too few data
+fewer rows inside than the intervals claim, or an error `MATERIAL_ERROR` times as large, both     no longer valid
+after a shift is corrected
+a shift whose interval excludes 1, by `MATERIAL_SHIFT` or more                                    shifted
+else                                                                                              still valid
+================================================================================================  ==================
+
+Rows outside the trained range are scored, but no verdict rests on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
+from .intervals import log_ratio
+from .metrics import ape, finite, inlier_ratios
+from .trained_model import Correction
+from .verdicts import ALPHA, Interval, too_few
+
+MATERIAL_SHIFT: Final = 0.02
+"""A smaller shift is not worth a correction, however surely it is there."""
+MATERIAL_ERROR: Final = 1.25
+"""An error that has grown less is that of the same model."""
+EACH: Final = ALPHA / 3
+"""Level of each of the three tests."""
+REPLICATES: Final = 1000
+LEAST_SHARE: Final = 0.5
+"""Share of new rows in groups never trained from which they are compared with the folds that left groups out."""
+
+FloatArray = NDArray[np.float64]
+
+
+class Outcome(StrEnum):
+    """What a check comes to; the value is the stable key of its JSON."""
+
+    VALID = "still valid"
+    SHIFTED = "shifted"
+    RETRAIN = "no longer valid"
+    TOO_FEW = "too few data"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One class, or group, of the new rows: ``shift`` is None where there are too few rows or groups for an interval.
+
+    ``ratio`` is the median of observed / predicted, and ``shift`` the same with its interval of level 0.95: by the
+    cluster bootstrap for a class, by the ranks of the rows for a group.
+    """
+
+    name: str
+    rows: int
+    groups: int
+    e_out: float
+    coverage: float
+    ratio: float
+    shift: Interval | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors of some rows: percent, but the coverage, which is a share; None where it is not known."""
+
+    n: int
+    e_out: float
+    median_ape: float
+    ir: dict[str, float]
+    kendall: float | None
+    coverage: float | None
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, coverage: float | None = None) -> Score:
+        """Score rows with ``observed`` and ``predicted``; where ``lower`` and ``upper`` are, so is the coverage."""
+        errors = ape(rows["observed"], rows["predicted"])
+        order = stats.kendalltau(rows["observed"], rows["predicted"]).statistic if len(rows) > 1 else None
+        mean, middle = float(errors.mean()), float(np.median(errors))
+        coverage = float(inside(rows).mean()) if "lower" in rows else coverage
+        return cls(len(rows), mean, middle, inlier_ratios(errors), finite(order), coverage)
+
+
+@dataclass(frozen=True)
+class CoverageTest:
+    """Share of rows inside their interval, against the share claimed.
+
+    ``rows`` is how many independent rows would tell as much, ``p_value`` the chance of so small a share among them if
+    the claim is true.
+    """
+
+    coverage: float
+    level: float
+    rows: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What new measurements say of a model.
+
+    Attributes
+    ----------
+    score, expected : Score
+        Of the new rows, and of the run's own out-of-fold predictions under ``scheme``.
+    scheme : str
+        Of the out-of-fold predictions that the new rows are compared with.
+    groups, known_groups : int
+        Groups of the new rows, and how many of them were trained.
+    shift : Interval or None
+        Of level 1 - `EACH`; None where there are too few data.
+    coverage, corrected_coverage : CoverageTest or None
+        As the run is, and after the shift is corrected.
+    growth : Interval or None
+        Of the error after the shift is corrected, over that out of fold; its upper end is infinite.
+    outcome : Outcome
+        The verdict.
+    correction : Correction or None
+        What `Outcome.SHIFTED` asks for.
+    classes, by_group : tuple of Part
+        By falling number of rows; the groups that are off most first.
+    out_of_range : int
+        Rows outside the trained range.
+    beyond : Score or None
+        Of these rows.
+    """
+
+    score: Score
+    expected: Score
+    scheme: str
+    groups: int
+    known_groups: int
+    shift: Interval | None
+    coverage: CoverageTest | None
+    corrected_coverage: CoverageTest | None
+    growth: Interval | None
+    outcome: Outcome
+    correction: Correction | None
+    classes: tuple[Part, ...]
+    by_group: tuple[Part, ...]
+    out_of_range: int
+    beyond: Score | None
+
+
+def inside(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows lie within their interval."""
+    return rows["observed"].between(rows["lower"], rows["upper"]).to_numpy(dtype=bool)
+
+
+def assess(
+    new: pd.DataFrame,
+    folds: Mapping[str, pd.DataFrame],
+    *,
+    level: float = 0.9,
+    covered: Mapping[str, float | None] | None = None,
+    seed: int = 0,
+) -> Checked:
+    """Judge a model by rows it has not seen.
+
+    Parameters
+    ----------
+    new : DataFrame
+        ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and ``within``, whether the model itself
+        answers (and not what goes on outside the trained range). Predictions are positive numbers.
+    folds : mapping of str to DataFrame
+        Scheme -> ``observed``, ``predicted`` and ``group`` of the training rows out of fold; at least one scheme. New
+        rows are compared with ``grouped`` where half of them or more are of groups never trained, else with ``kfold``.
+    level : float
+        That of the intervals.
+    covered : mapping of str to float, optional
+        Scheme -> share of rows that the run's intervals held out of fold.
+    seed : int
+        Of the bootstrap.
+    """
+    known = new["group"].isin(next(iter(folds.values()))["group"])
+    wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
+    scheme = wanted if wanted in folds else next(iter(folds))
+    reference, judged = folds[scheme], new[new["within"]]
+    found = _judge(judged, reference, level, seed)
+    return Checked(
+        score=Score.of(new),
+        expected=Score.of(reference, (covered or {}).get(scheme)),
+        scheme=scheme,
+        groups=new["group"].nunique(),
+        known_groups=new.loc[known, "group"].nunique(),
+        classes=tuple(_part(str(name), rows, seed) for name, rows in _largest_first(new, "class")),
+        by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
+        out_of_range=int((~new["within"]).sum()),
+        beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
+        **found,
+    )
+
+
+def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, seed: int) -> dict[str, Any]:
+    """Return the evidence and the verdict on rows within the trained range."""
+    if too_few(len(new), new["group"].nunique()):
+        names = ("shift", "coverage", "corrected_coverage", "growth", "correction")
+        return {**dict.fromkeys(names), "outcome": Outcome.TOO_FEW}
+    errors, before = (log_ratio(rows["observed"], rows["predicted"]) for rows in (new, reference))
+    sides = (errors, new["group"]), (before, reference["group"])
+    shift = _exp(two_samples(np.median, *sides, level=1 - EACH, over=0.0, seed=seed))
+    moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
+    correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique()) if moved else None
+    as_is = _coverage(new, reference, level)
+    corrected = _coverage(new if correction is None else correction.applied(new, level), reference, level)
+    centre = np.log(shift.value) if moved else 0.0
+    sides = (errors - centre, new["group"]), sides[1]
+    growth = _exp(two_samples(_log_error, *sides, level=1 - 2 * EACH, over=_log_error(before), seed=seed))
+    growth = replace(growth, upper=np.inf, level=1 - EACH)
+    outcome = Outcome.SHIFTED if moved else Outcome.VALID
+    if corrected.p_value < EACH or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
+        outcome, correction = Outcome.RETRAIN, None
+    return {
+        "shift": shift,
+        "coverage": as_is,
+        "corrected_coverage": corrected,
+        "growth": growth,
+        "outcome": outcome,
+        "correction": correction,
+    }
+
+
+def _log_error(errors: FloatArray) -> float:
+    return float(np.log(np.mean(np.abs(errors))))
+
+
+def _exp(one: Interval) -> Interval:
+    return Interval(*(float(np.exp(end)) for end in (one.value, one.lower, one.upper)), one.level)
+
+
+Sample = tuple[FloatArray, pd.Series]
+"""Values and their groups."""
+
+
+def two_samples(
+    statistic: Callable[[FloatArray], Any], new: Sample, old: Sample, *, level: float, over: float, seed: int
+) -> Interval:
+    """Return ``statistic(new) - over`` with an interval for what either sample leaves open: groups drawn on both sides.
+
+    The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at
+    the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for two samples).
+    """
+    spread, freedom = [], []
+    for place, (values, names) in enumerate((new, old)):
+        groups = names.to_numpy(dtype=str)
+        count = max(effective_groups(groups), 1.5)
+        draws = bootstrap(_of_rows(statistic, values), groups, replicates=REPLICATES, seed=seed + place)
+        spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
+        freedom.append(count - 1)
+    difference = statistic(new[0]) - over
+    variances = [float(np.var(draws)) for draws in spread]
+    total = sum(variances)
+    degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True)) if total > 0 else min(freedom)
+    tail = stats.norm.cdf(stats.t.ppf((1 - level) / 2, degrees))
+    lower, upper = np.quantile(difference + spread[0] - spread[1], [tail, 1 - tail])
+    return Interval(float(difference), float(lower), float(upper), level)
+
+
+def _of_rows(statistic: Callable[[FloatArray], float], values: FloatArray) -> Callable[[NDArray[Any]], Any]:
+    return lambda rows: statistic(values[rows])
+
+
+def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> CoverageTest:
+    """Test whether the intervals hold fewer rows than they claim."""
+    held = inside(new)
+    far = np.abs(log_ratio(reference["observed"], reference["predicted"]))
+    sides = ((held, new["group"]), (far <= np.quantile(far, level), reference["group"]))
+    rows = 1 / sum(1 / independent_rows(*side) for side in sides)
+    share = float(held.mean())
+    p_value = float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level)) if share < 1 else 1.0
+    return CoverageTest(share, level, rows, p_value)
+
+
+def independent_rows(held: NDArray[np.bool_], groups: pd.Series) -> float:
+    """Return how many independent rows would tell the share of rows inside as surely: the rows over the design effect.
+
+    It is 1 or more. Where all rows, or none, are inside, or there is one group, the groups are counted, since nothing
+    tells how alike the rows of one are.
+    """
+    share, code = held.mean(), np.unique(groups.to_numpy(dtype=str), return_inverse=True)[1]
+    count = int(code.max()) + 1
+    if share in (0, 1) or count < 2:
+        return effective_groups(code)
+    sums = np.bincount(code, held - share)
+    variance = float(np.sum(sums**2)) * count / (count - 1) / len(held) ** 2
+    return len(held) / max(variance * len(held) / (share * (1 - share)), 1.0)
+
+
+def _largest_first(rows: pd.DataFrame, column: str) -> list[tuple[Any, pd.DataFrame]]:
+    return sorted(rows.groupby(column, sort=True), key=lambda item: -len(item[1]))
+
+
+def _part(name: str, rows: pd.DataFrame, seed: int) -> Part:
+    """Return a class: its median ratio by the cluster bootstrap."""
+    errors, groups = log_ratio(rows["observed"], rows["predicted"]), rows["group"].to_numpy(dtype=str)
+    shift = None
+    if not too_few(len(rows), len(np.unique(groups))):
+        draws = bootstrap(_of_rows(np.median, errors), groups, replicates=REPLICATES // 2, seed=seed)
+        shift = _interval(errors, *_ends(draws, effective_groups(groups)))
+    return _scored(name, rows, errors, shift)
+
+
+def _ends(draws: FloatArray, groups: float) -> tuple[float, float]:
+    lower, upper = percentile_interval(draws, groups, level=1 - ALPHA)
+    return float(lower), float(upper)
+
+
+def _groups(new: pd.DataFrame) -> list[Part]:
+    """Return the groups: their median ratio between order statistics of their rows (the sign test's interval)."""
+    found = []
+    for name, rows in new.groupby("group", sort=True):
+        errors = np.sort(log_ratio(rows["observed"], rows["predicted"]))
+        least = int(stats.binom.ppf(ALPHA / 2, len(errors), 0.5)) - 1
+        shift = _interval(errors, errors[least], errors[-1 - least]) if least >= 0 else None
+        found.append(_scored(str(name), rows, errors, shift))
+    return found
+
+
+def _interval(errors: FloatArray, lower: float, upper: float) -> Interval:
+    return Interval(*map(float, np.exp([np.median(errors), lower, upper])), 1 - ALPHA)
+
+
+def _scored(name: str, rows: pd.DataFrame, errors: FloatArray, shift: Interval | None) -> Part:
+    mean = float(ape(rows["observed"], rows["predicted"]).mean())
+    ratio = float(np.exp(np.median(errors)))
+    return Part(name, len(rows), rows["group"].nunique(), mean, float(inside(rows).mean()), ratio, shift)

@@ -1,0 +1,259 @@
+"""What `check` found, as a document: the verdict, the errors beside those out of sample, and who is off by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, CoverageTest, Outcome, Part, Score
+from ..evaluation.verdicts import ALPHA, Interval
+from ..remarks import Remark, remark
+from ..table.measurements import quantity
+from .document import (
+    Cell,
+    Document,
+    Fact,
+    Facts,
+    Figure,
+    Headline,
+    Line,
+    Lines,
+    Section,
+    Table,
+    Tone,
+    columns,
+    losses,
+    rows,
+)
+from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
+from .formats import counted, formatted, number, share
+from .training import left_out
+from .words import say
+
+SCHEMA: Final = 1
+_TONES: Final[dict[Outcome, Tone]] = {
+    Outcome.VALID: "good",
+    Outcome.SHIFTED: "warning",
+    Outcome.RETRAIN: "error",
+    Outcome.TOO_FEW: "soft",
+}
+_CODES: Final = {
+    Outcome.VALID: "check-valid",
+    Outcome.SHIFTED: "check-shifted",
+    Outcome.RETRAIN: "check-retrain",
+    Outcome.TOO_FEW: "check-too-few",
+}
+_SHOWN: Final = 8  # groups on a terminal
+
+
+@dataclass(frozen=True)
+class CheckFacts:
+    """What was checked against which data, and what of these was left out.
+
+    ``host`` measured the features, ``trained_host`` did in training. Where they differ and the data hold both,
+    ``other_e_out`` and ``own_e_out`` are the errors from either, on the ``common_rows`` that both measured.
+    """
+
+    run: str
+    model: str
+    host: str | None
+    trained_host: str | None
+    target: str
+    metric: str
+    level: float
+    trained_rows: int
+    all_trained: bool
+    not_predicted: Mapping[str, int]
+    rejected: Mapping[str, int]
+    notes: Sequence[str]
+    common_rows: int = 0
+    other_e_out: float | None = None
+    own_e_out: float | None = None
+    saved: str | None = None
+
+
+def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Document:
+    """Return what new measurements say of a run, for terminal, page and machines; ``table`` holds the rows scored."""
+    answer = Lines([Line(f"{verdict(found)}.", _TONES[found.outcome])], "answer", medium="terminal")
+    why = Lines([Line(f"{said}.") for said in map(say, reasons(found, facts))], "answer")
+    devices = " → ".join(name for name in (facts.host, facts.target) if name)
+    ratios = Figure(partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift")
+    curves = Figure(partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample")
+    return Document(
+        title=f"Does the run still hold? {devices}",
+        lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
+        opening=[Headline("", f"{verdict(found)}.", medium="page"), answer, Facts(_facts(found)), why],
+        sections=[
+            Section("Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"),
+            Section("Shift by class", [ratios, _parts(found.classes, "class", len(found.classes))], "shift", "Classes"),
+            Section("Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"),
+            Section("What was left out", [_lost(facts)], "data", "Data"),
+        ],
+        data=_json(found, facts),
+    )
+
+
+def verdict(found: Checked) -> str:
+    """Return the verdict in words."""
+    return say(remark(_CODES[found.outcome], shift=found.shift))
+
+
+def reasons(found: Checked, facts: CheckFacts) -> list[Remark]:
+    """Return what the verdict rests on, and what another host cost."""
+    said = []
+    test = found.corrected_coverage
+    if found.shift is not None and found.outcome is not Outcome.SHIFTED:
+        said.append(remark("check-shift", shift=found.shift))
+    if test is not None:
+        said.append(remark("check-coverage", **vars(test), corrected=found.correction is not None))
+    if found.growth is not None:
+        said.append(remark("check-growth", growth=found.growth))
+    if facts.host != facts.trained_host:
+        cost = {"e_out": found.score.e_out, "expected": found.expected.e_out}
+        known = {"rows": facts.common_rows, "other": facts.other_e_out, "own": facts.own_e_out}
+        said.append(remark("check-host", host=facts.host, trained=facts.trained_host, **cost, **known))
+    if found.beyond is not None:
+        said.append(remark("check-beyond", rows=found.out_of_range, e_out=found.beyond.e_out, of=found.score.n))
+    if facts.all_trained:
+        said.append(remark("check-all-trained"))
+    return said
+
+
+def _facts(found: Checked) -> list[Fact]:
+    known = f"groups, {found.known_groups} of them trained"
+    return [
+        Fact(f"{found.score.n:,}", "new rows"),
+        Fact(str(found.groups), known),
+        Fact(share(found.out_of_range / found.score.n), "outside the trained range"),
+    ]
+
+
+def _scores(found: Checked) -> Table:
+    """Return the errors of the new rows, and of the run out of fold."""
+    named = {"new rows": found.score, f"{left_out(found.scheme)}, out of sample": found.expected}
+    cells = [(name, *_score(one)) for name, one in named.items()]
+    heads = ("rows", "E_out %", "median %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
+    caption = "IR T: share of rows within T %, in %. Kendall's tau: order preserved, 1 = wholly"
+    return Table(columns("", numbers=heads), rows(cells), "errors", caption)
+
+
+def _score(one: Score) -> tuple[str, ...]:
+    ratios = (number(value) for value in one.ir.values())
+    return (f"{one.n:,}", number(one.e_out), number(one.median_ape), *ratios, formatted(one.kendall, "{:.3f}"),
+            share(one.coverage))  # fmt: skip
+
+
+def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
+    cells = [
+        (
+            part.name,
+            f"{part.rows:,}",
+            Cell(str(part.shift), "accent" if part.shift.excludes(1) else "") if part.shift else f"{part.ratio:.2f}",
+            number(part.e_out),
+            share(part.coverage),
+        )
+        for part in parts
+    ]
+    heads = columns(kind, numbers=("rows", f"observed / predicted [{share(1 - ALPHA, 0)}]", "E_out %", "covered"))
+    title, how = {
+        "class": ("classes", "groups drawn with replacement"),
+        "group": ("groups, the most shifted first", "the sign test of its rows"),
+    }[kind]
+    caption = f"median with its interval ({how}); without one: too few data"
+    return Table(heads, rows(cells), title, caption, shown)
+
+
+def _lost(facts: CheckFacts) -> Lines:
+    said = losses(facts.rejected, facts.notes).lines
+    unable = facts.not_predicted.items()
+    left = [Line(f"{counted(count, 'row')} not predicted: {why}", "warning") for why, count in unable]
+    if facts.trained_rows and not facts.all_trained:
+        left.append(Line(f"{counted(facts.trained_rows, 'row')} left out: the run was trained on them", "soft"))
+    rule = (
+        f"The rule: each of three tests at {share(EACH, 2)}; a shift counts from {share(MATERIAL_SHIFT, 0)} on, a "
+        f"larger error from {MATERIAL_ERROR:g} times on; groups are drawn with replacement on both sides."
+    )
+    return Lines([*left, *said, Line(rule, "soft")], "list")
+
+
+def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
+    """Return the result for machines; keys are stable within a schema, a figure that does not exist is null."""
+    host = {"rows": facts.common_rows, "e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
+    return {
+        "schema": SCHEMA,
+        **{key: getattr(facts, key) for key in ("run", "model", "host", "trained_host", "target", "metric", "level")},
+        **vars(found.score),
+        "verdict": str(found.outcome),
+        "text": verdict(found),
+        "shift": found.shift and found.shift.value,
+        "shift_interval": _interval(found.shift),
+        "coverage_test": _test(found.coverage),
+        "coverage_corrected": _test(found.corrected_coverage),
+        "error_growth": _interval(found.growth),
+        "groups": found.groups,
+        "known_groups": found.known_groups,
+        "out_of_range": {"rows": found.out_of_range, "share": found.out_of_range / found.score.n}
+        | ({"e_out": found.beyond.e_out, "coverage": found.beyond.coverage} if found.beyond else {}),
+        "expected": {"scheme": found.scheme, **vars(found.expected)},
+        "other_host": host if facts.host != facts.trained_host else None,
+        "correction": found.correction and vars(found.correction),
+        "classes": [_part(part) for part in found.classes],
+        "by_group": [_part(part) for part in found.by_group],
+        "trained_rows": facts.trained_rows,
+        "not_predicted": facts.not_predicted,
+        "rejected": facts.rejected,
+        "saved": facts.saved,
+        "notes": facts.notes,
+    }
+
+
+def _interval(one: Interval | None) -> dict[str, float] | None:
+    return None if one is None else vars(one)
+
+
+def _test(one: CoverageTest | None) -> dict[str, float] | None:
+    return None if one is None else vars(one)
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {**vars(part), "shift": _interval(part.shift)}
+
+
+def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
+    """Draw observed / predicted of every row by its prediction, and the shift as a band."""
+    figure = go.Figure()
+    for position, (name, part) in enumerate(table.groupby("class", sort=True)):
+        marker = {"size": 5, "opacity": 0.6, "symbol": position % 8}
+        words = part["group"].astype(str).map(escape)
+        figure.add_trace(
+            go.Scattergl(
+                name=escape(str(name)), x=part["predicted"], y=part["observed"] / part["predicted"], text=words,
+                mode="markers", marker=marker, hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
+            )
+        )  # fmt: skip
+    figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
+    if found.shift is not None:
+        figure.add_hrect(y0=found.shift.lower, y1=found.shift.upper, fillcolor=BASELINE, opacity=0.25, line_width=0)
+    figure.update_xaxes(type="log", title="predicted: " + escape(quantity(metric).label), gridcolor=GRID)
+    figure.update_yaxes(type="log", title="observed / predicted", gridcolor=GRID)
+    return styled(figure, 460, legend={"itemsizing": "constant"})
+
+
+def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
+    """Draw the share of rows within each error; of the run out of fold its inlier ratios are known."""
+    errors = 100 * np.abs(table["predicted"] / table["observed"] - 1).to_numpy()
+    within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
+    figure = go.Figure(go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3}))
+    known = [(float(limit), value) for limit, value in found.expected.ir.items()]
+    line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+    figure.add_trace(go.Scatter(name="out of sample", x=[x for x, _ in known], y=[y for _, y in known], line=line))
+    figure.update_xaxes(title_text="error at most, %", range=[0, 50])
+    figure.update_yaxes(title_text="rows, %", range=[0, 101])
+    return styled(figure, 380, legend={})

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.evaluation.checking import Checked, Outcome, assess, independent_rows
+from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.evaluation.trained_model import Correction
+
+
+def table(seed: int, groups: int = 20, rows: int = 20, between: float = 0.02, name: str = "g") -> pd.DataFrame:
+    """Rows that differ from their predictions by a deviate of their group and one of their own, 4 %."""
+    rng = np.random.default_rng(seed)
+    errors = np.repeat(rng.normal(0, between, groups), rows) + rng.normal(0, 0.04, groups * rows)
+    predicted = np.exp(rng.normal(4, 1, groups * rows))
+    labels = np.repeat([f"{name}{group}" for group in range(groups)], rows)
+    return pd.DataFrame({"observed": predicted * np.exp(errors), "predicted": predicted, "group": labels})
+
+
+OLD = table(0)
+INTERVALS = ConformalIntervals("grouped").fit(OLD["observed"], OLD["predicted"], OLD["group"])
+
+
+def asked(rows: pd.DataFrame, factor: float | np.ndarray = 1.0) -> pd.DataFrame:
+    lower, upper = INTERVALS.bounds(rows["predicted"], 0.9)
+    more = {"observed": rows["observed"] * factor, "class": "one", "within": True}
+    return rows.assign(lower=lower, upper=upper, **more)
+
+
+def judged(rows: pd.DataFrame, factor: float | np.ndarray = 1.0) -> Checked:
+    return assess(asked(rows, factor), {"grouped": OLD})
+
+
+def test_rows_like_those_of_training_leave_the_run_valid() -> None:
+    outcomes = [judged(table(seed, name="new")).outcome for seed in range(1, 7)]
+    assert outcomes == [Outcome.VALID] * 6
+
+
+@pytest.mark.parametrize("factor", [1.15, 1 / 1.15])
+def test_a_factor_on_all_rows_is_a_shift_that_its_correction_undoes(factor: float) -> None:
+    new = table(1, name="new")
+    found = judged(new, factor)
+    assert found.outcome is Outcome.SHIFTED
+    assert found.shift is not None
+    assert found.shift.lower < factor < found.shift.upper
+    assert found.correction is not None
+    again = assess(found.correction.applied(asked(new, factor), 0.9), {"grouped": OLD})
+    assert again.outcome is Outcome.VALID
+    assert again.shift is not None
+    assert again.shift.value == pytest.approx(1)
+    assert again.score.coverage is not None
+    assert again.score.coverage >= 0.88
+
+
+def test_groups_that_changed_each_its_way_ask_for_another_training() -> None:
+    new = table(1, name="new")
+    factor = np.where(new["group"].str[-1].isin(list("02468")), 1.5, 0.7)
+    assert judged(new, factor).outcome is Outcome.RETRAIN
+
+
+def test_few_groups_and_rows_outside_the_range_carry_no_verdict() -> None:
+    assert judged(table(1, groups=3), 2.0).outcome is Outcome.TOO_FEW
+    new = asked(table(1, name="new"))
+    far = new.assign(observed=3 * new["observed"], within=False, group="far")
+    found = assess(pd.concat([new, far]), {"grouped": OLD})
+    assert found.outcome is Outcome.VALID
+    assert found.out_of_range == len(far)
+    assert found.beyond is not None
+    assert found.beyond.e_out > 50
+
+
+def test_rows_of_trained_groups_are_compared_with_the_folds_that_kept_their_groups() -> None:
+    near = OLD.assign(observed=OLD["predicted"] * 1.001)
+    new = asked(table(1))
+    assert assess(new, {"grouped": OLD, "kfold": near}).scheme == "kfold"
+    assert assess(new, {"grouped": OLD}).scheme == "grouped"
+    assert assess(asked(table(1, name="new")), {"kfold": near, "grouped": OLD}).scheme == "grouped"
+
+
+def test_the_worst_group_comes_first_with_the_interval_of_its_rows() -> None:
+    new = table(1, name="new")
+    found = judged(new, np.where(new["group"] == "new7", 1.3, 1.0))
+    first = found.by_group[0]
+    assert first.name == "new7"
+    assert first.shift is not None
+    assert 1.2 < first.shift.lower < first.ratio < first.shift.upper < 1.4
+    (whole,) = found.classes
+    assert whole.shift is not None
+    assert not whole.shift.excludes(1)
+
+
+def test_rows_of_one_group_count_once_where_they_agree() -> None:
+    groups = pd.Series(np.repeat(np.arange(20), 10))
+    together = np.repeat(np.arange(20) < 16, 10)
+    apart = np.tile(np.arange(10) < 8, 20)
+    assert independent_rows(together, groups) == pytest.approx(20, rel=0.06)
+    assert independent_rows(apart, groups) == 200
+
+
+def test_a_correction_moves_the_middle_and_widens_the_interval_by_its_own_uncertainty() -> None:
+    answers = pd.DataFrame({"predicted": [100.0], "lower": [100 / 1.2], "upper": [120.0]})
+    sure = Correction(1.1, 1.1, 1.1, 0.9, 50, 10).applied(answers, 0.9).iloc[0]
+    assert sure.tolist() == pytest.approx([110, 110 / 1.2, 132])
+    half = np.exp(np.hypot(np.log(1.2), np.log(1.05)))
+    unsure = Correction(1.1, 1.1 / 1.05, 1.1 * 1.05, 0.9, 50, 10).applied(answers, 0.9).iloc[0]
+    assert unsure.tolist() == pytest.approx([110, 110 / half, 110 * half])
