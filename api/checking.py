@@ -59,9 +59,10 @@ class _Stored:
     metrics: dict[str, Any]
     predictions: pd.DataFrame
     trained: TrainedModel
-    folder: Path
+    folder: Path | None
 
     def save(self, folder: str | Path) -> None:
+        assert self.folder is not None
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
 
 

@@ -179,18 +179,7 @@ class Run:
         return predict(self, data, level=level, **given).frame
 
     def check(self, data: Data, **options: Any) -> Check:
-        """Score the run on new measurements; ``options`` are those of `flopcast.check`, which says what it finds.
-
-        Returns
-        -------
-        Check
-            With ``verdict``, ``table``, ``found``, ``report()``, ``save(folder)`` and ``correct(folder)``.
-
-        Raises
-        ------
-        FlopcastError
-            The data cannot be read, or no row of them can be predicted.
-        """
+        """Score the run on new measurements: `flopcast.check`, whose ``options`` they are; `Check` has the verdict."""
         return check(self, data, **options)
 
     def save(self, folder: str | Path) -> None:

@@ -249,7 +249,8 @@ def _log_error(errors: FloatArray) -> float:
 
 
 def _exp(one: Interval) -> Interval:
-    return Interval(*(float(np.exp(end)) for end in (one.value, one.lower, one.upper)), one.level)
+    value, lower, upper = (float(np.exp(end)) for end in (one.value, one.lower, one.upper))
+    return Interval(value, lower, upper, one.level)
 
 
 Sample = tuple[FloatArray, pd.Series]
@@ -341,7 +342,7 @@ def _groups(new: pd.DataFrame) -> list[Part]:
 
 
 def _interval(errors: FloatArray, lower: float, upper: float) -> Interval:
-    return Interval(*map(float, np.exp([np.median(errors), lower, upper])), 1 - ALPHA)
+    return _exp(Interval(float(np.median(errors)), lower, upper, 1 - ALPHA))
 
 
 def _scored(name: str, rows: pd.DataFrame, errors: FloatArray, shift: Interval | None) -> Part:
