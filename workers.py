@@ -182,6 +182,8 @@ class _Remote:
         self._shared: tuple[Any, Future] | None = None
 
     def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+        from distributed import CancelledError
+
         waiting = iter(tasks)
         running: dict[Future, T] = {}
         try:
@@ -195,17 +197,20 @@ class _Remote:
                     return
                 for future in self._done(running):
                     task = running.pop(future)
-                    if future.status == "cancelled":  # who held what it needs was lost
+                    try:
+                        result = self._result(future)
+                    except CancelledError:  # who held what it needs was lost
                         running = {self._begun(function, task, shared): task, **running}
                     else:
-                        yield self._result(future)
+                        yield result
         finally:
             if running:
                 self._client.cancel([*running])
 
     def _begun(self, function: Callable[[T, S], R], task: T, shared: S) -> Future:
         known, held = self._shared or (None, None)
-        if held is None or known is not shared or held.status == "cancelled":
+        if held is None or known is not shared or held.status != "finished":
+            self._cluster.look()  # somebody has to be there
             held = self._client.scatter(shared, broadcast=True, hash=False)
             self._shared = shared, held
         return self._client.submit(_alone, function, task, held, pure=False)
@@ -220,13 +225,15 @@ class _Remote:
         return [future for future in some if future.status in ("finished", "error", "cancelled")]
 
     def _result(self, future: Future) -> Any:
-        from distributed import KilledWorker
+        from distributed import CancelledError, KilledWorker
 
         try:
             return future.result()
         except KilledWorker as error:
             problem = "one task has ended several workers, most likely for memory: give each more, or fewer models"
             raise DataError(problem) from error
+        except CancelledError:
+            raise
         except Exception:
             self._cluster.look()  # a worker that came later and lacks something
             raise
