@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ..errors import DataError, ParameterError
 from ..output import check_output, check_table, dumps, whole_folder, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
+from ..readers.parts import FOUND, PARTS, Totals, read_parts
 from ..remarks import Remark
 from ..report.document import Document
 from ..report.formats import counted
@@ -111,19 +112,21 @@ class Ingested:
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
-FILES = ("measurements.parquet", "ingest.json", "ingest.html")
+FILES = ("measurements.parquet", FOUND, "ingest.html")
 """What a folder holds that measurements are written to."""
 
 
-def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False) -> None:
-    """Refuse a place that cannot be written: a table's file, or without a suffix a folder of measurements (`FILES`).
+def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False, parts: bool = False) -> None:
+    """Refuse a place that cannot be written: a table's file, or without a suffix a folder (`FILES`, or of parts).
 
     Raises
     ------
     DataError
         As for `output.check_table` and `output.check_output`.
     """
-    if out.suffix or dispatches:
+    if parts:
+        check_output(out, (PARTS, *FILES[1:]), data)
+    elif out.suffix or dispatches:
         check_table(out, data=data)
     else:
         check_output(out, FILES, data)
@@ -134,6 +137,7 @@ def ingest(
     out: str | Path | None = None,
     *,
     dispatches: bool = False,
+    parts: bool = False,
     where: Where = None,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
@@ -157,6 +161,9 @@ def ingest(
     dispatches : bool, default=False
         Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
         operator, shape and kernel.
+    parts : bool, default=False
+        Whether ``out`` is a folder with a Parquet file for each source, written as it is read: memory does not grow
+        with their number. Repeats are merged when it is read, by `train` for example; a trace's own always are.
     where : mapping, or sequence of str, optional
         Which measurements, as for `read`.
     units, defaults : mapping of str to str, optional
@@ -199,7 +206,9 @@ def ingest(
         raise ParameterError("data", "is missing: give files or folders")
     place = None if out is None else Path(out)
     if place is not None:
-        check_place_of_table(place, paths, dispatches)
+        check_place_of_table(place, paths, dispatches, parts)
+    if parts and (place is None or where or dispatches):
+        raise ParameterError("parts", "writes all measurements to the folder `out`: choose rows when it is read")
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
     options = Options(
@@ -209,6 +218,8 @@ def ingest(
     with workers(jobs, cluster) as who:
         if dispatches:
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
+        if parts and place is not None:
+            return ingest_parts(paths, place, options=options, strict=strict, jobs=who)
         return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who)
 
 
@@ -256,6 +267,33 @@ def ingest_measurements(
             write_table(table, folder / FILES[0], result.to_json())
             (folder / FILES[1]).write_text(result.to_json(), encoding="utf-8")
             (folder / FILES[2]).write_text(result.report(), encoding="utf-8")
+    return result
+
+
+def ingest_parts(paths: Sequence[Path], out: Path, *, options: Options, strict: bool, jobs: Jobs) -> Ingested:
+    """Write the rows of each source to a file of its own in the folder ``out``, as they are read.
+
+    Parameters and errors are those of `ingest_measurements`.
+    """
+    totals = Totals()
+    with whole_folder(out) as folder:
+        (folder / PARTS).mkdir()
+        for number, (label, found) in enumerate(read_parts(paths, options=options, jobs=jobs)):
+            rows = totals.add(found)
+            if rows is not None:
+                table = pa.Table.from_pandas(rows, preserve_index=False)
+                write_table(table, folder / PARTS / f"{number:06}.parquet", dumps({"source": label}))
+        if not totals.rows:
+            raise DataError(f"nothing readable: {'; '.join(totals.unreadable[:5]) or 'no file of a known format'}")
+        result = Ingested(
+            totals.rows, totals.traces, dict(totals.rejected), totals.notes(), totals.unreadable,
+            above_peak=totals.above_peak, examples=totals.examples,
+        )  # fmt: skip
+        if strict:
+            result.refuse_errors()
+        told = {**result.to_dict(), PARTS: sorted(path.name for path in (folder / PARTS).iterdir())}
+        (folder / FILES[1]).write_text(dumps(told, missing=True), encoding="utf-8")
+        (folder / FILES[2]).write_text(result.report(), encoding="utf-8")
     return result
 
 

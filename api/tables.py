@@ -247,7 +247,11 @@ def load_measurements(
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     options = readers.Options(dict(units or {}), dict(defaults or {}), each=each, keep=keep)
-    found = readers.read(tables, options=options, where=where, jobs=jobs)
+    paths = [one for one in tables if isinstance(one, Path)]
+    if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
+        found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
+    else:
+        found = readers.read(tables, options=options, where=where, jobs=jobs)
     found = replace(
         found,
         rejected=pd.concat([*(one.rejected for one in before), found.rejected], ignore_index=True),

@@ -34,6 +34,7 @@ def command(
         typer.Option("--out", "-o", help="Table (.parquet, .csv), or a folder for table, JSON and page."),
     ] = None,
     dispatches: Annotated[bool, typer.Option("--dispatches", help="One row per GPU activity, not per shape.")] = False,
+    parts: Annotated[bool, typer.Option("--parts", help="To a folder, a part per file: memory does not grow.")] = False,
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,
@@ -50,7 +51,7 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
-    if out is not None and (out.suffix or dispatches):
+    if out is not None and (out.suffix or dispatches) and not parts:
         check_table(out, data=paths)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
@@ -64,12 +65,14 @@ def command(
     check_data(paths)
     announce("reading", quiet=as_json)
     from ..api.ingesting import FILES, ingest  # here: what it imports takes time, and the options are checked before
+    from ..readers.parts import PARTS
     from ..report.formats import counted
     from ..report.terminal import show
 
     given: dict[str, Any] = {"each": each, "channels": channels, "strict": strict, "jobs": jobs, "cluster": cluster}
-    found = ingest(paths, out, dispatches=dispatches, **given, **settings)
+    found = ingest(paths, out, dispatches=dispatches, parts=parts, **given, **settings)
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
-    files = [] if out is None else [out] if out.suffix else [out / name for name in FILES]
+    written = (PARTS, *FILES[1:]) if parts else FILES
+    files = [] if out is None else [out] if out.suffix and not parts else [out / name for name in written]
     show(found.document(held), *files, as_json=as_json, rows=found.rows)

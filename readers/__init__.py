@@ -2,7 +2,8 @@
 
 Paths enter `read` (or `read_traces`); `Measurements` leave: usable rows, rows kept out with their reason, remarks, and
 what each trace holds. Start with `base`: what a reader is, and the registry that detects which one a file belongs to.
-Then `reading` (many files to one table) and `trace_files` (which files are one trace).
+Then `reading` (many files to one table), `trace_files` (which files are one trace) and `parts` (more than fits into
+memory).
 
 A new format is a file of its own here, or a folder where it needs several: subclass `base.Reader` (tables: one row for
 each timing) or `base.TraceReader` (profilers: one row for each activity), decorate it with `register`, and import the
@@ -28,6 +29,7 @@ from . import (  # noqa: F401  (each registers its readers)
     tunableop,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
+from .parts import is_dataset, read_dataset
 from .reading import Measurements, read, read_rows, read_traces
 from .trace_files import TraceFailure
 
@@ -40,7 +42,9 @@ __all__ = [
     "TraceFailure",
     "TraceReader",
     "formats",
+    "is_dataset",
     "read",
+    "read_dataset",
     "read_rows",
     "read_traces",
     "readers",

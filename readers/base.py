@@ -72,6 +72,9 @@ class DataFile:
     label: str
     named: bool
 
+    def __str__(self) -> str:
+        return str(self.path)
+
 
 @dataclass(frozen=True)
 class FileRead:

@@ -67,7 +67,7 @@ class Csv:
         return {name: self.cells[name].to_numpy() for name in self.cells.column_names}
 
 
-def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
+def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
     """Return every file under `paths`, folders searched through, in a fixed order and each file once.
 
     In the order of `paths`, sorted by path within a folder, without hidden files and folders (`.name`). Labels are
@@ -75,8 +75,10 @@ def find_files(paths: Sequence[Path | str]) -> list[DataFile]:
     for a path that does not exist.
     """
     found: dict[Path, DataFile] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
+    for path in (one if isinstance(one, DataFile) else Path(one) for one in paths):
+        if isinstance(path, DataFile):
+            files = [path]
+        elif path.is_dir():
             inside = sorted((file.relative_to(path).parts, file) for file in _visible(path))
             files = [DataFile(file, visible_text("/".join(parts)), False) for parts, file in inside]
         elif path.is_file():

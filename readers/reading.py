@@ -31,7 +31,7 @@ from ..table.measurements import (
     judge,
 )
 from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
-from ..table.problems import merge_duplicates, number_runs
+from ..table.problems import without_repeats
 from ..traces.summary import Annotated, Overview, measurements, overview
 from ..workers import Jobs
 from .base import LINE, DataFile, FileRead, Note, Options, RawTable, Reader, formats
@@ -96,6 +96,7 @@ class _Found:
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
         self.files: list[FileRead] = []
+        self.columns: set[str] = set()
         self.labels: dict[int, str] = {}
         self.times: dict[int, tuple[str, str]] = {}
         self._rows: dict[Remark, dict[str, int]] = {}
@@ -108,6 +109,7 @@ class _Found:
     def take(self, table: RawTable, label: str, place: int) -> None:
         """Remember what a file says beside its rows."""
         self.labels[place] = label
+        self.columns.update(table.columns)
         if table.times:
             self.times[place] = table.times
         for note in table.notes:
@@ -138,13 +140,14 @@ _NAMED = 3  # rows named in a remark
 
 
 def read(
-    paths: Sequence[Path | str | pd.DataFrame],
+    paths: Sequence[Path | str | DataFile | pd.DataFrame],
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     where: Where = None,
     options: Options | None = None,
     lenient: bool = False,
+    part: bool = False,
     jobs: Jobs = 1,
 ) -> Measurements:
     """Read measured files, in any mix of formats, into one measurement table.
@@ -166,6 +169,9 @@ def read(
     lenient : bool, default=False
         Whether a file that the user named and that cannot be read is left out (see `Measurements.unreadable`), as one
         that a folder held always is, and not an error.
+    part : bool, default=False
+        Whether this is a part of the data (`parts`): repeats are not merged, and units and defaults may be meant for
+        columns of other parts.
     jobs : int or Cluster, default=1
         Processes that read traces, -1 for one per core, or the workers of a cluster.
 
@@ -184,8 +190,8 @@ def read(
     """
     options = options or Options(dict(units or {}), dict(defaults or {}))
     check_keep(options.keep)
-    tables, found = _tables(paths, options, lenient, jobs)
-    return _combined([clean(rows) for rows in tables], found, where, options)
+    tables, found = _tables(paths, options, lenient, jobs, part)
+    return _combined([clean(rows) for rows in tables], found, where, options, part)
 
 
 def read_rows(
@@ -240,7 +246,11 @@ def read_traces(
 
 
 def _tables(
-    data: Sequence[Path | str | pd.DataFrame], options: Options, lenient: bool = False, jobs: Jobs = 1
+    data: Sequence[Path | str | DataFile | pd.DataFrame],
+    options: Options,
+    lenient: bool = False,
+    jobs: Jobs = 1,
+    part: bool = False,
 ) -> tuple[list[pd.DataFrame], _Found]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
@@ -248,6 +258,9 @@ def _tables(
     where = ", ".join(map(str, paths)) or TABLE
     found = _Found()
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
+    if tables and not part:
+        _check_units(options.units, found.columns)
+        _check_defaults(options.defaults, found.columns)
     if not tables:
         reasons = "; ".join(found.unreadable[:_LISTED]) or f"supported are {formats()}"
         raise DataError(f"nothing readable: {reasons}", source=where)
@@ -266,7 +279,6 @@ def _read_each(
     jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
-    columns: set[str] = set()
     tables: dict[str, list[pd.DataFrame]] = {}
     kinds = sort_files(files)
     _pass_over(kinds, found, lenient)
@@ -280,19 +292,14 @@ def _read_each(
         found.files += read
         if trace is not None:
             found.traces.append(trace)
-        columns.update(table.columns)
         found.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
     for place, frame in enumerate(frames, start=len(kinds.sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
-        columns.update(table.columns)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
         tables.setdefault(TABLE, []).append(_sourced(rows, TABLE, place))
-    if tables:
-        _check_units(options.units, columns)
-        _check_defaults(options.defaults, columns)
     return tables
 
 
@@ -376,7 +383,7 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
     return rows
 
 
-def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: Options) -> Measurements:
+def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: Options, part: bool) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     quoted = [part.examples for part in parts]
@@ -399,12 +406,9 @@ def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: 
             _refuse_unit(held, found)
             raise _unusable(rejected)
     every = every.drop(columns=_ORDER)
-    once = fill_text(merge_duplicates(every))
-    merged = number_runs(every) if options.each else once
-    if options.each and len(once) < len(every):
-        found.add(remark("repeats-stay-rows"), 1)
-    if len(merged) < len(every):
-        found.add(remark("repeats-merged"), len(every) - len(merged))
+    merged, repeats = (every.reset_index(drop=True), 0) if part else without_repeats(every, options.each)
+    if repeats:
+        found.add(remark("repeats-stay-rows"), 1) if options.each else found.add(remark("repeats-merged"), repeats)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)

@@ -16,7 +16,7 @@ import pandas as pd
 from ..errors import DataError, few
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
-from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
+from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
 
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
@@ -68,6 +68,12 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     single = frame[~repeated]
     merged = _summarised(frame[repeated], ids[repeated.to_numpy()])
     return pd.concat([single, merged]).sort_index().reset_index(drop=True)
+
+
+def without_repeats(frame: pd.DataFrame, each: bool = False) -> tuple[pd.DataFrame, int]:
+    """Return the table with repeats merged, or numbered where ``each`` is to stay a row, and how many are repeats."""
+    once = fill_text(merge_duplicates(frame))
+    return number_runs(frame) if each else once, len(frame) - len(once)
 
 
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -124,6 +130,22 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
         ids[rows] = first + numbers
         first += int(numbers.max()) + 1
     return ids
+
+
+def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
+    """Return a number per row of clean rows that rows of one problem on one device share, in whatever tables they are.
+
+    Other problems may share it; kernels do not count.
+    """
+    hashes = np.zeros(len(frame), dtype=np.uint64)
+    for op, rows in each_op(frame):
+        part = frame.take(rows).reindex(columns=["device", *op.identity])
+        keys = {name: _comparable(part, name) for name in op.identity}
+        plain = {name: key if isinstance(key, pd.Series) else key + 0.0 for name, key in keys.items()}  # no -0.0
+        hashes[rows] = pd.util.hash_pandas_object(
+            pd.DataFrame(plain, index=part.index).assign(device=part["device"]), index=False
+        )
+    return hashes
 
 
 def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
