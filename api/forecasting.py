@@ -28,14 +28,12 @@ from ..workloads.learned_products import Times
 from ..workloads.release_fit import as_rows
 from ..workloads.release_fit import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
-from .predicting import predict
-from .tables import titled
-from .training import Run, load
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..report.document import Document
+    from .training import Run
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 """What the folder of a result holds."""
@@ -147,6 +145,8 @@ class Forecasts:
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
     def _repr_html_(self) -> str:
+        from .tables import titled  # here: its module brings the readers
+
         return titled(repr(self)[1:-1], self.table)
 
 
@@ -207,7 +207,7 @@ def forecast(
     [[1, 's', True], [16, 's', True]]
     """
     _check(level, need, price)
-    learned = [_times(run) for run in ([runs] if isinstance(runs, str | PathLike | Run) else runs)]
+    learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
     if cases is not None:
@@ -298,7 +298,10 @@ def _check(level: float, need: float | None, price: float | None) -> None:
 
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
-    trained = run if isinstance(run, Run) else load(Path(run))
+    from .predicting import predict  # here: learning is not needed where there are no runs
+    from .training import load
+
+    trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":
         raise ParameterError("runs", "must be trained on times of one GPU, without a host: products have no host time")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..hardware import GPU
 
@@ -52,7 +52,7 @@ def energy(
     """
     power = mean_power_w(gpu, {name: values[0] for name, values in parts.items()}) * gpus
     middle, lower, upper = (float(value) for value in seconds)
-    z = float(norm.ppf((1 + level) / 2))
+    z = float(ndtri((1 + level) / 2))
     sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
     return {
         "seconds": middle,

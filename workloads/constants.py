@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from ..errors import DataError, FlopcastError, nearest
 
@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 
 
 DRAWS: Final = 512
-"""Of a distribution: a power of two, as Sobol's sequence needs."""
+"""Of a distribution."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,20 @@ def unknown_release() -> Release:
 
 
 def factors(release: Release, draws: int, seed: int) -> FloatArray:
-    """Return draws of the factors on the medians, shape (draws, n), by a scrambled Sobol sequence."""
+    """Return draws of the factors on the medians, shape (draws, n), by a Latin hypercube."""
     return np.exp(release.mean + standard_normal(len(release.mean), draws, seed) @ release.root.T)
 
 
 @lru_cache(maxsize=8)
 def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
-    """Return standard normal draws, shape (draws, dimensions), read-only: the same for the same arguments."""
-    found = norm.ppf(qmc.Sobol(dimensions, seed=seed).random(draws))
+    """Return standard normal draws, shape (draws, dimensions), read-only: the same for the same arguments.
+
+    A Latin hypercube (McKay, Beckman and Conover, Technometrics 21(2), 1979): each dimension has one draw in each of as
+    many equally probable strata, in an order of its own.
+    """
+    rng = np.random.default_rng(seed)
+    strata = rng.permuted(np.tile(np.arange(draws), (dimensions, 1)), axis=1).T
+    found: FloatArray = ndtri((strata + rng.random((draws, dimensions))) / draws)
     found.setflags(write=False)
     return found
 

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from ..errors import DataError
 from .constants import CONSTANTS, Release, unknown_release
@@ -52,6 +51,8 @@ def calibrate(
     DataError
         No runs, or a time that is not above zero.
     """
+    from scipy.optimize import least_squares  # here: forecasts read what was fitted, and need not wait for it
+
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
         raise DataError("runs to calibrate with must have measured times above zero")

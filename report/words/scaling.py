@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ...scaling.cliffs import Cliff
-from ...scaling.scaling_class import Growth, ScalingClass
+if TYPE_CHECKING:  # every command has words, few have the statistics that these classes bring
+    from ...scaling.cliffs import Cliff
+    from ...scaling.scaling_class import ScalingClass
 
 FIGURES: Final = {"memory_bw_gbs": "memory bandwidth", "boost_mhz": "clock"}
 """The figures of a device that `scaling.devices.limits` names."""
@@ -51,7 +52,7 @@ def _class(found: ScalingClass) -> str:
         return f"{found.growth}: exponent {found.exponent:.2f} between two sizes, which carry no interval"
     p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
     words = f"{found.growth}: exponent {found.exponent:.2f} [{lower:.2f}, {upper:.2f}], {p_value}"
-    if found.growth is Growth.LINEAR and found.p_value < 1 - found.level:
+    if found.growth == "linear" and found.p_value < 1 - found.level:
         words += f" for exactly 1, but within {found.margin:g} of it"
     return words
 
