@@ -30,12 +30,14 @@ from ..workloads.constants import Release
 from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
 from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
-from ..workloads.supercomputers import Spread, hpcg, hpl
+from ..workloads.supercomputers import Spread, hpcg, hpl, machine_spread
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from .shared_data import run_on_data
 
 FloatArray = NDArray[np.float64]
 Z = 1.645
+LUMI_2022 = 2220288 // 944 * 8
+"""Devices of LUMI in November 2022: a node is 944 cores in TOP500, 64 of the CPU, 8 times 110 compute units."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,9 @@ def scores(data: Path) -> Iterator[Scored]:
     ratio = lumi.predicted / (value["LUMI", "HPCG", "2023"] * 1e15)
     naive = np.array([0.201 * 23824 * 1638.4e9 / (value["LUMI", "HPCG", "2023"] * 1e15)])
     yield Scored("HPCG: LUMI from Frontier", np.array([ratio]), np.array([np.log(lumi.upper / lumi.predicted)]), naive)
-    large = hpl(device, 20480)
+    large = hpl(device, LUMI_2022, machine=Spread(1.0, machine_spread(without="LUMI")))
     ratio = large.predicted / (value["LUMI", "HPL", "2022"] * 1e18)
-    naive = np.array([20480 * 23.9e12 / (value["LUMI", "HPL", "2022"] * 1e18)])
+    naive = np.array([LUMI_2022 * 23.9e12 / (value["LUMI", "HPL", "2022"] * 1e18)])
     half = np.array([np.log(large.upper / large.predicted)])
     yield Scored("HPL: LUMI from Frontier", np.array([ratio]), half, naive)
 

@@ -156,6 +156,7 @@ def hpl_command(
     panel_share: Annotated[Text, typer.Option("--panel", help="Part of the peak that a panel reaches.")] = None,
     network_gbs: Annotated[Text, typer.Option("--network", help="GB/s per device between nodes, one way.")] = None,
     noise: Annotated[float, typer.Option(help="Relative noise of the time of one panel.")] = 0.02,
+    machine: Annotated[Text, typer.Option(help="One machine over others like it. Default: 1±0.07.")] = None,
     out: OutOption = None,
     level: LevelOption = 0.9,
     seed: SeedOption = 0,
@@ -217,7 +218,7 @@ def _score(benchmark: str, given: Mapping[str, Any]) -> None:
 
     forecast: Callable[..., supercomputers.Score] = getattr(supercomputers, benchmark)
     others = ("gpu", "devices", "out", "as_json")
-    spread = ("product", "panel_share", "network_gbs", "stream", "reached", "scaling")
+    spread = ("product", "panel_share", "network_gbs", "machine", "stream", "reached", "scaling")
     options = {name: value for name, value in given.items() if value is not None and name not in others}
     options |= {name: _spread(options[name], name) for name in spread if name in options}
     document = score_document(forecast(find(given["gpu"]), given["devices"], **options), given["level"])

@@ -147,6 +147,7 @@ def score_document(score: Score, level: float) -> Document:
     interval = f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}"
     told = [Row((key, figure(value))) for key, value in score.inputs.items()]
     data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
+    bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
     return Document(
         title=f"{name} on {score.devices:,} devices",
         lead=f"median; the mean is {_flops(score.mean)}",
@@ -156,6 +157,7 @@ def score_document(score: Score, level: float) -> Document:
         ],
         sections=[
             Section("Made of", [Table(columns("input", numbers=["median"]), told, "What the score is made of")]),
+            Section("Where the time goes", [Bars("Part of the time", bars)]),
             Section("Remarks", [Lines(remarked(score.remarks), "list")]),
         ],
         data=data,

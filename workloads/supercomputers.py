@@ -8,13 +8,18 @@ Behind a look-ahead of one, a panel's factorisation and broadcast hide behind th
 HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
 it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
 
-Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; the draws are Sobol's, seeded.
+Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
+tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
 """
 
 from __future__ import annotations
 
+import csv
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Final
 
 import numpy as np
@@ -50,7 +55,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Score:
-    """A forecast score in FLOP/s: median, mean and interval, what it was made of, and what is to be said of it."""
+    """A forecast score in FLOP/s: median, mean and interval, its inputs, what is to be said, shares of the time."""
 
     benchmark: str
     devices: int
@@ -60,6 +65,7 @@ class Score:
     upper: float
     inputs: dict[str, float]
     remarks: tuple[Remark, ...] = ()
+    shares: dict[str, float] = field(default_factory=dict)
 
 
 def hpcg(
@@ -98,12 +104,9 @@ def hpcg(
     >>> 13e15 < found.predicted < 15e15
     True
     """
-    _check_devices(devices)
+    drawn = _drawn(devices, seed, stream, reached, scaling)
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    normal = standard_normal(3, DRAWS, seed)
-    each = zip((stream, reached, scaling), normal.T, strict=True)
-    shares = np.prod([spread.draws(column) for spread, column in each], axis=0)
-    scores = devices * FLOP_PER_BYTE * bandwidth * shares
+    scores = devices * FLOP_PER_BYTE * bandwidth * np.prod(drawn, axis=0)
     inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
     return _score("hpcg", devices, scores, level, {**inputs, "scaling": scaling.median})
 
@@ -115,10 +118,11 @@ def hpl(
     n: int | None = None,
     nb: int = 512,
     p: int | None = None,
-    product: Spread = Spread(0.74, 0.06),
+    product: Spread = Spread(0.74, 0.02),
     panel_share: Spread = Spread(0.02, 0.3),
     network_gbs: Spread = Spread(20.0, 0.15),
     noise: float = 0.02,
+    machine: Spread | None = None,
     level: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -140,6 +144,8 @@ def hpl(
         Bandwidth per device between nodes, one way, GB/s.
     noise : float
         Standard deviation of the logarithm of the time of one panel.
+    machine : Spread, optional
+        What one machine and its tuning reach over another of the same devices; by default `machine_spread` about 1.
 
     Raises
     ------
@@ -148,7 +154,8 @@ def hpl(
     NotPublishedError
         The 64-bit peak or the memory is not published.
     """
-    _check_devices(devices)
+    machine = machine or Spread(1.0, machine_spread())
+    *drawn, tuned = _drawn(devices, seed, product, panel_share, network_gbs, machine)
     rows_ = p or _near_root(devices)
     if devices % rows_:
         raise ParameterError("p", f"must divide the {devices} devices, got {rows_}")
@@ -156,30 +163,34 @@ def hpl(
     size = n or int(math.sqrt(MATRIX_SHARE * room / 8.0)) // nb * nb
     if not nb <= size or 8.0 * size**2 > room:
         raise ParameterError("n", f"must be from {nb} to {math.sqrt(room / 8):.0f}, the memory's size, got {size}")
-    seconds = _panels(gpu, devices, size, nb, rows_, product, panel_share, network_gbs, noise, seed)
-    scores = (2.0 / 3.0 * float(size) ** 3 + 1.5 * float(size) ** 2) / seconds
+    parts = _panels(gpu, devices, size, nb, rows_, drawn, noise, seed)
+    seconds = np.sum(list(parts.values()), axis=0)
+    scores = tuned * (2.0 / 3.0 * float(size) ** 3 + 1.5 * float(size) ** 2) / seconds
     inputs = {"n": float(size), "nb": float(nb), "p": float(rows_), "q": float(devices // rows_)}
-    inputs |= {"product": product.median, "network_gbs": network_gbs.median}
-    return _score("hpl", devices, scores, level, inputs, (remark("score-moves", percent=18.0),))
+    inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
+    notes = (remark("score-moves", percent=18.0, machines=round(100 * machine.sigma, 1)),)
+    shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
+    return _score("hpl", devices, scores, level, inputs, notes, shares)
+
+
+@cache
+def machine_spread(without: str = "") -> float:
+    """Return the standard deviation of the logarithm of published scores per device, a machine's own left out.
+
+    That of MI250X machines in several lists (hpl_scores.csv): between machines, and of one machine over its tuning.
+    """
+    text = resources.files(__package__).joinpath("hpl_scores.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    scores = [float(row["pflops"]) / float(row["cores"]) for row in rows if row["system"] != without]
+    return float(np.std(np.log(scores), ddof=1))
 
 
 def _panels(
-    gpu: GPU,
-    devices: int,
-    size: int,
-    nb: int,
-    p: int,
-    product: Spread,
-    panel_share: Spread,
-    network_gbs: Spread,
-    noise: float,
-    seed: int,
-) -> FloatArray:
-    """Return the seconds of the whole factorisation, shape (draws,)."""
+    gpu: GPU, devices: int, size: int, nb: int, p: int, drawn: Sequence[FloatArray], noise: float, seed: int
+) -> dict[str, FloatArray]:
+    """Return the seconds of the whole factorisation, shape (draws,): its updates, panels not hidden, swaps."""
     peak = gpu.peak_tflops("fp64", "vector") * 1e12
-    normal = standard_normal(3, DRAWS, seed)
-    pairs = zip((product, panel_share, network_gbs), normal.T, strict=True)
-    rate, panel, network = (spread.draws(column)[:, None] for spread, column in pairs)
+    rate, panel, network = (column[:, None] for column in drawn)
     panels = -(-size // nb)
     together = -(-panels // MOST_PANELS)
     left = size - nb * (together * np.arange(-(-panels // together)) + (together - 1) / 2.0)
@@ -189,9 +200,18 @@ def _panels(
     factor = nb**2 * left / p / (panel * peak)
     broadcast = 8.0 * nb * left / p / (network * 1e9)
     swap = 8.0 * nb * left / q / (network * 1e9)
-    seconds = np.maximum(update, factor + broadcast) + swap
-    own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), seconds.shape) if noise else 0.0
-    return np.sum(seconds * np.exp(own), axis=1) * panels / len(left)
+    hidden = np.maximum(factor + broadcast - update, 0.0)
+    own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape) if noise else 0.0
+    times = {"update": update, "panel": hidden, "swap": swap}
+    return {name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()}
+
+
+def _drawn(devices: int, seed: int, *spreads: Spread) -> list[FloatArray]:
+    """Return draws of every spread, shape (draws,) each; a ParameterError where there are no devices."""
+    if devices < 1:
+        raise ParameterError("devices", f"must be at least 1, got {devices}")
+    normal = standard_normal(len(spreads), DRAWS, seed)
+    return [spread.draws(column) for spread, column in zip(spreads, normal.T, strict=True)]
 
 
 def _score(
@@ -201,14 +221,10 @@ def _score(
     level: float,
     inputs: dict[str, float],
     remarks: tuple[Remark, ...] = (),
+    shares: dict[str, float] | None = None,
 ) -> Score:
     middle, lower, upper = np.quantile(scores, [0.5, (1 - level) / 2, (1 + level) / 2]).tolist()
-    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, inputs, remarks)
-
-
-def _check_devices(devices: int) -> None:
-    if devices < 1:
-        raise ParameterError("devices", f"must be at least 1, got {devices}")
+    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, inputs, remarks, shares or {})
 
 
 def _near_root(devices: int) -> int:

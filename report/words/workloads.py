@@ -59,7 +59,10 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     ),
     "stages-not-calibrated": "serving in a pipeline is counted, and was calibrated on no run: the interval is wider",
     "not-understood": "{why}",
-    "score-moves": "one machine's own score moved by {percent:.0f} % in two years of tuning",
+    "score-moves": (
+        "one machine's own score moved by {percent:.0f} % in two years of tuning; published scores per device of "
+        "machines of one kind differ by ±{machines:g} % (1 σ), which the interval holds"
+    ),
 }
 
 PARTS: Final = {
@@ -78,6 +81,9 @@ PARTS: Final = {
     "stated": "stated times",
     "network": "messages between nodes",
     "stages": "stages of a pipeline",
+    "update": "updates of the rest",
+    "panel": "panels, not hidden",
+    "swap": "swaps of rows",
     "residual": "what the model leaves",
     "model": "another model",
     "release": "another release",

@@ -6,7 +6,7 @@ import pytest
 
 from flopcast.errors import ParameterError
 from flopcast.hardware import find
-from flopcast.workloads.supercomputers import Spread, hpcg, hpl
+from flopcast.workloads.supercomputers import Spread, hpcg, hpl, machine_spread
 
 GCD = find("MI250X (per GCD)")
 SURE = Spread(1.0, 0.0)
@@ -19,7 +19,8 @@ def test_hpcg_without_spread_is_its_product() -> None:
 
 def test_hpl_without_losses_reaches_the_peak() -> None:
     free = Spread(1e9, 0.0)
-    found = hpl(GCD, 64, product=SURE, panel_share=free, network_gbs=free, noise=0.0)
+    found = hpl(GCD, 64, product=SURE, panel_share=free, network_gbs=free, noise=0.0, machine=SURE)
+    assert found.shares["update"] == pytest.approx(1.0)
     assert found.predicted == pytest.approx(64 * 23.9e12, rel=0.02)
 
 
@@ -28,7 +29,17 @@ def test_frontiers_efficiency_forecasts_lumi() -> None:
     assert hpcg(GCD, 75264).predicted == pytest.approx(14.05e15, rel=0.01)
     assert hpcg(GCD, 23824).predicted == pytest.approx(4.59e15, rel=0.07)
     assert hpl(GCD, 73728).predicted == pytest.approx(1.206e18, rel=0.03)
-    assert hpl(GCD, 20480).predicted == pytest.approx(0.309e18, rel=0.15)
+    lumi = hpl(GCD, 2220288 // 944 * 8, machine=Spread(1.0, machine_spread(without="LUMI")))
+    assert lumi.predicted == pytest.approx(0.309e18, rel=0.03)
+    assert lumi.lower < 0.309e18 < lumi.upper
+
+
+def test_the_spread_of_machines_is_that_of_their_published_scores() -> None:
+    assert 0.05 < machine_spread() < 0.1
+    assert machine_spread(without="Frontier") != machine_spread()
+    tuned, untuned = hpl(GCD, 1000), hpl(GCD, 1000, machine=SURE)
+    assert tuned.upper / tuned.lower > untuned.upper / untuned.lower
+    assert sum(tuned.shares.values()) == pytest.approx(1.0, abs=0.02)
 
 
 def test_more_spread_is_a_wider_interval() -> None:
