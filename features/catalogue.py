@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..operators.operators import WHOLE
 from .context import Context, Device, quantise
 
 _CUT = re.compile(r"[<(]| \[clone")
@@ -62,6 +63,8 @@ Needs = Literal["", "host", "measured"]
 
 LAUNCHED = "kernel"
 """Operator of kernels of which only name and launch are known: their work is not."""
+WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
+"""Operators of which no work is known."""
 _WITHOUT_WORK = ("host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
@@ -91,7 +94,7 @@ class Feature:
         """Whether every row of the context can have it."""
         if self.ops and not context.ops <= set(self.ops):
             return False
-        if context.ops == {LAUNCHED} and LAUNCHED not in self.ops and not self.name.startswith(_WITHOUT_WORK):
+        if context.ops <= WITHOUT_WORK and not self.ops and not self.name.startswith(_WITHOUT_WORK):
             return False
         return _available(self.needs, context)
 

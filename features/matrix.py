@@ -16,7 +16,7 @@ from ..operators.work import positive
 from ..table.measurements import quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
 from . import roofline
-from .catalogue import LAUNCHED
+from .catalogue import WITHOUT_WORK
 from .recipe import FeatureRecipe, learn_recipe
 from .roofline import own_laws, scaling_laws
 
@@ -140,12 +140,12 @@ def build_dataset(
 
 
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows whose operator is known, and how many others were left out.
+    """Return the rows whose work is known, and how many others were left out.
 
-    Kernels known by name and launch alone share no feature of work with operators: they are a data set of their own
-    (``where={"op": ["kernel"]}``), and stay where there is nothing else.
+    Kernels known by name and launch alone, and whole applications, share no feature of work with operators: they are a
+    data set of their own (``where={"op": "kernel"}``), and stay where there is nothing else.
     """
-    unknown = frame["op"].eq(LAUNCHED)
+    unknown = frame["op"].isin(WITHOUT_WORK)
     if unknown.all() or not unknown.any():
         return frame, {}
     return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}

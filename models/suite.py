@@ -209,7 +209,7 @@ def additive_base(data: Columnar) -> AdditiveTime:
         wanted = (*filled, data.host_time) if data.host else filled
     known = [name for name in wanted if name in data.roles]
     launched = [name for name in ("work_items", "rounds.target") if name in data.roles]
-    return AdditiveTime(known or launched, by="op=")
+    return AdditiveTime(known or launched or data.additive, by="op=")
 
 
 def _boosted(data: Columnar, seed: int) -> Boosted:

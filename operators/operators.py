@@ -240,7 +240,15 @@ _FRAMEWORK = (
        launched.unknown, launched.unknown, launched.kernel_view, {"variant": "", "lds_bytes": np.nan},
        needs_dtype=False),
 )  # fmt: skip
-OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK)} | {
+WHOLE = ("application", "frame", "epoch")
+"""Workloads that are no kernel: known by a name (column ``variant``, read as ``name`` too) and an index, their work
+unknown. Every other column of numbers is what was counted of them."""
+_WHOLE = (
+    Op(name, "vector", ("variant", "index"), ("variant",), name + " {variant}", launched.unknown, launched.unknown,
+       launched.whole_view, {"index": np.nan}, needs_dtype=False)
+    for name in WHOLE
+)  # fmt: skip
+OPS: dict[str, Op] = {op.name: op for op in (*_MATRIX, *_FRAMEWORK, *_WHOLE)} | {
     name: Op(name, "vector", ("rows", "cols"), ("cols",), name + " {cols}", work.flops, work.bytes_moved, work.view)
     for name, work in (vector.ROW_WISE | vector.TRAINED | vector.ELEMENT_WISE).items()
 }
@@ -321,7 +329,8 @@ _EXAMPLE: dict[str, float | str] = {
     "m": 128, "n": 4096, "k": 7168, "batch": 8, "tokens": 64, "model_dim": 4096, "inter_dim": 1024, "experts": 8,
     "topk": 2, "gated": 1, "direction": "F", "in_channels": 64, "in_h": 56, "in_w": 56, "out_channels": 64,
     "out_h": 54, "out_w": 54, "fil_h": 3, "fil_w": 3, "heads": 32, "seq_q": 512, "seq_kv": 512, "head_dim": 128,
-    "rows": 4096, "cols": 8192, "inputs": 2, "message_bytes": 1048576, "ranks": 8, "workgroups": 1024, "threads": 256,
+    "rows": 4096, "cols": 8192, "inputs": 2, "variant": "hpcg",
+    "message_bytes": 1048576, "ranks": 8, "workgroups": 1024, "threads": 256,
 }  # fmt: skip
 
 

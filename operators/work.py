@@ -161,3 +161,9 @@ def kernel_view(frame: pd.DataFrame) -> pd.DataFrame:
     workgroups, threads = numbers(frame, "workgroups", "threads")
     one = np.ones(len(frame))
     return pd.DataFrame({"batch": one, "m": workgroups, "n": threads, "k": one})
+
+
+def whole_view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one of everything: what a whole workload multiplies is not known."""
+    one = np.ones(len(frame))
+    return pd.DataFrame({"batch": one, "m": one, "n": one, "k": one})

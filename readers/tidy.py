@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
-from ..operators.operators import OPS, canonical_op, without_namespace
+from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import TEXT_DIMENSIONS, as_text, plain_numbers
+from ..table.measurements import COUNTER, TEXT_DIMENSIONS, as_text, plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import (
     PARQUET,
@@ -82,9 +82,11 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     if "op" not in rows:
         raise DataError("no column `op` names each row's operator: set op=gemm", source=source)
     _resolve_operators(rows)
+    rows = _whole_workloads(rows)
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
-    _add_dtypes(rows, notes)
+    if not rows["op"].isin(WHOLE).all():
+        _add_dtypes(rows, notes)
     return RawTable(rows, notes, columns, times)
 
 
@@ -283,6 +285,18 @@ def _resolve_operators(rows: pd.DataFrame) -> None:
         folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
         rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
     _rows_and_cols(rows)
+
+
+_OWN = frozenset({"device", "op", "duration_us", "spread_us", "repeats", "energy_j", "power_w", "index", RUN, "tuned"})
+
+
+def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of whole workloads alone with their name under ``variant``, and other numbers as counters."""
+    if not rows["op"].isin(WHOLE).all() or rows.empty:
+        return rows
+    rows = rows if "variant" in rows else rows.rename(columns={"name": "variant"})
+    counted = [str(name) for name in rows.select_dtypes("number") if name not in _OWN]
+    return rows.rename(columns={name: COUNTER + name for name in counted if not name.startswith(COUNTER)})
 
 
 def _rows_and_cols(rows: pd.DataFrame) -> None:

@@ -51,7 +51,7 @@ TEXT_DIMENSIONS = frozenset({"direction", "layout", "scale_block", "variant"})
 FLAGS = frozenset({"causal", "gated"})
 PADS = frozenset({"pad_d", "pad_h", "pad_w"})
 #: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
-MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes"}
+MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes", "index"}
 _SHOWN = 200  # letters of a value in the detail of a refusal
 #: Letters of the longest name: names of kernels have some thousands, the csv module reads fields of as many.
 LONGEST_TEXT = 2**17

@@ -9,10 +9,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import flopcast as fc
 from flopcast.errors import DataError
+from flopcast.features.matrix import build_dataset
 from flopcast.output import write_csv
 from flopcast.readers import Measurements, read, read_rows
 from flopcast.remarks import remark
+from flopcast.table.problems import pair
 
 
 def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **defaults: str) -> Measurements:
@@ -245,3 +248,21 @@ def test_texts_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path: Pat
     found = read([tmp_path / "mine.csv"]).frame
     assert found["kernel"].tolist() == kernels
     assert found["+note"].tolist() == notes
+
+
+def test_whole_workloads_have_a_name_an_index_and_whatever_was_counted() -> None:
+    epochs = pd.DataFrame({"name": "training", "index": [0, 1, 2, 3], "batch": [8, 8, 16, 32], "loss": [4.0, 3, 2, 1]})
+    sides = [
+        epochs.assign(op="epoch", device=device, epoch_ms=(epochs["batch"] + epochs["index"]) * factor)
+        for device, factor in (("MI300X", 2.0), ("MI355X", 1.0))
+    ]
+    table = fc.read(pd.concat(sides)).frame
+    assert table["variant"].eq("training").all()
+    assert table["counter.batch"].tolist() == [8, 8, 16, 32] * 2
+    assert not {"batch", "loss"} & set(table)
+    pairs = pair(table, "MI300X", "MI355X").paired
+    assert pairs["index"].tolist() == [0, 1, 2, 3]
+    assert (pairs["host_duration_us"] / pairs["duration_us"]).tolist() == [2.0] * 4
+    found = build_dataset(table, host=fc.gpu("MI300X"), target=fc.gpu("MI355X"), group=["index"])
+    assert {"host_us", "counter.batch", "counter.loss"} <= set(found.X)
+    assert len(set(found.groups)) == 4
