@@ -2,8 +2,8 @@
 
 Made up: groups that differ by a normal deviate, rows of a group by another (heavy-tailed in half of the settings), 12
 or 40 groups trained, 8 or 40 new ones of unequal size; as trained, 8 % slower, and half of the groups 40 % slower.
-Measured, where the data are on this machine: AITER's FP8 pairs, of which half the groups train a line of the host's time
-and the other half are checked. ``python -m flopcast.benchmarks.checking [--data FOLDER]``.
+Measured, where the data are on this machine: AITER's FP8 pairs, of which half the groups train a line of the
+host's time and the others are checked. ``python -m flopcast.benchmarks.checking [--data FOLDER]``.
 """
 
 from __future__ import annotations
