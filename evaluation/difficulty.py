@@ -66,7 +66,10 @@ class Difficulty:
 
     def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p) and predictions (n,); > 0."""
-        z = (_columns(X, self.names, predicted) - self.middle) / self.spread
+        return self._scale(_columns(X, self.names, predicted))
+
+    def _scale(self, columns: FloatArray) -> FloatArray:
+        z = (columns - self.middle) / self.spread
         return np.clip(np.exp(self.power * (self.intercept + z @ self.weights)), self.low, self.high)
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,11 +133,12 @@ def learn_difficulty(
     residuals = np.abs(log_ratio(y, p))
     if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
         return None
-    folds = make_folds("grouped", code, len(y), FOLDS)
+    folds, names = make_folds("grouped", code, len(y), FOLDS), tuple(map(str, X.columns))
+    columns = _columns(X, names, p)
     found = np.empty(len(y))  # the logarithm of each row's difficulty, by what the other folds know
     for fold in np.unique(folds):
         rest, test = folds != fold, folds == fold
-        found[test] = np.log(_fit(X[rest], residuals[rest], p[rest], code[rest]).scale(X[test], p[test]))
+        found[test] = np.log(_fit(names, columns[rest], residuals[rest], code[rest])._scale(columns[test]))
     found = np.clip(found, *np.quantile(found, _LIMITS))
 
     def score(power: float) -> FloatArray:
@@ -146,7 +150,7 @@ def learn_difficulty(
     power = max(POWERS, key=lambda one: gains[one].mean())
     if not gains[power].mean() > SURE * gains[power].std(ddof=1) / np.sqrt(len(plain)):
         return None
-    scale, whole = np.exp(power * found), _fit(X, residuals, p, code)
+    scale, whole = np.exp(power * found), _fit(names, columns, residuals, code)
     return Learnt(replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale)
 
 
@@ -175,9 +179,8 @@ def held_out_limits(
     return lower, upper
 
 
-def _fit(X: pd.DataFrame, residuals: FloatArray, predicted: FloatArray, code: NDArray[np.intp]) -> Difficulty:
-    """Return the difficulty of rows whose residuals |r| are known, believed as it is."""
-    Z = _columns(X, tuple(X.columns), predicted)
+def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDArray[np.intp]) -> Difficulty:
+    """Return the difficulty of rows whose columns Z and residuals |r| are known, believed as it is."""
     weights = 1.0 / np.bincount(code)[code]
     target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), np.finfo(float).tiny)))
     middle = np.average(Z, axis=0, weights=weights)
@@ -186,7 +189,7 @@ def _fit(X: pd.DataFrame, residuals: FloatArray, predicted: FloatArray, code: ND
     z, w = (Z - middle) / spread, weights / weights.sum()
     intercept = float(w @ target)
     coef = np.linalg.solve(z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept)))
-    return Difficulty(tuple(map(str, X.columns)), middle, spread, coef, intercept)
+    return Difficulty(names, middle, spread, coef, intercept)
 
 
 def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:

@@ -43,6 +43,8 @@ SIDE_QUANTILE: Final = 0.9
 SIDE_LIMIT: Final = 4.0
 """Largest ratio believed between the errors of either sign: few rows cannot tell more."""
 
+_AT_ONCE: Final = 4096  # units whose rows are counted together
+
 FloatArray = NDArray[np.float64]
 
 
@@ -161,7 +163,8 @@ class ConformalIntervals:
             near_up, near_down = (np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_))
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
             ordered = np.sort(np.where(np.isnan(needed), np.inf, needed))
-            error = _clustered_error(needed <= _order_statistic(ordered, level), units) if found.groups_ > 1 else 0.0
+            limit = np.array([_order_statistic(ordered, level)])
+            error = float(_clustered_errors(needed, limit, units)[0]) if found.groups_ > 1 else 0.0
             radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + self.margin * error)
         found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
         return found
@@ -343,8 +346,8 @@ def _radii(scores: FloatArray, units: NDArray[np.intp], margin: float) -> FloatA
     finite = ordered_scores[np.isfinite(ordered_scores)]
     largest = finite[-1] if len(finite) else np.inf
     radii = np.empty(len(LEVELS))
-    for i, level in enumerate(LEVELS):
-        error = _clustered_error(ranks <= _order_statistic(ordered_ranks, level), units)
+    limits = np.array([_order_statistic(ordered_ranks, level) for level in LEVELS])
+    for i, (level, error) in enumerate(zip(LEVELS, _clustered_errors(ranks, limits, units), strict=True)):
         rank = _order_statistic(ordered_ranks, level * (1 + 1 / n) + margin * error)
         radii[i] = rank * largest if rank >= 1 else ordered_scores[min(int(rank * n + 1e-9), n - 1)]
     return np.maximum.accumulate(radii)
@@ -386,8 +389,21 @@ def _largest_of_others(scores: FloatArray, units: NDArray[np.intp], count: int) 
     return np.where(np.arange(count) == np.argmax(largest), second, first)
 
 
-def _clustered_error(inside: NDArray[np.bool_], units: NDArray[np.intp]) -> float:
-    """Cluster-robust standard error of a share of rows (Liang & Zeger 1986, with K / (K - 1) for K clusters)."""
-    deviations = np.bincount(units, inside - inside.mean())
-    count = len(deviations)
-    return float(np.sqrt(np.sum(deviations**2) * count / (count - 1)) / len(inside))
+def _clustered_errors(values: FloatArray, limits: FloatArray, units: NDArray[np.intp]) -> FloatArray:
+    """Cluster-robust standard errors of the shares of rows at or below each of rising limits, (n_limits,).
+
+    Liang & Zeger (1986), with K / (K - 1) for K clusters, the units; values of NaN are above every limit.
+    """
+    count, place = int(units.max()) + 1, np.searchsorted(limits, values)
+    columns = len(limits) + 1
+    share = np.cumsum(np.bincount(place, minlength=columns))[:-1] / len(values)
+    order = np.argsort(units, kind="stable")
+    units, place = units[order], place[order]
+    squares = np.zeros(len(limits))
+    for first in range(0, count, _AT_ONCE):
+        last = min(first + _AT_ONCE, count)
+        rows = slice(*np.searchsorted(units, (first, last)))
+        cells = np.bincount((units[rows] - first) * columns + place[rows], minlength=(last - first) * columns)
+        below = np.cumsum(cells.reshape(last - first, columns), axis=1)
+        squares += np.sum((below[:, :-1] - below[:, -1:] * share) ** 2, axis=0)
+    return np.sqrt(squares * count / (count - 1)) / len(values)

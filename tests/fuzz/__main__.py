@@ -58,7 +58,9 @@ def watch(context: Any, shared: Shared, given: argparse.Namespace, until: float,
 
     def start(me: int, single: list[int], after: int) -> SpawnProcess:
         order = chosen[after % len(chosen) :] + chosen[: after % len(chosen)]
-        process = context.Process(target=work, args=(shared, me, given.seed, until, order, given.out, single))
+        process = context.Process(
+            target=work, args=(shared, me, given.seed, until, order, given.out, single), daemon=True
+        )
         process.start()
         return process
 
