@@ -232,8 +232,9 @@ def calibrate(
     Parameters
     ----------
     runs : path or DataFrame
-        A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference or
-        throughput, and ``measured`` in the unit of the answer (seconds, output tokens per second).
+        A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference and
+        throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch or a step,
+        output tokens per second).
     name : str, default "own"
         Of the release.
     prior : str, optional
@@ -267,23 +268,26 @@ def calibrate(
             measured = float(case.pop("measured"))
             setting = complete({**case, "release": None})
             served = setting.num_prompts * setting.output_len
-            seconds.append(measured if setting.kind == "inference" else served / measured)
+            seconds.append(served / measured if setting.kind == "throughput" else measured)
             parts.append(parts_of(setting))
             settings.append(setting)
         except (FlopcastError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             why = "the column measured is needed" if isinstance(error, KeyError) else str(error)
             raise DataError(f"line {line}: {why}") from None
-    if len({one.gpu.name for one in settings}) > 1 or any(one.kind == "training" for one in settings):
-        raise ParameterError("runs", "must be inference or throughput on one kind of GPU")
+    kinds = {"training" if one.kind == "training" else "serving" for one in settings}
+    if len({one.gpu.name for one in settings}) > 1 or len(kinds) > 1:
+        raise ParameterError("runs", "must be on one kind of GPU, and all of training or none")
+    kind = kinds.pop()
     return fit_release(
-        as_rows(parts),
+        as_rows(parts, kind),
         np.array(seconds),
         name=name,
         gpu=settings[0].gpu.name,
         models=[one.model.name for one in settings],
         source=source,
         largest=float(max(max(one.batch // one.dp, one.num_prompts // one.dp) for one in settings)),
-        prior=None if prior is None else widened(find_release(prior)),
+        kind=kind,
+        prior=None if prior is None else widened(find_release(prior, kind)),
     )
 
 

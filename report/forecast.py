@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..workloads.answer import Forecast
-from ..workloads.constants import CONSTANTS, Release
+from ..workloads.constants import Release
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
@@ -168,12 +168,15 @@ def release_document(release: Release) -> Document:
     """Return the constants of a release for readers."""
     spread = np.sqrt((release.root**2).sum(axis=1))
     told = []
-    for (name, constant), mean, own in zip(CONSTANTS.items(), release.mean, spread, strict=True):
+    for (name, constant), mean, own in zip(release.constants.items(), release.mean, spread, strict=True):
         value = constant.median * float(np.exp(mean))
         told.append((constant.meaning, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
     told_of = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
     names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
-    data = {"schema": SCHEMA, **{key: getattr(release, key) for key in ("name", "gpu", "runs", "largest", "source")}}
+    data = {
+        "schema": SCHEMA,
+        **{key: getattr(release, key) for key in ("name", "kind", "gpu", "runs", "largest", "source")},
+    }
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
     return Document(title=told_of, sections=[Section("Constants", [names])], data=data)
 

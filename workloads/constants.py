@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -47,6 +48,18 @@ CONSTANTS: Final = {
     "sequences": Constant(1.3, 0.5, "µs", "per layer, step and sequence^0.75"),
 }
 """In the order in which vectors of constants are written. Medians and spreads are those of vLLM on MI300X."""
+TRAINING: Final = {
+    "products": Constant(1.0, 0.05, "", "matrix products over their law"),
+    "attention": Constant(1.0, 0.15, "", "attention over its law"),
+    "elementwise": Constant(1.0, 0.2, "", "norms, activations and dropout over their count"),
+    "collectives": Constant(1.0, 0.15, "", "collectives over the model of the links"),
+    "head": Constant(1.0, 0.2, "", "output matrix and loss over their count"),
+    "pipeline": Constant(1.0, 0.2, "", "bubble and messages of the pipeline over their count"),
+    "gradients": Constant(1.0, 0.5, "", "what of the sum of gradients is not hidden, over a fifth"),
+    "optimizer": Constant(1.0, 0.2, "", "optimizer over its count"),
+}
+"""The same of training frameworks: spreads are judgements, of no measured step but the law errors of links."""
+BY_KIND: Final = {"serving": CONSTANTS, "training": TRAINING}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +80,8 @@ class Release:
         Most sequences that ran at once in them.
     source : str
         Where they are from.
+    kind : {"serving", "training"}
+        Of the software: whose constants these are (`BY_KIND`).
     """
 
     name: str
@@ -77,14 +92,19 @@ class Release:
     runs: int
     source: str
     largest: float = 0.0
+    kind: str = "serving"
+
+    @property
+    def constants(self) -> Mapping[str, Constant]:
+        """What is calibrated, in the order of `mean`."""
+        return BY_KIND[self.kind]
 
 
-def unknown_release() -> Release:
+def unknown_release(kind: str = "serving") -> Release:
     """Return the constants before any run: those of the table."""
-    spread = np.array([one.spread for one in CONSTANTS.values()])
-    return Release(
-        name="", gpu="", models=(), mean=np.zeros(len(spread)), root=np.diag(spread), runs=0, source="priors"
-    )
+    spread = np.array([one.spread for one in BY_KIND[kind].values()])
+    start = np.zeros(len(spread))
+    return Release(name="", gpu="", models=(), mean=start, root=np.diag(spread), runs=0, source="priors", kind=kind)
 
 
 def factors(release: Release, draws: int, seed: int) -> FloatArray:
@@ -106,17 +126,22 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
     return found
 
 
-def find_release(name: str) -> Release:
+def find_release(name: str, kind: str = "serving") -> Release:
     """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
 
     Raises
     ------
     DataError
-        There is none of that name (the message has the nearest), or the file holds none.
+        There is none of that name (the message has the nearest), the file holds none, or it is one of another kind.
     """
     if name.endswith(".toml"):
-        return _own(Path(name))
-    known = known_releases()
+        own = _own(Path(name))
+        if own.kind != kind:
+            raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)
+        return own
+    known = known_releases() if kind == "serving" else {}
+    if not known:
+        raise DataError(f"unknown release {name!r}: of {kind} none is known but the file of your own (calibrate)")
     if name not in known:
         raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
     return known[name]
@@ -131,7 +156,10 @@ def known_releases() -> dict[str, Release]:
 
 def read_release(table: dict[str, Any]) -> Release:
     """Return the release that a table of releases.toml, or of a file of one's own, describes."""
-    size = len(CONSTANTS)
+    kind = str(table.get("kind", "serving"))
+    if kind not in BY_KIND:
+        raise DataError(f"a release is of {' or '.join(BY_KIND)}, not of {kind!r}")
+    size = len(BY_KIND[kind])
     if missing := [key for key in ("name", "gpu", "models", "runs", "source", "mean", "root") if key not in table]:
         raise DataError(f"a release lacks {', '.join(missing)}")
     mean, root = (np.asarray(table[key], dtype=np.float64) for key in ("mean", "root"))
@@ -148,20 +176,29 @@ def read_release(table: dict[str, Any]) -> Release:
         runs=int(table["runs"]),
         source=str(table["source"]),
         largest=float(table.get("largest", 0.0)),
+        kind=kind,
     )
 
 
 def widened(release: Release) -> Release:
-    """Return a release as what is known of another one like it: its spread and that between the known releases."""
-    means = np.stack([one.mean for one in known_releases().values()])
-    spread = release.root @ release.root.T + np.cov(means.T)
+    """Return a release as what is known of another one like it: its spread and that between the known releases.
+
+    No two of training frameworks are known: their spread is that before any run.
+    """
+    if release.kind == "serving":
+        between = np.cov(np.stack([one.mean for one in known_releases().values()]).T)
+    else:
+        between = unknown_release(release.kind).root ** 2
+    spread = release.root @ release.root.T + between
     return replace(release, root=np.linalg.cholesky(spread).astype(np.float64))
 
 
 def as_toml(release: Release) -> str:
     """Return a release as a table of releases.toml, which `find_release` reads."""
     lines = ["[[release]]"]
-    lines += [f"{key} = {json.dumps(getattr(release, key))}" for key in ("name", "gpu", "runs", "largest", "source")]
+    lines += [
+        f"{key} = {json.dumps(getattr(release, key))}" for key in ("name", "kind", "gpu", "runs", "largest", "source")
+    ]
     lines.append(f"models = {json.dumps(list(release.models))}")
     lines.append(f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]")
     rows = (f"  [{', '.join(f'{value:.4f}' for value in row)}]," for row in release.root)

@@ -38,7 +38,7 @@ from .memory import InferenceMemory, inference_memory, training_memory
 from .release_fit import RESIDUAL, as_rows
 from .serving import Schedule, batch, serve
 from .setting import Setting, complete
-from .training import SPREADS, training_parts
+from .training import training_parts
 
 FloatArray = NDArray[np.float64]
 
@@ -106,13 +106,15 @@ def forecast_all(
 
 
 def parts_of(setting: Setting) -> dict[str, float]:
-    """Return the seconds of each part of an inference setting at the medians of the constants.
+    """Return the seconds of each part of a setting at the medians of the constants.
 
     Raises
     ------
     DataError
         Not one request fits.
     """
+    if setting.kind == "training":
+        return training_parts(setting)
     return _parts(setting, _schedule(setting, _memory(setting)), Sources())
 
 
@@ -170,19 +172,14 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if memory.needed > memory.available:
         why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
         return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
-    parts = training_parts(setting, sources)
-    rows, names = np.array(list(parts.values())), list(parts)
-    own = np.array([SPREADS[name] for name in names])
-    common = {"step": STEP}
-    if setting.gpu.measured_name not in STEPS_SEEN:
-        common["gpu"] = OTHER_GPU
-    normal = standard_normal(len(names) + 1, DRAWS, seed)
-    spread = math.sqrt(sum(value**2 for value in common.values()))
-    draws = np.exp(normal[:, :-1] * own + spread * normal[:, -1:])
+    release = find_release(setting.release, "training") if setting.release else unknown_release("training")
+    rows, names = as_rows([training_parts(setting, sources)], "training")[0], list(release.constants)
+    common = _distance_of_step(setting, release)
+    together = math.sqrt(sum(value**2 for value in common.values()))
+    draws = factors(release, DRAWS, seed) * np.exp(together * standard_normal(1, DRAWS, seed + 1))
     low, high = (1 - level) / 2, (1 + level) / 2
     found = np.quantile(draws @ rows, [0.5, low, high])
     made = np.quantile(draws * rows, [0.5, low, high], axis=0).T
-    spreads = {**common, **dict(zip(names, (rows / rows.sum() * own).tolist(), strict=True))}
     tokens = setting.global_batch * setting.seq_len / float(found[0])
     rates = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": tokens / setting.gpus}
     parts_made = {name: tuple(row.tolist()) for name, row in zip(names, made, strict=True)}
@@ -196,10 +193,25 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         memory=memory.held,
         fits=True,
         parts=parts_made,
-        spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
+        spreads=_spreads(rows, release, common),
         details=rates | energy(setting.gpu, setting.gpus, parts_made, found, level),
-        remarks=(remark("training-constants"), remark("memory-a-priori")),
+        remarks=(*([] if release.name else [remark("training-constants")]), remark("memory-a-priori")),
     )
+
+
+def _distance_of_step(setting: Setting, release: Release) -> dict[str, float]:
+    """Return the spreads of the common factor of a training step by where they come from."""
+    if not release.name:
+        found = {"step": STEP}
+        if setting.gpu.measured_name not in STEPS_SEEN:
+            found["gpu"] = OTHER_GPU
+        return found
+    found = {"residual": RESIDUAL}
+    if setting.model.name not in release.models:
+        found["model"] = OTHER_MODEL
+    if setting.gpu.name != release.gpu:
+        found["gpu"] = OTHER_GPU
+    return found
 
 
 def _would_fit(setting: Setting) -> dict[str, Any]:
@@ -329,12 +341,12 @@ def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float]) ->
     weights = rows * np.exp(release.mean)
     weights = weights / weights.sum()
     known = list(known_releases().values())
-    if not release.name and known:
+    if not release.name and known and release.kind == "serving":
         means, roots = np.stack([one.mean for one in known]), np.stack([one.root for one in known])
         own = np.sqrt(means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0))
     else:
         own = np.sqrt((release.root**2).sum(axis=1))
-    found = {**common, **dict(zip(CONSTANTS, (weights * own).tolist(), strict=True))}
+    found = {**common, **dict(zip(release.constants, (weights * own).tolist(), strict=True))}
     return dict(sorted(found.items(), key=lambda one: -one[1]))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from .constants import CONSTANTS, Release, unknown_release
+from .constants import BY_KIND, Release, unknown_release
 
 FloatArray = NDArray[np.float64]
 
@@ -31,6 +31,7 @@ def calibrate(
     models: Sequence[str],
     source: str,
     largest: float = 0.0,
+    kind: str = "serving",
     prior: Release | None = None,
 ) -> Release:
     """Return the constants of a release from its measured runs.
@@ -38,10 +39,10 @@ def calibrate(
     Parameters
     ----------
     parts : ndarray, shape (runs, n)
-        Seconds of each part of each run, in the order of `CONSTANTS`.
+        Seconds of each part of each run, in the order of the constants of its kind (`constants.BY_KIND`).
     seconds : ndarray, shape (runs,)
         Measured.
-    name, gpu, models, source, largest
+    name, gpu, models, source, largest, kind
         Of the release (`constants.Release`).
     prior : Release, optional
         Where to start: another release, which one or two runs of a new setting then sharpen. By default the priors.
@@ -56,7 +57,7 @@ def calibrate(
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
         raise DataError("runs to calibrate with must have measured times above zero")
-    start = prior or unknown_release()
+    start = prior or unknown_release(kind)
     precision = np.linalg.pinv(start.root)
 
     def misfit(z: FloatArray) -> FloatArray:
@@ -75,9 +76,11 @@ def calibrate(
         runs=len(seconds) + (prior.runs if prior else 0),
         source=source,
         largest=max(largest, prior.largest if prior else 0.0),
+        kind=kind,
     )
 
 
-def as_rows(parts: Sequence[dict[str, float]]) -> FloatArray:
-    """Return parts as an array, shape (runs, n), in the order of `CONSTANTS`."""
-    return np.array([[one[name] for name in CONSTANTS] for one in parts], dtype=np.float64).reshape(-1, len(CONSTANTS))
+def as_rows(parts: Sequence[dict[str, float]], kind: str = "serving") -> FloatArray:
+    """Return parts as an array, shape (runs, n), in the order of the constants of a kind."""
+    names = BY_KIND[kind]
+    return np.array([[one[name] for name in names] for one in parts], dtype=np.float64).reshape(-1, len(names))

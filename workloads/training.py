@@ -43,19 +43,6 @@ OPTIMIZER_BYTES: Final = {"adam": 28.0, "adam-8bit": 14.0, "sgd": 14.0}
 """Read and written per weight: gradient, master weight, states."""
 
 
-SPREADS: Final = {
-    "products": 0.05,
-    "attention": 0.15,
-    "elementwise": 0.2,
-    "collectives": 0.15,
-    "head": 0.2,
-    "pipeline": 0.2,
-    "gradients": 0.5,
-    "optimizer": 0.2,
-}
-"""Standard deviations of the logarithms of the parts: judgements, of no measured step but the law errors of links."""
-
-
 BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 """Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
 

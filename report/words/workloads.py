@@ -45,7 +45,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "more-sequences": (
         "{sequences:,.0f} sequences run at once, the calibrated runs had {calibrated:,.0f}: the interval is wider"
     ),
-    "training-constants": "the step is counted kernel by kernel; no release of a training framework is calibrated",
+    "training-constants": "the step is counted kernel by kernel: no calibrated release of a framework was named",
     "memory-a-priori": (
         "memory is counted for 32-bit gradients and optimizer states; five published peaks of Llama-2-7B in pipelines "
         "were 0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is not known"

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
 from flopcast.commands.app import app
+from flopcast.workloads.constants import as_toml
 from flopcast.workloads.kernel_times import LAUNCH_US, product_law
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
@@ -175,3 +176,21 @@ def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
 def test_a_run_with_a_host_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(fc.FlopcastError):
         fc.forecast("llama-3.1-70b", **ASKED, batch=1, runs=tmp_path)
+
+
+def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: Path) -> None:
+    asked = {"kind": "training", "gpu": "MI300X", "gpus": 8, "tp": 8, "seq_len": 4096, "recompute": "full"}
+    runs = [{**asked, "model": "llama-2-7b", "global_batch": batch} for batch in (8, 16, 32)]
+    free = [fc.forecast(**run).answers[0].predicted for run in runs]
+    own = tmp_path / "own.toml"
+    own.write_text(as_toml(calibrate(pd.DataFrame(runs).assign(measured=[1.3 * time for time in free]), name="mine")))
+    same = fc.forecast(**runs[1], release=str(own)).answers[0]
+    assert same.predicted == pytest.approx(1.3 * free[1], rel=0.05)
+    assert same.lower < 1.3 * free[1] < same.upper
+    other = fc.forecast(**{**runs[1], "model": "llama-3.1-8b"}, release=str(own)).answers[0]
+    assert other.half_width > same.half_width
+    assert "training-constants" not in {note.code for note in same.remarks}
+    with pytest.raises(fc.DataError, match="training"):
+        fc.forecast("llama-2-7b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(own))
+    with pytest.raises(fc.DataError, match="training"):
+        fc.forecast(**runs[0], release="vllm-0.10.0")
