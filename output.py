@@ -129,7 +129,7 @@ def _check_unread(out: Path, data: Iterable[Path]) -> None:
 
 
 @contextmanager
-def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
+def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Iterator[Any]:
     """Give a writer of Arrow tables; ``out`` appears when the block ends well.
 
     Parameters
@@ -138,7 +138,7 @@ def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
         CSV, or else Parquet.
     schema : pyarrow.Schema
         Of the tables.
-    beside : str
+    beside : str, optional
         JSON for the metadata of a Parquet file.
 
     Raises
@@ -149,8 +149,9 @@ def whole_table(out: Path, schema: pa.Schema, beside: str) -> Iterator[Any]:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    compact = json.dumps(json.loads(beside)).encode()
-    schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
+    if beside is not None:
+        compact = json.dumps(json.loads(beside)).encode()
+        schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
     with whole_file(out) as path:
         if out.suffix.lower() == ".csv":
             with pyarrow.csv.CSVWriter(path, _guarded(schema.empty_table()).schema) as file:

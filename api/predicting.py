@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,16 +18,17 @@ from threadpoolctl import threadpool_limits
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.trained_model import TrainedModel
-from ..features.recipe import FeatureRecipe
-from ..readers import Measurements, read_rows
+from ..output import FORMATS
+from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..remarks import Remark, remark
 from ..report import figures
-from ..report.predictions import identifying, report_of, write_file
+from ..report.predictions import SHOWN, Identity, Tally, write_batches, write_file
 from ..report.words import in_words
 from ..report.words.prediction import in_words_of_rows
+from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
-from ..table.measurements import REFUSED, REFUSED_DETAIL, prediction_columns
-from ..table.problems import HOST, slower_kernels
+from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
+from ..table.problems import HOST, problem_keys, slower_kernels
 from .tables import Data, items, titled
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ PLACE = "_place"
 """Column: place of a row among those that were read."""
 BATCH, THREADS = 2**14, 2
 """Rows predicted at a time, and how many batches at once."""
+S, T = TypeVar("S"), TypeVar("T")
 
 
 class Trained(Protocol):
@@ -95,6 +100,7 @@ def predict(
     defaults: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     fallback: str | None = None,
+    out: str | Path | None = None,
 ) -> Prediction:
     """Predict new workloads with the model of a run.
 
@@ -116,6 +122,9 @@ def predict(
     fallback : {"law"}, optional
         What answers for rows that the run was never trained on. By default nothing does; ``"law"`` is the roofline at
         the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
+    out : path, optional
+        File to write the rows to, as `Prediction.save` does. Large Parquet files are then read, predicted and written
+        in batches (to ``.csv`` or ``.parquet``): memory grows by some 70 bytes a row, and ``frame`` has the first rows.
 
     Returns
     -------
@@ -150,92 +159,228 @@ def predict(
             model, name = run.trained, str(run.folder or "the run just trained")
         else:
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-        return _predict(model, name, given, level, where, units, defaults, keep, fallback is not None)
+        tables = [one.frame if isinstance(one, Measurements) else one for one in given]
+        asked = _Asked(model, name, level, fallback is not None)
+        options: dict[str, Any] = {"units": units, "defaults": defaults, "keep": keep}
+        options["timed"] = model.recipe.host is not None
+        file = None if out is None else Path(out)
+        if file is not None and file.suffix.lower() in FORMATS and not conditions(where):
+            batches = row_batches(tables, **options)
+            with suppress(TogetherError):
+                if batches is not None:
+                    return _in_batches(asked, batches, file)
+        rows, notes = read_rows(tables, **options)
+        found = _at_once(asked, select(rows.assign(**{PLACE: np.arange(len(rows))}), where), notes, given)
+        if file is not None:
+            found.save(file)
+        return found
 
 
-def _predict(
-    model: TrainedModel,
-    run: str,
+@dataclass(frozen=True)
+class _Asked:
+    """What predicts, and how; `run` is what messages call it."""
+
+    model: TrainedModel
+    run: str
+    level: float
+    fallback: bool
+
+    def usable(self, rows: pd.DataFrame) -> pd.Series:
+        """Return which rows can be predicted: those the reader refused cannot, nor those without what it scales."""
+        host, metric = self.model.recipe.host, self.model.recipe.metric
+        usable = rows[REFUSED].eq("")
+        if host is not None and metric != "duration_us":
+            usable &= rows[metric].gt(0) & np.isfinite(rows[metric])
+        return usable
+
+
+def _at_once(
+    asked: _Asked,
+    rows: pd.DataFrame,
+    notes: Sequence[Remark],
     given: Sequence[Path | pd.DataFrame | Measurements],
-    level: float,
-    where: Where,
-    units: Mapping[str, str] | None,
-    defaults: Mapping[str, str] | None,
-    keep: Collection[str],
-    fallback: bool,
 ) -> Prediction:
-    host = model.recipe.host
-    tables = [one.frame if isinstance(one, Measurements) else one for one in given]
-    rows, notes = read_rows(tables, units=units, defaults=defaults, timed=host is not None, keep=keep)
-    rows = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
-    rows, others = (rows, {}) if host is None else _of_host(rows, (host.name, *host.aliases))
-    found = _predict_rows(model, rows, level, fallback)
-    names = {"reasons": "reason", **prediction_columns(model.recipe.metric)}
-    worded = found.drop(columns="cause").rename(columns=names)
-    frame = pd.concat([identifying(rows, model.recipe.metric), worded], axis=1)
-    facts = {
-        "run": run,
-        "model": str(model.saved.manifest.get("selected", "?")),
-        "host": host.name if host else None,
-        "target": model.recipe.target.name,
-        "metric": model.recipe.metric,
-        "level": level,
-        "scheme": model.intervals.scheme,
-        "other_devices": others,
-    }
-    lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
-    remarks = [*_remarks(model.recipe, rows), *(remark("law-lacks", law=law, why=why) for law, why in lacking.items())]
-    if model.correction is not None:
-        remarks.insert(0, remark("corrected", **vars(model.correction)))
-    report = report_of(frame, found["cause"], facts, in_words([*notes, *remarks]))
+    survey = _Survey(asked)
+    rows = survey.see(rows)
+    worked = _Worked(asked, survey, [rows])
+    frame = pd.concat(worked)
     alone = given[0] if len(given) == 1 else None
-    return Prediction(frame.set_axis(alone.index[rows[PLACE]]) if isinstance(alone, pd.DataFrame) else frame, report)
+    if isinstance(alone, pd.DataFrame):
+        frame = frame.set_axis(alone.index[rows[PLACE]])
+    return Prediction(frame, worked.report(notes))
 
 
-def _of_host(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
-    own = rows["device"].str.casefold().isin([name.casefold() for name in names])
-    counts = {str(name): int(n) for name, n in rows.loc[~own & rows["device"].ne(""), "device"].value_counts().items()}
-    if not own.any():
-        there = ", ".join(f"{name} ({n} rows)" for name, n in counts.items()) or "rows without a device"
-        raise DataError(
-            f"no row was measured on {names[0]}, from whose measurements this run predicts: the data have {there}"
-        )
-    kept = rows[own | rows["device"].eq("")]
-    return kept.assign(device=kept["device"].where(~own, names[0])).reset_index(drop=True), counts
+def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
+    """Write the predictions of rows to a file; between being seen and being predicted they lie in a temporary one."""
+    survey, kept = _Survey(asked), list[Path]()
+    with temporary_folder() as folder:
+        for rows in map(survey.see, batches):
+            kept.append(folder / str(len(kept)))
+            rows.to_feather(kept[-1], compression="uncompressed")
+        worked = _Worked(asked, survey, map(pd.read_feather, kept))
+        write_batches(worked, out)
+    return Prediction(worked.first, worked.report(batches.notes))
 
 
-def _predict_rows(model: TrainedModel, rows: pd.DataFrame, level: float, fallback: bool) -> pd.DataFrame:
-    """Return the predictions of all rows; those refused by the reader have a reason instead.
+class _Survey:
+    """What all rows tell that each of them depends on, gathered before any is predicted."""
 
-    ``reasons`` and ``cause`` are words: all reasons of the row, and the first one without figures.
-    """
-    host, metric = model.recipe.host, model.recipe.metric
-    usable = rows[REFUSED].eq("")
-    if host is not None and metric != "duration_us":
-        measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else pd.Series(np.nan, rows.index)
-        rows = rows.assign(**{metric: measured})
-        usable &= measured.gt(0) & np.isfinite(measured)
-    slower = pd.Series(False, index=rows.index)
-    if host is not None:
-        slower[usable] = slower_kernels(rows[usable])
+    def __init__(self, asked: _Asked) -> None:
+        self._asked, self._recipe = asked, asked.model.recipe
+        self.identity = Identity(self._recipe.metric)
+        self.others: Counter[str] = Counter()
+        self._own = self._rows = 0
+        self._stated: set[str] = set()
+        self._usable: list[np.ndarray] = []
+        self._keys: list[np.ndarray] = []
+        self._times: list[np.ndarray] = []
 
-    def predicted(start: int) -> pd.DataFrame:
-        some = slice(start, start + BATCH)
-        return _predict_batch(model, rows[some], usable[some], slower[some], level, fallback)
+    def see(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Gather from some of the rows; return those to predict, where there is a host those that it measured."""
+        host, metric = self._recipe.host, self._recipe.metric
+        self._rows += len(rows)
+        if host is not None:
+            rows = self._of_host(rows, (host.name, *host.aliases))
+            if metric != "duration_us":
+                measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else np.nan
+                rows = rows.assign(**{metric: measured})
+            usable = self._asked.usable(rows)
+            self._usable.append(usable.to_numpy())
+            self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
+            self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
+        else:
+            names = rows["device"][rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)]
+            self.others.update({"": len(names)})
+        self.identity.see(rows)
+        self._stated.update(name for name in STATED if name in rows and rows[name].ne("").any())
+        return rows
 
+    def _of_host(self, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+        """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
+        own = rows["device"].str.casefold().isin([name.casefold() for name in names])
+        self.others.update(rows.loc[~own & rows["device"].ne(""), "device"].value_counts(sort=False).to_dict())
+        self._own += int(own.sum())
+        kept = rows[own | rows["device"].eq("")]
+        return kept.assign(device=kept["device"].where(~own, names[0])).reset_index(drop=True)
+
+    def slower(self) -> np.ndarray | None:
+        """Return which of all rows are of a kernel that is not the fastest of its problem; None without a host.
+
+        Raises
+        ------
+        DataError
+            If the host measured none of them.
+        """
+        if self._recipe.host is None:
+            return None
+        if not self._own:
+            there = ", ".join(f"{name} ({n} rows)" for name, n in self.others.most_common()) or "rows without a device"
+            name = self._recipe.host.name
+            raise DataError(
+                f"no row was measured on {name}, from whose measurements this run predicts: the data have {there}"
+            )
+        usable = np.concatenate(self._usable)
+        keys, times = np.concatenate(self._keys, axis=1), np.concatenate(self._times)
+        slower = np.zeros(len(usable), dtype=bool)
+        slower[usable] = slower_kernels(times, keys)
+        return slower
+
+    def remarks(self) -> Iterator[Remark]:
+        """Say which columns that no row has were the same in all of training, and that other devices do not matter."""
+        for name, levels in self._recipe.levels.items():
+            column = name.removeprefix(HOST)
+            if column in STATED and column not in self._stated and len(levels) == 1 and levels[0] != "none":
+                yield remark("never-stated", column=column, trained=levels[0])
+        if self._recipe.host is None and (others := self.others[""]):
+            yield remark("other-devices", rows=others, target=self._recipe.target.name)
+
+
+class _Worked:
+    """The predictions of rows, batch by batch; after all of them there is a report."""
+
+    def __init__(self, asked: _Asked, survey: _Survey, parts: Iterable[pd.DataFrame]) -> None:
+        self._asked, self._survey, self._parts = asked, survey, parts
+        self._tally = Tally(asked.model.recipe.metric)
+        self._lacking: dict[str, str] = {}
+        self.first = pd.DataFrame()
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield the frame of `Prediction` in parts; a DataError at the end if no row can be predicted."""
+        slower, why = self._survey.slower(), ""
+        for frame, causes, lacking in _ahead(partial(self._predicted, slower=slower), _batches(self._parts)):
+            if not self._tally.rows:
+                self.first, why = frame.head(SHOWN), f"{frame['reason'].iloc[0]}"
+            self._tally.add(frame, causes)
+            self._lacking |= lacking
+            yield frame
+        if not self._tally.predicted:
+            source = str(self.first["source"].iloc[0]) if len(self.first) else None
+            raise DataError(f"no row can be predicted; first: {why}", source=source)
+
+    def report(self, notes: Sequence[Remark]) -> dict[str, Any]:
+        """Return the report of `Prediction`; `notes` are what the reader remarked on."""
+        model, recipe = self._asked.model, self._asked.model.recipe
+        facts = {
+            "run": self._asked.run,
+            "model": str(model.saved.manifest.get("selected", "?")),
+            "host": recipe.host.name if recipe.host else None,
+            "target": recipe.target.name,
+            "metric": recipe.metric,
+            "level": self._asked.level,
+            "scheme": model.intervals.scheme,
+            "other_devices": {} if recipe.host is None else dict(self._survey.others.most_common()),
+        }
+        corrected = [] if model.correction is None else [remark("corrected", **vars(model.correction))]
+        laws = (remark("law-lacks", law=law, why=why) for law, why in self._lacking.items())
+        return self._tally.report(facts, in_words([*notes, *corrected, *self._survey.remarks(), *laws]))
+
+    def _predicted(
+        self, rows: pd.DataFrame, slower: np.ndarray | None
+    ) -> tuple[pd.DataFrame, pd.Series, dict[str, str]]:
+        """Return the frame of a batch, the first reason of each row in words, and the laws that lack a figure."""
+        model, metric = self._asked.model, self._asked.model.recipe.metric
+        usable = self._asked.usable(rows)
+        own = pd.Series(False if slower is None else slower[rows.index], rows.index)
+        found = _predict_batch(model, rows, usable, own, self._asked.level, self._asked.fallback)
+        lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
+        names = {"reasons": "reason", **prediction_columns(metric)}
+        worded = found.drop(columns="cause").rename(columns=names)
+        return pd.concat([self._survey.identity.of(rows), worded], axis=1), found["cause"], lacking
+
+
+def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of all parts, numbered, `BATCH` at a time, wherever the parts end."""
+    rest, start = pd.DataFrame(), 0
+    for part in parts:
+        rest = fill_text(pd.concat([rest, part], ignore_index=True)) if len(rest) else part
+        whole = len(rest) // BATCH * BATCH
+        for place in range(0, whole, BATCH):
+            yield rest.iloc[place : place + BATCH].set_axis(range(start + place, start + place + BATCH))
+        rest, start = rest.iloc[whole:], start + whole
+    if len(rest):
+        yield rest.set_axis(range(start, start + len(rest)))
+
+
+def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Yield what a task makes of each item, in order, worked out by `THREADS` at once and no more than that ahead."""
+    waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:  # trees are walked and arrays computed outside Python's lock
-        whole = pd.concat(list(pool.map(predicted, range(0, len(rows), BATCH))))
-    if whole["predicted"].isna().all():
-        first = whole["reasons"].iloc[0]
-        raise DataError(f"no row can be predicted; first: {first}", source=str(rows["source"].iloc[0]))
-    return whole
+        for item in items:
+            waiting.append(pool.submit(task, item))
+            if len(waiting) > THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _predict_batch(
     model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float, fallback: bool
 ) -> pd.DataFrame:
-    """Return what `_predict_rows` says of some rows: reasons as data are many times larger than as words."""
+    """Return the predictions of some rows: reasons as data are many times larger than as words.
+
+    Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are words: all reasons of the row, and
+    the first one without figures.
+    """
     found = model.predict(rows[usable], level, fallback)
     whole = found.reindex(rows.index)
     reasons = dict(zip(found.index, found["reasons"], strict=True))
@@ -261,16 +406,3 @@ def _refusal(reason: str, detail: str, metric: str) -> tuple[Remark, ...]:
     if reason:
         return (remark("row-refused", reason=reason, detail=detail),)
     return (remark("no-positive-metric", metric=metric),)
-
-
-def _remarks(recipe: FeatureRecipe, rows: pd.DataFrame) -> Iterator[Remark]:
-    """Say which columns that no row has were the same in all of training, and that other devices do not matter."""
-    for name, levels in recipe.levels.items():
-        column = name.removeprefix(HOST)
-        absent = column not in rows or rows[column].eq("").all()
-        if column in STATED and absent and len(levels) == 1 and levels[0] != "none":
-            yield remark("never-stated", column=column, trained=levels[0])
-    if recipe.host is None:
-        others = int((rows["device"].ne("") & rows["device"].ne(recipe.target.name)).sum())
-        if others:
-            yield remark("other-devices", rows=others, target=recipe.target.name)

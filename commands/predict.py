@@ -56,11 +56,11 @@ def command(
     from ..report.terminal import show
 
     gc.set_threshold(200_000, 20, 100)  # remarks by the million hold no circles
-    prediction = predict(run, data, level=interval, **settings)
-    if out is not None:
-        prediction.save(out)
+    prediction = predict(run, data, level=interval, out=None if as_json else out, **settings)
     if as_json:
+        if out is not None:
+            prediction.save(out)
         print(to_json(prediction.frame, prediction.report), end="")
         return
     found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
-    show(found, *([out] if out else []), rows=len(prediction.frame))
+    show(found, *([out] if out else []), rows=prediction.report["n"])

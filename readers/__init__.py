@@ -29,6 +29,7 @@ from . import (  # noqa: F401  (each registers its readers)
     tunableop,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
+from .batches import RowBatches, TogetherError, row_batches
 from .parts import is_dataset, read_dataset
 from .reading import Measurements, read, read_rows, read_traces
 from .trace_files import TraceFailure
@@ -39,6 +40,8 @@ __all__ = [
     "Options",
     "RawTable",
     "Reader",
+    "RowBatches",
+    "TogetherError",
     "TraceFailure",
     "TraceReader",
     "formats",
@@ -49,4 +52,5 @@ __all__ = [
     "read_traces",
     "readers",
     "register",
+    "row_batches",
 ]

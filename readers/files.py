@@ -295,7 +295,7 @@ def read_plain_table(path: Path) -> pd.DataFrame:
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file, which may be compressed; errors as of `read_parquet`."""
-    with _parquet(path, TABLE_BYTES) as file:
+    with open_parquet(path, TABLE_BYTES) as file:
         return list(file.schema_arrow.names)
 
 
@@ -305,12 +305,16 @@ def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
     Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are their words. Raises
     DataError where it is damaged, has two columns of one name, or cells of more than `max_bytes` in all.
     """
-    with _parquet(path, max_bytes) as file:
+    with open_parquet(path, max_bytes) as file:
         names = file.schema_arrow.names
         check_names(sorted({name for name in names if names.count(name) > 1}), path)
         check_size(file.metadata.num_rows * max(len(names), 1) * _CELL, max_bytes, path)
-        table = file.read()
-        return pd.DataFrame({name: _plain_column(table.column(name)) for name in names})
+        return plain_frame(file.read())
+
+
+def plain_frame(table: pa.Table) -> pd.DataFrame:
+    """Return the columns of a Parquet file: numbers, truth values and text as they are, other values as their words."""
+    return pd.DataFrame({name: _plain_column(table.column(name)) for name in table.column_names})
 
 
 def check_names(twice: Sequence[str], path: Path) -> None:
@@ -320,7 +324,7 @@ def check_names(twice: Sequence[str], path: Path) -> None:
 
 
 @contextmanager
-def _parquet(path: Path, max_bytes: int) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, max_bytes: int) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; what its bytes lead to is a DataError, also where that shows only while it is read."""
     try:
         with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:

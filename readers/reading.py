@@ -84,7 +84,7 @@ class Measurements:
         return count_reasons(self.rejected)
 
 
-class _Found:
+class Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
     Labels of files of no known format, why files could not be read (file first), what each trace holds; of each file
@@ -134,7 +134,8 @@ class _Found:
 TABLE = "the table"
 """What messages call a table in memory."""
 _LISTED = 5  # files that an error names
-_ORDER = "_order"  # column: place of a row among the lines of all files
+ORDER = "_order"
+"""Column: place of a row among the lines of all files."""
 _FILE = 2**40  # no file has more lines
 _NAMED = 3  # rows named in a remark
 
@@ -211,17 +212,17 @@ def read_rows(
     options = Options(dict(units or {}), dict(defaults or {}), timed)
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
-    every = pd.concat(parts, ignore_index=True).sort_values(_ORDER, kind="stable", ignore_index=True)
+    every = pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
     if timed:
         _refuse_impossible(every, found, keep)
-    rows = fill_text(every.drop(columns=_ORDER))
+    rows = fill_text(every.drop(columns=ORDER))
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
     return rows, found.notes()
 
 
-def _refuse_impossible(rows: pd.DataFrame, found: _Found, keep: Collection[str]) -> None:
+def _refuse_impossible(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> None:
     """Refuse the usable rows whose times are impossible, in place."""
     usable = rows[REFUSED].eq("").to_numpy()
     held, _ = _held(rows[usable].reset_index(drop=True), found, keep)
@@ -251,12 +252,12 @@ def _tables(
     lenient: bool = False,
     jobs: Jobs = 1,
     part: bool = False,
-) -> tuple[list[pd.DataFrame], _Found]:
+) -> tuple[list[pd.DataFrame], Found]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
-    found = _Found()
+    found = Found()
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if tables and not part:
         _check_units(options.units, found.columns)
@@ -267,14 +268,14 @@ def _tables(
     filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
     if not filled:
         raise NoMeasurementsError(found.notes(), source=where)
-    return [_prepared(frames, options, found) for frames in filled], found
+    return [prepared(frames, options, found) for frames in filled], found
 
 
 def _read_each(
     files: Sequence[DataFile],
     frames: Sequence[pd.DataFrame],
     options: Options,
-    found: _Found,
+    found: Found,
     lenient: bool,
     jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame]]:
@@ -293,13 +294,13 @@ def _read_each(
         if trace is not None:
             found.traces.append(trace)
         found.take(table, source.label, place)
-        tables.setdefault(source.reader.name, []).append(_sourced(table.rows, source.label, place))
+        tables.setdefault(source.reader.name, []).append(sourced(table.rows, source.label, place))
     for place, frame in enumerate(frames, start=len(kinds.sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
-        tables.setdefault(TABLE, []).append(_sourced(rows, TABLE, place))
+        tables.setdefault(TABLE, []).append(sourced(rows, TABLE, place))
     return tables
 
 
@@ -309,7 +310,7 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
         table = source.reader.read(source.files[0].path, options)
         return table, None, [*map(fingerprint, source.files)]
     found = read_trace(source, options)
-    told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by _prepared
+    told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by prepared
     remarks = [Note(_without_file(note), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
@@ -320,7 +321,7 @@ def _without_file(note: Remark) -> Remark:
     return Remark(note.code, tuple(item for item in note.items if item[0] != "file"))
 
 
-def _pass_over(kinds: Sorted, found: _Found, lenient: bool) -> None:
+def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
     """Refuse what the user named and nothing can read; remark on what a folder held."""
     unknown = [
         (file, DataError(f"no supported format: known are {formats()}", source=str(file.path)))
@@ -334,7 +335,7 @@ def _pass_over(kinds: Sorted, found: _Found, lenient: bool) -> None:
     found.skipped += [file.label for file in kinds.skipped if not file.named]
 
 
-def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
+def sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
     """Name the file and line of each row, and its place among the lines of all files."""
     if not len(rows):
         return rows
@@ -343,7 +344,7 @@ def _sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
         rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
     else:  # rows of a trace know the activity they come from
         line = np.arange(1, len(rows) + 1)
-    rows[_ORDER] = place * _FILE + line
+    rows[ORDER] = place * _FILE + line
     return rows
 
 
@@ -364,7 +365,7 @@ def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
             raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
 
 
-def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -> pd.DataFrame:
+def prepared(frames: Sequence[pd.DataFrame], options: Options, found: Found) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = pd.concat(frames, ignore_index=True)
     for column, value in options.defaults.items():
@@ -383,7 +384,7 @@ def _prepared(frames: Sequence[pd.DataFrame], options: Options, found: _Found) -
     return rows
 
 
-def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: Options, part: bool) -> Measurements:
+def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     quoted = [part.examples for part in parts]
@@ -405,7 +406,7 @@ def _combined(parts: Sequence[CleanRows], found: _Found, where: Where, options: 
         if every.empty:
             _refuse_unit(held, found)
             raise _unusable(rejected)
-    every = every.drop(columns=_ORDER)
+    every = every.drop(columns=ORDER)
     merged, repeats = (every.reset_index(drop=True), 0) if part else without_repeats(every, options.each)
     if repeats:
         found.add(remark("repeats-stay-rows"), 1) if options.each else found.add(remark("repeats-merged"), repeats)
@@ -422,10 +423,10 @@ def _named_columns(rows: pd.DataFrame) -> list[str]:
 
 
 def _of_files_asked_for(
-    whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: _Found
+    whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: Found
 ) -> pd.DataFrame:
     """Put files of which no row was asked for in one remark, and return the refused rows of the others."""
-    before, after = (set((rows[_ORDER] // _FILE).unique()) for rows in (whole, chosen))
+    before, after = (set((rows[ORDER] // _FILE).unique()) for rows in (whole, chosen))
     files = [found.labels[place] for place in sorted(before - after)]
     found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
     for file in files:
@@ -433,36 +434,46 @@ def _of_files_asked_for(
     return rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
 
 
-def _held(rows: pd.DataFrame, found: _Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
+def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
     """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
     for column, code, wrong in measured_beside(rows):
         first = rows[wrong].iloc[0]
         found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
-    held = hold(rows, (rows[_ORDER] // _FILE).to_numpy(), keep)
+    held = hold(rows, (rows[ORDER] // _FILE).to_numpy(), keep)
     for file, factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
         times = {"factor": factor, "column": column, "unit": unit, "file": found.labels[file]}
-        found.add(remark("other-unit", **times), int((rows[_ORDER] // _FILE == file).sum()))
+        found.add(remark("other-unit", **times), int((rows[ORDER] // _FILE == file).sum()))
+    above = above_peaks(rows, held)
+    remark_above(above, found)
+    return held, above
+
+
+def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
+    """Return the rows above a peak of their device as `Measurements.above_peak` has them."""
     above = rows.loc[held.share > FINDING, ["source", "device", "op", "dtype_a", "duration_us"]]
     at = above.index.to_numpy()
     above = above.assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
-    above = above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+
+def remark_above(above: pd.DataFrame, found: Found) -> None:
+    """Remark on the rows above a peak, those of each device and peak together."""
     for (device, peak), own in above.groupby(["device", "peak"], sort=False):
         worst = tuple(zip(own["source"].head(_NAMED), own["share"].head(_NAMED), strict=True))
         refused = int((~own["kept"]).sum())
         found.add(remark("above-peak", device=device, peak=peak, worst=worst, refused=refused), len(own))
-    return held, above
 
 
-def _plausible_unit(file: int, factor: float, found: _Found) -> tuple[str, str]:
+def _plausible_unit(file: int, factor: float, found: Found) -> tuple[str, str]:
     """Return the column of a file's times, "" where no unit can be stated, and the unit that makes them plausible."""
     column, unit = found.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
     return column, next((name for name, own in TIME_UNITS.items() if 0.9 < own / micros < 1.1), "")
 
 
-def _refuse_unit(held: Held, found: _Found) -> None:
+def _refuse_unit(held: Held, found: Found) -> None:
     """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
     for file, factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)

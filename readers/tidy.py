@@ -95,8 +95,9 @@ class _TidyReader(Reader):
 
     fallback = True
 
-    def _raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
-        """Return the table under the names of the measurement table."""
+    def raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
+        """Return rows of a file under the names of the measurement table."""
+        table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
         return tidy_rows(table, options, source=str(path), campaign=campaign_of(path))
 
 
@@ -117,7 +118,7 @@ class TidyCsvReader(_TidyReader):
         check_names(csv.twice, path)
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
         table, notes = _with_points(table, options, str(path))
-        raw = self._raw(table, path, options)
+        raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
 
@@ -136,8 +137,7 @@ class TidyParquetReader(_TidyReader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows; the "line" of a row is its number in the file, from 1."""
         table = read_parquet(path, max_bytes=options.table_bytes)
-        table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
-        raw = self._raw(table.reset_index(drop=True), path, options)
+        raw = self.raw(table, path, options)
         return replace(raw, rows=raw.rows.assign(**{LINE: np.arange(1, len(table) + 1)}))
 
 
@@ -167,12 +167,13 @@ def _numbers_or_text(column: pd.Series) -> pd.Series:
 
 def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, list[Note]]:
     """Return the table with points for decimal commas in times, energies, powers and dimensions, and a remark."""
-    table, names = with_points(table, [str(name) for name in table if _is_quantity(str(name), options)], source)
+    table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], source)
     read = {name: _numbers_or_text(table[name]) for name in names}
     return table.assign(**read), [Note(remark("decimal-commas", columns=names), len(table))] if names else []
 
 
-def _is_quantity(name: str, options: Options) -> bool:
+def is_quantity(name: str, options: Options) -> bool:
+    """Whether a column of this name holds numbers: a measure with its unit, a dimension, or repeats."""
     plain = name.strip().lower()
     return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..operators.operators import OPS
-from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, write_csv
+from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
@@ -31,47 +33,82 @@ _ALWAYS = ("op", "dtype_a", "source")
 Report = Mapping[str, Any]
 
 
-def identifying(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the columns that say which workload a row is, those without any value left out.
+class Identity:
+    """The columns that say which workload a row is, those without any value left out; whole numbers are such.
 
-    The rows are as `readers.read_rows` returns them. Operator, family and variant, number formats, dimensions (whole
-    numbers), kernel, device, group, campaign and source; the measured time and metric go along.
+    Operator, family and variant, number formats, dimensions, kernel, device, group, campaign and source; the measured
+    time and metric go along. Which, and what they hold, is known when all rows have been seen.
     """
-    names = ("op", "family", "variant", *DTYPE_COLUMNS, *_DIMENSIONS, "kernel", "device", "group", "campaign", "source")
-    wanted = dict.fromkeys((*names, "duration_us", metric))
-    columns = {name: _plain(rows[name]) for name in wanted if name in rows}
-    kept = {name: values for name, values in columns.items() if name in _ALWAYS or _has_values(values)}
-    return pd.DataFrame(kept, index=rows.index)
+
+    def __init__(self, metric: str) -> None:
+        names = ("op", "family", "variant", *DTYPE_COLUMNS, *_DIMENSIONS, "kernel", "device", "group", "campaign")
+        self._wanted = tuple(dict.fromkeys((*names, "source", "duration_us", metric)))
+        self._filled: set[str] = set()
+        self._whole: dict[str, bool] = {}  # of the columns of numbers that have some
+
+    def see(self, rows: pd.DataFrame) -> None:
+        """Learn from some of the rows, which are as `readers.read_rows` returns them."""
+        for name in (name for name in self._wanted if name in rows):
+            if name in _ALWAYS or _has_values(rows[name]):
+                self._filled.add(name)
+            if pd.api.types.is_float_dtype(rows[name]) and len(known := rows[name].dropna()):
+                whole = bool((known % 1 == 0).all()) and known.abs().max() < 2**53
+                self._whole[name] = whole and self._whole.get(name, True)
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the columns of some of the rows."""
+        columns = {}
+        for name in (name for name in self._wanted if name in self._filled):
+            column = rows[name] if name in rows else pd.Series(np.nan if name in self._whole else "", rows.index)
+            as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
+            columns[name] = column.astype("Int64") if as_whole else column
+        return pd.DataFrame(columns, index=rows.index)
 
 
-def report_of(frame: pd.DataFrame, first: pd.Series, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
-    """Return what the terminal and the JSON say of predictions as a whole.
+class Tally:
+    """What there is to say of predictions as a whole, counted as they come."""
 
-    `first` is the first way in which each row is unlike training, or why it has no prediction, in words without figures
-    (`words.prediction.cause`; "" where there is none); `facts`, what is known of the model and the data, go along as
-    they are; `notes` are remarks for the user.
-    """
-    predicted, lower, upper = (frame[name] for name in prediction_columns(facts["metric"]).values())
-    done = predicted.notna()
-    width = (upper - lower) / predicted
-    return {
-        "schema": SCHEMA,
-        **facts,
-        "n": len(frame),
-        "predicted": int(done.sum()),
-        "not_predicted": causes(first[~done]),
-        "extrapolated": int(frame["extrapolated"].sum()),
-        "basis": {str(basis): int(count) for basis, count in frame["basis"].value_counts().items() if basis},
-        "causes": causes(first[frame["extrapolated"]]),
-        "median_predicted": _median(predicted),
-        "median_relative_width": _median(width),
-        "notes": list(notes),
-    }
+    def __init__(self, metric: str) -> None:
+        self.rows = self.predicted = self._outside = 0
+        self._names = prediction_columns(metric).values()
+        self._counts: dict[str, Counter[str]] = {key: Counter() for key in ("not_predicted", "basis", "causes")}
+        self._figures: list[np.ndarray] = []
 
+    def add(self, frame: pd.DataFrame, first: pd.Series) -> None:
+        """Count rows; `first` is the first way in which each is unlike training, or why it has no prediction.
 
-def causes(first: pd.Series) -> dict[str, int]:
-    """Return how many rows have each first (worst) reason, figures left out, the most frequent first."""
-    return {str(words): int(count) for words, count in first.value_counts().items()}
+        In words without figures (`words.prediction.cause`); "" where there is none.
+        """
+        predicted, lower, upper = (frame[name].to_numpy(dtype=float) for name in self._names)
+        done = ~np.isnan(predicted)
+        outside = frame["extrapolated"].to_numpy(dtype=bool)
+        self.rows, self.predicted = self.rows + len(frame), self.predicted + int(done.sum())
+        self._outside += int(outside.sum())
+        told = {"not_predicted": first[~done], "basis": frame["basis"][frame["basis"].ne("")], "causes": first[outside]}
+        for key, words in told.items():
+            self._counts[key].update(words.value_counts(sort=False).to_dict())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self._figures.append(np.stack([predicted, (upper - lower) / predicted]))
+
+    def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
+        """Return what the terminal and the JSON say.
+
+        `facts`, what is known of the model and the data, go along as they are; `notes` are remarks for the user.
+        """
+        predicted, width = np.concatenate(self._figures, axis=1)
+        return {
+            "schema": SCHEMA,
+            **facts,
+            "n": self.rows,
+            "predicted": self.predicted,
+            "not_predicted": dict(self._counts["not_predicted"].most_common()),
+            "extrapolated": self._outside,
+            "basis": dict(self._counts["basis"].most_common()),
+            "causes": dict(self._counts["causes"].most_common()),
+            "median_predicted": _median(pd.Series(predicted)),
+            "median_relative_width": _median(pd.Series(width)),
+            "notes": list(notes),
+        }
 
 
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
@@ -83,13 +120,20 @@ def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
         `output.check_file` refuses ``out``, or it cannot be written.
     """
     check_file(out, PREDICTION_FORMATS)
-    with whole_file(out) as path:
-        if out.suffix.lower() == ".csv":
-            write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
-        elif out.suffix.lower() == ".parquet":
-            frame.to_parquet(path, index=False, compression="zstd")
-        else:
+    if out.suffix.lower() == ".json":
+        with whole_file(out) as path:
             path.write_text(to_json(frame, report), encoding="utf-8")
+    else:
+        write_batches([frame], out)
+
+
+def write_batches(frames: Iterable[pd.DataFrame], out: Path) -> None:
+    """Write a ``.csv`` or ``.parquet`` file of frames with the same columns, as they come, and as `write_file` does."""
+    tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    first = next(tables)
+    with whole_table(out, first.schema) as file:
+        for table in chain([first], tables):
+            file.write_table(table)
 
 
 def to_json(frame: pd.DataFrame, report: Report) -> str:
@@ -103,7 +147,7 @@ def to_json(frame: pd.DataFrame, report: Report) -> str:
 
 
 def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = False) -> Document:
-    """Return the summary and the first rows, for terminals; what `report_of` says of them is `report`.
+    """Return the summary and the first rows, for terminals; what a `Tally` says of them is `report`.
 
     Unless the `whole` is written elsewhere, a terminal says how to write all rows.
     """
@@ -170,14 +214,6 @@ def _workload(row: Mapping[Any, Any]) -> str:
         if name in row and not pd.isna(row[name]) and row[name] not in ("", defaults.get(name))
     ]
     return " ".join([str(row["op"]) or "?", str(row["dtype_a"]) or "?", *sizes])
-
-
-def _plain(column: pd.Series) -> pd.Series:
-    """Return whole numbers as such."""
-    if not pd.api.types.is_float_dtype(column):
-        return column
-    known = column.dropna()
-    return column.astype("Int64") if len(known) and (known % 1 == 0).all() and known.abs().max() < 2**53 else column
 
 
 def _has_values(column: pd.Series) -> bool:

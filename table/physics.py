@@ -7,14 +7,14 @@ a thousand is in another unit. What a row must at least do, and what its device 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from ..errors import ParameterError
-from ..operators.peaks import Bound, bound_of
+from ..operators.peaks import bound_of
 
 KEEP = "impossible"
 """What to ask for to keep rows that this module refuses."""
@@ -44,19 +44,22 @@ def check_keep(keep: Collection[str]) -> None:
 class Held:
     """What is to say of every row, arrays of shape (n_rows,).
 
-    `share` of the peak named `peak` that its time would take, NaN where it is not known; `reason` and `detail` of the
-    rows to refuse, "" for the others. `units` has the number of each file in another unit, and what its times are to be
-    multiplied by.
+    `share` of the peak named `peak` that its time would take, NaN where it is not known, and the time at that peak;
+    `reason` and `detail` of the rows to refuse, "" for the others. `units` has the number of each file in another unit,
+    and what its times are to be multiplied by.
     """
 
     share: np.ndarray
     peak: np.ndarray
+    least_us: np.ndarray
     reason: np.ndarray
     detail: np.ndarray
-    units: dict[int, float]
+    units: Mapping[int, float]
 
 
-def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> Held:
+def hold(
+    frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = (), units: Mapping[int, float] | None = None
+) -> Held:
     """Hold clean rows against their devices.
 
     Parameters
@@ -67,12 +70,14 @@ def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> 
         Number of the file of each row.
     keep : collection of str
         With `KEEP`, nothing is refused.
+    units : mapping of int to float, optional
+        See `other_units`; by default of these rows.
     """
     duration = frame["duration_us"].to_numpy(dtype=float)
     bound = bound_of(frame)
     share = bound.least_us / duration
     reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
-    units = dict(_other_units(duration, bound, files))
+    units = dict(other_units(duration, bound.least_us, files)) if units is None else units
     if KEEP not in keep:
         fast = [file for file, factor in units.items() if factor > 1]
         impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
@@ -84,13 +89,16 @@ def hold(frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = ()) -> 
         devices = frame["device"].to_numpy()
         detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
-    return Held(share, bound.peak, reason, detail, units)
+    return Held(share, bound.peak, bound.least_us, reason, detail, units)
 
 
-def _other_units(duration: np.ndarray, bound: Bound, files: np.ndarray) -> Iterator[tuple[int, float]]:
-    """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand."""
-    known = ~np.isnan(bound.least_us)
-    least = bound.least_us[known]
+def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -> Iterator[tuple[int, float]]:
+    """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand.
+
+    From the times of all rows, the least they can take (NaN where that is not known), and their files, all (n_rows,).
+    """
+    known = ~np.isnan(least_us)
+    least = least_us[known]
     usual = pd.Series(duration[known] / (least + _LAUNCH_US)).groupby(files[known])
     middle = usual.median()[usual.size() >= _LEAST_ROWS]
     for file in middle.index[(middle < _USUAL[0]) | (middle > _USUAL[1])]:

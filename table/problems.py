@@ -6,6 +6,7 @@ and says what found no partner.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,15 +103,44 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
     return best.reset_index(drop=True)
 
 
-def slower_kernels(frame: pd.DataFrame) -> np.ndarray:
+def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return which rows are of a kernel that is not the fastest of its problem on its device.
 
-    Repeats of one kernel (see `merge_duplicates`) count as their median.
+    From the times (n_rows,) and the `problem_keys` of any number of tables. Repeats of one kernel (see
+    `merge_duplicates`) count as their median.
     """
-    duration = frame["duration_us"].reset_index(drop=True)
-    own = duration.groupby(problem_ids(frame, kernel=True), sort=False).transform("median")
-    best = own.groupby(problem_ids(frame), sort=False).transform("min")
-    return (own > best).to_numpy()
+    own = pd.Series(duration).groupby(codes_of(keys[2:]), sort=False).transform("median")
+    return (own > own.groupby(codes_of(keys[:2]), sort=False).transform("min")).to_numpy()
+
+
+def problem_keys(frame: pd.DataFrame) -> np.ndarray:
+    """Return 128 bits for the problem of each row on its device, then 128 for its kernel on that; (4, n_rows), uint64.
+
+    Rows of any tables have equal keys when `problem_ids` would number them equally, were they in one.
+    """
+    keys = np.zeros((4, len(frame)), dtype=np.uint64)
+    for op, rows in each_op(frame):
+        part = frame.take(rows)
+        own = np.zeros((2, len(rows)), dtype=np.uint64)
+        for name in ("device", *problem_columns(frame, op.name)):
+            own += _hashed(part["device"] if name == "device" else _comparable(part, name), name)
+        keys[:2, rows] = own
+        keys[2:, rows] = own + _hashed(part["kernel"].where(~part["tuned"], ""), "kernel")
+    return keys
+
+
+def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
+    """Return 128 bits for each value of a column, (2, n_rows): 0 where there is none, so that it need not be there."""
+    codes, levels = pd.factorize(values)
+    missing = np.r_[pd.isna(levels) | (levels == ""), True]
+    hashes = np.r_[pd.util.hash_array(np.asarray(levels), categorize=False), np.uint64(0)]
+    found = np.empty((2, len(hashes)), dtype=np.uint64)
+    for half in range(2):
+        salt = int.from_bytes(hashlib.blake2b(f"{half} {name}".encode(), digest_size=8).digest())
+        mixed = (hashes ^ np.uint64(salt)) * np.uint64(0xBF58476D1CE4E5B9)  # the finaliser of splitmix64
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
+    return found[:, codes]
 
 
 def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:

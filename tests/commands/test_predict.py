@@ -382,15 +382,61 @@ def test_files_hold_the_rows(found: Prediction, tmp_path: Path, suffix: str) -> 
     assert again["reason"].tolist() == ["", "duration is zero (0.0)"]
 
 
+def many_rows() -> pd.DataFrame:
+    """Return rows of two devices and operators: kernels of one problem far apart, some refused, some far outside."""
+    rng = np.random.default_rng(0)
+    sizes = {name: rng.choice([512.0, 1024, 3000, 2**20], 90) for name in ("m", "n", "k")}
+    rows = pd.DataFrame(sizes).assign(device="LabChip", op="gemm", dtype_a="bf16", kernel=rng.choice(["a", "b"], 90))
+    rows["duration_us"] = law(rows["m"], rows["n"], rows["k"], HOST) * rng.uniform(1, 2, 90)
+    rows.loc[::9, "device"], rows.loc[4::17, "duration_us"] = "MI210", 0.0
+    rows.loc[70:, "op"], rows.loc[70:, "rows"], rows.loc[70:, "cols"] = "softmax", 64.0, 1024.0
+    rows.loc[80:, "variant"], rows.loc[85:, "duration_us"] = "late", 1e-3
+    return rows
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_batches_are_predicted_as_the_whole(
+    run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr("flopcast.api.predicting.BATCH", 16)
+    data = tmp_path / "rows.parquet"
+    many_rows().to_parquet(data)
+    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
+    for model in (run, alone):
+        at_once = predict(model, data, out=whole)
+        with monkeypatch.context() as patch:
+            patch.setattr("flopcast.readers.batches.LARGE", 1)
+            patch.setattr("flopcast.readers.batches.ROWS", 7)
+            in_batches = predict(model, data, out=out)
+        read_table = pd.read_csv if suffix == "csv" else pd.read_parquet
+        pd.testing.assert_frame_equal(read_table(out), read_table(whole), check_exact=True)
+        assert (len(in_batches.frame), len(at_once.frame)) == (10, at_once.report["n"])
+        assert in_batches.report == at_once.report
+    assert at_once.report["n"] == 90
+
+
+def test_rows_in_another_unit_are_not_judged_in_batches(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only all times of a file tell."""
+    rows = many_rows()
+    rows["duration_us"] /= 1e3
+    rows.to_parquet(tmp_path / "rows.parquet")
+    monkeypatch.setattr("flopcast.readers.batches.LARGE", 1)
+    with pytest.raises(DataError, match="no row can be"):
+        predict(run, tmp_path / "rows.parquet", out=tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
 def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.csv"
     out.write_text("earlier", encoding="utf-8")
 
-    def stop(table: pa.Table, path: Path) -> None:
+    def stop(path: Path, schema: pa.Schema) -> None:
         Path(path).write_text("op,m\n1", encoding="utf-8")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pyarrow.csv.write_csv", stop)
+    monkeypatch.setattr("pyarrow.csv.CSVWriter", stop)
     with pytest.raises(DataError, match=r"out\.csv"):
         found.save(out)
     assert out.read_text(encoding="utf-8") == "earlier"

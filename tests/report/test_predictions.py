@@ -14,14 +14,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.output import PREDICTION_FORMATS, check_file
 from flopcast.remarks import Remark, remark
-from flopcast.report.predictions import (
-    causes,
-    identifying,
-    predictions_document,
-    report_of,
-    to_json,
-    write_file,
-)
+from flopcast.report.predictions import Identity, Tally, predictions_document, to_json, write_file
 from flopcast.report.words.prediction import cause, in_words_of_rows, say_all
 
 from .pages import printed
@@ -48,7 +41,10 @@ def predictions(count: int = 3) -> pd.DataFrame:
 def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any) -> dict[str, Any]:
     """Return the report of predictions of which some rows have a reason."""
     first = [cause(reasons[row]) if reasons and row in reasons else "" for row in range(len(frame))]
-    return report_of(frame, pd.Series(first, dtype="str"), FACTS | facts, ["fp32 assumed"])
+    tally, words = Tally("duration_us"), pd.Series(first, dtype="str")
+    for rows in (frame.index < 2, frame.index >= 2):  # as they come
+        tally.add(frame[rows], words[rows])
+    return tally.report(FACTS | facts, ["fp32 assumed"])
 
 
 def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole() -> None:
@@ -59,7 +55,10 @@ def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole()
             "energy_j": [1.0, 2.5], "group": [np.nan, np.nan],
         }
     )  # fmt: skip
-    found = identifying(rows, "energy_j")
+    identity = Identity("energy_j")
+    for row in (rows.iloc[:1], rows.iloc[1:]):  # as they come
+        identity.see(row)
+    found = identity.of(rows)
     assert found.columns.tolist() == ["op", "dtype_a", "m", "kernel", "source", "duration_us", "energy_j"]
     assert found["m"].tolist() == [16, pd.NA]
     assert found["duration_us"].tolist() == [3.0, 4.5]
@@ -73,14 +72,14 @@ def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
     constant = remark("was-constant", feature="log2.k", value=11.0, trained=10.0)
     other = remark("missing-value", feature="n")
     ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
-    first = pd.Series(in_words_of_rows(ways)[1])
-    assert causes(first) == {
-        "log2.m is above the trained range": 2, "he.host is below the trained range": 1,
-        "dtype fp6 was not in training": 1, "log2.k never varied in training": 1,
-        "n is missing, trained always with a value": 1,
-    }  # fmt: skip
-    assert next(iter(causes(first))) == "log2.m is above the trained range"
-    assert causes(pd.Series([], dtype="str")) == {}
+    frame = predictions(len(ways)).assign(extrapolated=True)
+    tally = Tally("duration_us")
+    tally.add(frame, pd.Series(in_words_of_rows(ways)[1]))
+    assert list(tally.report(FACTS, [])["causes"].items()) == [
+        ("log2.m is above the trained range", 2), ("he.host is below the trained range", 1),
+        ("dtype fp6 was not in training", 1), ("log2.k never varied in training", 1),
+        ("n is missing, trained always with a value", 1),
+    ]  # fmt: skip
 
 
 def test_the_report_counts() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.table.measurements import clean
-from flopcast.table.problems import best_kernel, merge_duplicates, slower_kernels
+from flopcast.table.problems import best_kernel, merge_duplicates, problem_keys, slower_kernels
 from flopcast.tests.table.test_table import rows
 
 
@@ -85,9 +85,15 @@ def test_slower_kernels_are_those_whose_median_is_not_the_least_of_their_problem
         ("MI300X", 2, "a", 9), ("MI355X", 1, "a", 50),
     ]  # fmt: skip
     frame = clean(rows(*[{"device": d, "m": m, "kernel": k, "duration_us": t} for d, m, k, t in table])).frame
-    assert slower_kernels(frame).tolist() == [True, False, False, False, False, False]
-    assert slower_kernels(frame.set_axis(range(5, 11))).tolist() == [True, *[False] * 5]
-    assert slower_kernels(frame.assign(tuned=True)).tolist() == [False] * 6
+
+    def slower(*tables: pd.DataFrame) -> list[bool]:
+        times = np.concatenate([table["duration_us"] for table in tables])
+        return slower_kernels(times, np.concatenate([problem_keys(table) for table in tables], axis=1)).tolist()
+
+    assert slower(frame) == [True, False, False, False, False, False]
+    assert slower(frame.set_axis(range(5, 11))) == [True, *[False] * 5]
+    assert slower(frame[:1].assign(note=""), frame[1:]) == [True, *[False] * 5]
+    assert slower(frame.assign(tuned=True)) == [False] * 6
 
 
 def test_every_measured_quantity_of_repeats_is_their_median() -> None:
