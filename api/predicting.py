@@ -40,7 +40,8 @@ PLACE = "_place"
 """Column: place of a row among those that were read."""
 BATCH, THREADS = 2**14, 2
 """Rows predicted at a time, and how many batches at once."""
-S, T = TypeVar("S"), TypeVar("T")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Trained(Protocol):
@@ -258,7 +259,7 @@ class _Survey:
     def _of_host(self, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         """Return the rows of the host, and those whose device is unknown; count the rows of other devices."""
         own = rows["device"].str.casefold().isin([name.casefold() for name in names])
-        self.others.update(rows.loc[~own & rows["device"].ne(""), "device"].value_counts(sort=False).to_dict())
+        self.others.update(rows.loc[~own & rows["device"].ne(""), "device"].tolist())
         self._own += int(own.sum())
         kept = rows[own | rows["device"].eq("")]
         return kept.assign(device=kept["device"].where(~own, names[0])).reset_index(drop=True)

@@ -114,19 +114,19 @@ class FeatureRecipe:
         found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
             levels = context.once(name, _CATEGORY[name].compute)
-            for row in np.flatnonzero(~np.isin(levels, known)) if OTHER not in known else ():
+            for row in np.flatnonzero(~np.isin(levels, known)).tolist() if OTHER not in known else ():
                 new = remark("unseen-level", category=name, level=str(levels[row]), known=known)
                 found.setdefault(row, []).append(new)
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
-            for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)):
+            for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)).tolist():
                 if now[row] not in said:
                     said[now[row]] = remark("was-constant", feature=name, value=float(now[row]), trained=value)
                 found.setdefault(row, []).append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
             proportion = remark("was-proportional", feature=name, factor=factor, to=twin)
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
-            for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)):
+            for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)).tolist():
                 found.setdefault(row, []).append(proportion)
         reasons: list[tuple[Remark, ...]] = [()] * len(rows)
         for row, why in found.items():
