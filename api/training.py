@@ -273,6 +273,7 @@ def train(
     without: str | Sequence[str] = (),
     quick: bool = False,
     scheme: str = "grouped",
+    select: str = "e_out",
     budget: float | None = None,
     seed: int = 0,
     jobs: int = -1,
@@ -312,6 +313,8 @@ def train(
     scheme : {"grouped", "kfold"}
         What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
         calibrated, under that scheme.
+    select : {"e_out", "ir10", "ir20"}
+        What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
     budget : float, optional
         Seconds after which no further fit of the cross-validation starts.
     seed, jobs : int
@@ -367,6 +370,7 @@ def train(
             budget=budget,
             progress=progress,
             scheme=scheme,
+            criterion=select,
         )
     model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)

@@ -52,6 +52,9 @@ def command(
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),
+    select: Annotated[
+        str, typer.Option(help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.")
+    ] = ("e_out"),
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
     rank: Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")] = 10,
     metric: MetricOption = "duration_us",
@@ -84,6 +87,7 @@ def command(
         "suite": suite,
         "quick": quick,
         "scheme": scheme,
+        "select": select,
         "seed": seed,
         "jobs": jobs,
         "cluster": cluster,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..table.measurements import quantity
 from ..workers import Jobs
 from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
-from .selection import hopeless, select
+from .selection import CRITERIA, hopeless, select
 
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""
@@ -126,6 +126,7 @@ def compete(
     budget: float | None = None,
     progress: Progress | None = None,
     scheme: str = "grouped",
+    criterion: str = "e_out",
 ) -> Competition:
     """Cross-validate baselines and suite, and select.
 
@@ -138,7 +139,7 @@ def compete(
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget`` and
     ``progress`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in this process,
     and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three
-    groups.
+    groups; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
 
     Raises
     ------
@@ -147,6 +148,8 @@ def compete(
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
+    if criterion not in CRITERIA:
+        raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
     if quick and (models is not None or without or kind != "default"):
         raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
     if quick:
@@ -161,9 +164,10 @@ def compete(
     options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
+    chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
-        options: dict[str, Any] = {"scheme": scheme, "preference": preference, "margin": margin, "seed": seed}
+        options: dict[str, Any] = {"scheme": scheme, "margin": margin, **chosen_by}
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], **options)
 
     after = evaluate(
@@ -177,7 +181,7 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
-    selected = {name: _selected(both, name, names, preference, seed) for name in both.schemes}
+    selected = {name: _selected(both, name, names, chosen_by) for name in both.schemes}
     notes += [
         remark("baseline-wins", scheme=name, baseline=entry["name"])
         for name, entry in selected.items()
@@ -194,13 +198,13 @@ def by_preference(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _selected(
-    evaluation: Evaluation, scheme: str, baselines: Sequence[str], preference: Sequence[str] | None, seed: int
+    evaluation: Evaluation, scheme: str, baselines: Sequence[str], chosen_by: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
     predictions, partial = evaluation[scheme].predictions, evaluation[scheme].partial
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
-        options: dict[str, Any] = {"baselines": baselines, "preference": preference, "partial": partial, "seed": seed}
+        options: dict[str, Any] = {"baselines": baselines, "partial": partial, **chosen_by}
         return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
 
     winner = chosen(predictions)

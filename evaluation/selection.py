@@ -6,6 +6,7 @@ same rule, and its error on the rows that the sample left out is what the choice
 
 The rule is that of one standard error: of the models whose E_out is above the smallest by no more than one standard
 error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken.
+Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule.
 With few groups the smallest error of many is mostly luck, and the rule lets luck decide only between models that are
 liked alike.
 
@@ -33,7 +34,13 @@ from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
 
 METHOD: Final = "BBC-CV (Tsamardinos, Greasidou & Borboudakis 2018)"
-RULE: Final = "the most cautious model within one standard error of the smallest E_out"
+CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
+    "e_out": (None, "smallest E_out"),
+    "ir10": (10.0, "largest IR10"),
+    "ir20": (20.0, "largest IR20"),
+}
+"""What a model is chosen by: its mean error, or how many rows it errs by more than so many percent on."""
+RULE: Final = "the most cautious model within one standard error of the {}"
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 
@@ -49,11 +56,12 @@ def select(
     baselines: Collection[str] = (),
     preference: Sequence[str] | None = None,
     partial: pd.DataFrame | None = None,
+    criterion: str = "e_out",
     replicates: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Choose a model by its E_out and say how good the choice really is.
+    """Choose a model by its E_out, or an inlier ratio, and say how good the choice really is.
 
     Models that left early (see `hopeless`) are never chosen, but they take part in the bootstrap: choosing among them
     has its price too. Rows that such a model was not fitted for count with the error there of the best of the others
@@ -73,6 +81,8 @@ def select(
         whatever the standard error.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
+    criterion : {"e_out", "ir10", "ir20"}
+        What is chosen by.
     replicates, level, seed
         Bootstrap samples and their seed, and the level of the interval.
 
@@ -83,8 +93,8 @@ def select(
         ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, its uncorrected error; ``interval`` of
         ``e_out`` (expanded percentile bootstrap, shifted by the correction); ``within``, every model whose E_out lies
         below the interval's upper end; ``tied``, those of them whose difference to the chosen one is not told from zero
-        by the paired bootstrap; ``picked``, how often each model was chosen on a sample, percent; and ``method``,
-        ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
+        by the paired bootstrap of what is chosen by; ``picked``, how often each model was chosen on a sample, percent;
+        and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
 
     Raises
     ------
@@ -94,6 +104,7 @@ def select(
     if predictions.shape[1] == 0:
         raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
     errors = _errors(observed, predictions)
+    losses = _losses(errors, criterion)
     count = errors.shape[1]
     code = _clusters(groups, scheme)
     units, resampled = int(code.max()) + 1, "groups" if scheme == "grouped" else "rows"
@@ -101,20 +112,23 @@ def select(
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
     with threadpool_limits(limits=1):
         names = [str(name) for name in predictions.columns]
-        chooser = _Chooser(errors, code, _order(names, preference, baselines))
-        table = errors.mean(axis=0)
-        best = int(chooser.choose(np.ones((1, units)), table[None])[0])
+        chooser = _Chooser(losses, code, _order(names, preference, baselines))
+        table, loss = errors.mean(axis=0), losses.mean(axis=0)
+        best = int(chooser.choose(np.ones((1, units)), loss[None])[0])
         if partial is not None and partial.shape[1]:
             names += [str(name) for name in partial.columns]
-            errors = np.column_stack([errors, _completed(_errors(observed, partial), errors[:, [np.argmin(table)]])])
-            chooser = _Chooser(errors, code, _order(names, preference, baselines))
+            some, least = _errors(observed, partial), [int(np.argmin(loss))]
+            missed = _losses(some, criterion)
+            errors = np.column_stack([errors, _completed(some, errors[:, least])])
+            losses = np.column_stack([losses, _completed(missed, losses[:, least])])
+            chooser = _Chooser(losses, code, _order(names, preference, baselines))
         draws = _bootstrap(errors, code, chooser, replicates, seed)
     honest = draws.error
     lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
     shift = honest - table[best]
     interval = [max(float(lower + shift), 0.0), float(upper + shift)]
     within = [names[i] for i in np.argsort(table[:count], kind="stable") if i == best or table[i] <= interval[1]]
-    tied = [name for name in within if _tied(draws.in_bag, names.index(name), best, units, level)]
+    tied = [name for name in within if _tied(draws.losses, names.index(name), best, units, level)]
     return {
         "name": names[best],
         "baseline": names[best] in baselines,
@@ -126,7 +140,8 @@ def select(
         "tied": tied,
         "picked": _shares(draws.chosen, names),
         "method": METHOD,
-        "rule": "smallest E_out" if preference is None else RULE,
+        "criterion": criterion,
+        "rule": CRITERIA[criterion][1] if preference is None else RULE.format(CRITERIA[criterion][1]),
         "resampled": resampled,
         "units": units,
         "replicates": replicates,
@@ -141,6 +156,7 @@ def hopeless(
     *,
     scheme: str,
     preference: Sequence[str] | None = None,
+    criterion: str = "e_out",
     margin: float = 0.0,
     replicates: int = 500,
     level: float = 0.95,
@@ -148,20 +164,20 @@ def hopeless(
 ) -> list[str]:
     """Return the models that cannot win any more, judged by the rows of the first folds.
 
-    The arguments are those of `select`, of these rows. A model is given up when its E_out is above ``1 + margin`` times
-    the smallest by more than the paired bootstrap (of groups under the scheme ``"grouped"``) allows for at ``level``,
-    and the rule of `select` chooses it on none of the samples. The model with the smallest E_out, and those that the
-    rule prefers to it within a standard error, thus always stay.
+    The arguments are those of `select`, of these rows. A model is given up when what is chosen by (its E_out) is above
+    ``1 + margin`` times the smallest by more than the paired bootstrap (of groups under the scheme ``"grouped"``)
+    allows for at ``level``, and the rule of `select` chooses it on none of the samples. The model with the smallest,
+    and those that the rule prefers to it within a standard error, thus always stay.
     """
-    errors, code = _errors(observed, predictions), _clusters(groups, scheme)
+    losses, code = _losses(_errors(observed, predictions), criterion), _clusters(groups, scheme)
     names = [str(name) for name in predictions.columns]
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
         return []
     with threadpool_limits(limits=1):
-        draws = _bootstrap(errors, code, _Chooser(errors, code, _order(names, preference, ())), replicates, seed)
-    best = int(np.argmin(errors.mean(axis=0)))
-    lower, _ = percentile_interval(draws.in_bag - (1 + margin) * draws.in_bag[:, [best]], units, level=level)
+        draws = _bootstrap(losses, code, _Chooser(losses, code, _order(names, preference, ())), replicates, seed)
+    best = int(np.argmin(losses.mean(axis=0)))
+    lower, _ = percentile_interval(draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level)
     picked = set(draws.chosen.tolist())
     return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
 
@@ -169,6 +185,12 @@ def hopeless(
 def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
     """Return the APE of each row and model, held below what sums can take; NaN where there is no prediction."""
     return np.minimum(np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST)
+
+
+def _losses(errors: FloatArray, criterion: str) -> FloatArray:
+    """Return what a model is chosen by, of each row and model: the error, or 100 where it is beyond a threshold."""
+    limit = CRITERIA[criterion][0]
+    return errors if limit is None else np.where(np.isnan(errors), np.nan, 100.0 * (errors > limit))
 
 
 def _clusters(groups: ArrayLike, scheme: str) -> NDArray[np.intp]:
@@ -194,13 +216,13 @@ def _order(names: list[str], preference: Sequence[str] | None, baselines: Collec
 class _Chooser:
     """Chooses a model on each of several samples of clusters, given as counts (samples × clusters)."""
 
-    def __init__(self, errors: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None) -> None:
+    def __init__(self, losses: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None) -> None:
         self.sizes = np.bincount(code).astype(np.float64)
-        self.sums = _cluster_sums(errors, code)
+        self.sums = _cluster_sums(losses, code)
         self.order = order
 
     def choose(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
-        """Return the index of the model chosen on each sample; ``means`` is E_out, samples × models."""
+        """Return the index of the model chosen on each sample; ``means`` are of the losses, samples × models."""
         best = np.argmin(means, axis=1)
         if self.order is None:
             return best
@@ -215,7 +237,7 @@ class _Chooser:
         return chosen
 
     def _standard_error(self, counts: FloatArray, above: FloatArray, model: int) -> FloatArray:
-        """Return the standard error of the difference in E_out to ``model``, samples × models: a ratio estimate.
+        """Return the standard error of the difference in mean loss to ``model``, samples × models: a ratio estimate.
 
         Its square is sum_g c_g (D_g - n_g delta)² / (sum_g c_g n_g)², with D_g the difference of the sums of cluster g
         and n_g its size.
@@ -232,6 +254,7 @@ class _Draws(NamedTuple):
     """
 
     in_bag: FloatArray  # E_out, samples × models
+    losses: FloatArray  # mean of what is chosen by, samples × models
     chosen: NDArray[np.intp]
     error: float
     inliers: dict[str, float]
@@ -239,11 +262,12 @@ class _Draws(NamedTuple):
 
 def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
-    sizes, sums = chooser.sizes, chooser.sums
-    in_bag, chosen, rows, total, inside = [], [], 0.0, 0.0, np.zeros(len(THRESHOLDS))
+    sizes, sums = chooser.sizes, _cluster_sums(errors, code)
+    in_bag, losses, chosen, rows, total, inside = [], [], [], 0.0, 0.0, np.zeros(len(THRESHOLDS))
     hits: dict[int, FloatArray] = {}
     for counts in _cluster_counts(len(sizes), replicates, seed):
-        means = (counts @ sums) / (counts @ sizes)[:, None]
+        drawn = (counts @ sizes)[:, None]
+        means = (counts @ chooser.sums) / drawn
         left_out = (counts == 0).astype(np.float64)
         best = chooser.choose(counts, means)
         for model in np.unique(best):
@@ -254,10 +278,11 @@ def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, re
             rows += weight @ sizes
             total += weight @ sums[:, model]
             inside += weight @ hits[int(model)]
-        in_bag.append(means)
+        in_bag.append((counts @ sums) / drawn)
+        losses.append(means)
         chosen.append(best)
     inliers = {str(limit): float(100.0 * hit / rows) for limit, hit in zip(THRESHOLDS, inside, strict=True)}
-    return _Draws(np.concatenate(in_bag), np.concatenate(chosen), float(total / rows), inliers)
+    return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), float(total / rows), inliers)
 
 
 def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
@@ -280,7 +305,7 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
 
 
 def _tied(in_bag: FloatArray, model: int, best: int, units: int, level: float) -> bool:
-    """Whether zero lies in the interval of the difference in E_out, both models resampled together."""
+    """Whether zero lies in the interval of the difference in mean loss, both models resampled together."""
     if model == best:
         return True
     lower, _ = percentile_interval(in_bag[:, model] - in_bag[:, best], units, level=level)

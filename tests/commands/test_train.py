@@ -255,6 +255,7 @@ def _size_and_hash(path: Path) -> dict[str, object]:
         (["--target", "MI355X", "--without", "OLS,"], "--without"),
         (["--target", "MI355X", "--suite", "all"], "--suite"),
         (["--target", "MI355X", "--scheme", "none"], "--scheme"),
+        (["--target", "MI355X", "--select", "none"], "--select"),
         (["--target", "MI355X", "--budget", "10"], "--budget"),
         (["--target", "MI355X", "--where", "op=conv"], "op"),
         (["--target", "MI210"], "MI210"),
