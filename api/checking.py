@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,6 @@ from ..remarks import remark
 from ..report.checking import CheckFacts, check_document
 from ..report.document import Document
 from ..report.html import page
-from ..report.predictions import causes
 from ..report.run_folder import METRICS, REPORT, check_run_folder, read_run
 from ..report.training import training_document
 from ..report.words import in_words, say
@@ -314,7 +314,7 @@ def _scored(
     if kept.empty:
         raise DataError(f"no row can be predicted; first: {unable[0]}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}
-    return kept, {**lost, "not_predicted": causes(pd.Series(unable, dtype=str))}
+    return kept, {**lost, "not_predicted": dict(Counter(unable).most_common())}
 
 
 def _own_host(run: Trained, frame: pd.DataFrame, rows: pd.DataFrame, level: float) -> dict[str, Any]:
