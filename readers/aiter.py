@@ -8,7 +8,6 @@ the file's name, between the names of models ("dsv4_a8w8_blockscale_tuned_gemm.c
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..remarks import remark
+from ..table.measurements import plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
 from .labels import device_of
@@ -79,35 +81,63 @@ class AiterReader(Reader):
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         table = _Table(csv)
         if table.names >= _GATED_DELTA:
-            return RawTable(pd.DataFrame(), [Note(remark("gated-delta-skipped"), len(csv.lines))])
+            return RawTable(notes=[Note(remark("gated-delta-skipped"), len(csv.lines))])
         notes: list[Note] = []
         columns = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
-        columns |= {"duration_us": table["us"], "tuned": True, "campaign": campaign_of(path), LINE: csv.lines}
-        return RawTable(with_overlong(pd.DataFrame(columns), csv), notes)
+        columns |= {"duration_us": table["us"], "tuned": True, "campaign": campaign_of(path), LINE: pa.array(csv.lines)}
+        same = {name: pa.repeat(value, table.rows) for name, value in columns.items() if isinstance(value, str | bool)}
+        cells = pa.table(columns | same)
+        if csv.overlong:
+            return RawTable(with_overlong(cells.to_pandas(), csv), notes)
+        return RawTable(notes=notes, cells=cells)
 
 
 class _Table:
     """Columns by lower-case name."""
 
     def __init__(self, csv: Csv) -> None:
-        self._columns = {name.lower(): values for name, values in csv.columns.items()}
+        self._columns = {name.lower(): csv.cells[name] for name in csv.cells.column_names}
         self.names = frozenset(self._columns)
         self.rows = len(csv.lines)
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
         return self._columns[name]
 
-    def get(self, *names: str, default: str = "") -> np.ndarray:
+    def get(self, *names: str, default: str = "") -> pa.ChunkedArray:
         """Return the first of the columns that the table has."""
         present = next((self._columns[name] for name in names if name in self._columns), None)
-        return np.full(self.rows, default, dtype=object) if present is None else present
+        return pa.chunked_array([pa.repeat(default, self.rows)]) if present is None else present
 
-    def said(self, say: Callable[..., str], *columns: np.ndarray) -> np.ndarray:
+    def says(self, name: str, word: str, then: str, otherwise: str) -> pa.ChunkedArray | str:
+        """Return one or the other word for each row, by whether it has that word in a column."""
+        if name not in self.names:
+            return otherwise
+        return pc.if_else(pc.equal(self[name], word), then, otherwise)
+
+    def numbers(self, *names: str) -> pa.Array:
+        """Return the numbers of the first of the columns that the table has; missing where there is none."""
+        cells = self.get(*names)
+        if (plain := plain_numbers(cells)) is not None:
+            return plain
+        return pa.array(pd.to_numeric(cells.to_numpy(), errors="coerce"), from_pandas=True)
+
+    def said(self, say: Callable[..., str], *columns: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return what `say` makes of the values of each row; it is asked once for those that are equal."""
-        rows = list(zip(*columns, strict=True))
-        words = {values: say(*values) for values in dict.fromkeys(rows)}
-        return np.array([words[values] for values in rows], dtype=object)
+        codes, different = distinct(*columns)
+        return pa.chunked_array([pa.array([say(*values) for values in different], pa.string()).take(codes)])
+
+
+def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]]:
+    """Return a number for each row's values in columns of text, and the different values, in order of appearance."""
+    coded = [column.combine_chunks().dictionary_encode() for column in columns]
+    numbers = coded[0].indices.to_numpy().astype(np.int64)
+    for one in coded[1:]:
+        numbers = numbers * max(len(one.dictionary), 1) + one.indices.to_numpy()
+    codes, _ = pd.factorize(numbers)
+    first = pa.array(np.unique(codes, return_index=True)[1])
+    values = (one.dictionary.take(one.indices.take(first)).to_pylist() for one in coded)
+    return pa.array(codes), list(zip(*values, strict=True))
 
 
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
@@ -116,19 +146,18 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     known = _FAMILIES.get(family, _Family("", ""))
     batched = "b" in table.names
     stated = table.get("q_dtype_w", "dtype", default=known.dtype)
-    shuffled = table.get("bpreshuffle") == "True"
     return {
         "op": "batched_gemm" if batched else "gemm",
-        "family": np.where(shuffled, f"{family}_bpreshuffle", family).astype(object),
-        "variant": np.where(table.get("bias") == "True", "bias", "").astype(object),
+        "family": table.says("bpreshuffle", "True", f"{family}_bpreshuffle", family),
+        "variant": table.says("bias", "True", "bias", ""),
         "kernel": table.get("kernelname", "kernelname1"),
         "library": table.get("libtype"),
-        "split_k": pd.to_numeric(table.get("splitk"), errors="coerce"),
+        "split_k": table.numbers("splitk"),
         "m": table["m"],
         "n": table["n"],
         "k": table["k"],
         "batch": table.get("b", default="1"),
-        "scale_block": np.where(table.get("scaleab") == "True", "tensor", known.scale_block).astype(object),
+        "scale_block": table.says("scaleab", "True", "tensor", known.scale_block),
         "dtype_a": stated,
         "dtype_b": stated,
         "dtype_out": table.get("outdtype", default="bf16"),
@@ -139,7 +168,7 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     """Return the library family: from the file's name, else from what most kernels are called."""
     if named := _FAMILY.search(stem):
         return named[1]
-    called = pd.Series(table.get("kernelname", "kernelname1")).str.extract(_FAMILY)[0].dropna()
+    called = table.get("kernelname", "kernelname1").to_pandas().str.extract(_FAMILY)[0].dropna()
     if called.empty:
         notes.append(Note(remark("gemm-family-unknown"), table.rows))
         return ""
@@ -159,7 +188,7 @@ def _moe(table: _Table) -> dict[str, Any]:
         "family": table.said(lambda name: f"{kind}_{name.replace('no', '')}".rstrip("_"), scale),
         "variant": table.said(_moe_variant, *variant),
         "kernel": table.said(lambda one, two: f"{one} + {two}" if two else one, first, second),
-        "split_k": pd.to_numeric(table.get("ksplit", "split_k1"), errors="coerce"),
+        "split_k": table.numbers("ksplit", "split_k1"),
         "tokens": table["token"],
         "model_dim": table["model_dim"],
         "inter_dim": table["inter_dim"],
@@ -179,19 +208,20 @@ def _moe_variant(activation: str, weighted: str, tag: str) -> str:
     return " ".join(filter(None, words)).strip()
 
 
-def _devices(table: _Table, options: Options, notes: list[Note]) -> np.ndarray:
+def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
     """Return the device of each row, "" where the file does not say; a guess is always a note."""
-    given = list(zip(table.get("gfx"), table.get("cu_num"), strict=True))
-    names: dict[tuple[str, str], str] = {}
+    codes, different = distinct(table.get("gfx"), table.get("cu_num"))
+    counts = np.bincount(codes.to_numpy(), minlength=len(different)).tolist()
+    names = [""] * len(different)
     stated = options.defaults.get("device", "")
-    for (gfx, cus), rows in sorted(Counter(given).items()):
+    for (gfx, cus), rows, place in sorted(zip(different, counts, range(len(different)), strict=True)):
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]
             notes.append(Note(remark("gfx-by-units", cus=int(cus), gfx=known), rows))
         if known:
-            names[gfx, cus], assumption = device_of(
+            names[place], assumption = device_of(
                 known, int(cus) if cus.isdecimal() and len(cus) < _DIGITS else None, stated
             )
             notes.extend([Note(assumption, rows)] if assumption else [])
-    return np.array([names.get(key, "") for key in given], dtype=object)
+    return pa.array(names, pa.string()).take(codes)

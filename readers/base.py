@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..remarks import Remark
 from ..traces.dispatches import Trace
 
 #: Column of the 1-based line in the file.
 LINE = "file_line"
+#: Column: place of a row among the lines of all files, each of which has fewer than so many.
+ORDER, MOST_LINES = "_order", 2**40
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
 HEAD_BYTES = 65536
 #: Default limits of a file's decompressed size, for 16 GB of memory: text that is cut into fields needs 12 to 31 times
@@ -100,12 +105,33 @@ class RawTable:
         The file's own column names, where the user may state units of them; else none.
     times : tuple of str
         The column with the duration and the unit in which it was read, where the user may state another.
+    cells : Table of Arrow, optional
+        In place of ``rows``: many small files are joined several times faster so.
     """
 
-    rows: pd.DataFrame
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     notes: Sequence[Note] = ()
     columns: Sequence[str] = ()
     times: tuple[str, str] | None = None
+    cells: pa.Table | None = None
+
+    def sourced(self, label: str, place: int) -> pd.DataFrame | pa.Table:
+        """Return the rows with file and line of each in `source`, and its place among the lines of all files."""
+        if self.cells is not None:
+            line = self.cells[LINE]
+            source = pc.binary_join_element_wise(label, line.cast(pa.string()), ":")
+            cells = self.cells.drop_columns([LINE]).append_column("source", source)
+            return cells.append_column(ORDER, pc.add(line, place * MOST_LINES))
+        rows = self.rows
+        if not len(rows):
+            return rows
+        if LINE in rows:
+            line = rows.pop(LINE).to_numpy(dtype=np.int64)
+            rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
+        else:  # rows of a trace know the activity they come from
+            line = np.arange(1, len(rows) + 1)
+        rows[ORDER] = place * MOST_LINES + line
+        return rows
 
 
 class Reader(ABC):

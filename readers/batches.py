@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,10 @@ from ..errors import DataError, NoMeasurementsError
 from ..remarks import Remark
 from ..table.measurements import MEASURED, REFUSED, REFUSED_DETAIL, fill_text, judge
 from ..table.physics import hold, other_units
-from .base import LINE, TABLE_BYTES, Options
+from .base import LINE, ORDER, TABLE_BYTES, Options
 from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
-from .reading import ORDER, Found, above_peaks, prepared, remark_above, sourced
+from .reading import Found, above_peaks, prepared, remark_above
 from .tidy import TidyParquetReader, is_quantity
 from .trace_files import sort_files
 
@@ -89,7 +89,7 @@ class RowBatches:
                 rows = raw.rows.assign(**{LINE: np.arange(line, line + len(frame))})
                 line += len(frame)
                 self._found.take(raw, label, place)
-                rows = prepared([sourced(rows, label, place)], self.options, self._found)
+                rows = prepared([replace(raw, rows=rows).sourced(label, place)], self.options, self._found)
                 yield place, judge(rows, required=required).drop(columns=ORDER)
 
 

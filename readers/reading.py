@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ..errors import DataError, NoMeasurementsError, ParameterError
 from ..operators.operators import OPS, op_of
@@ -34,7 +35,7 @@ from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
 from ..table.problems import without_repeats
 from ..traces.summary import Annotated, Overview, measurements, overview
 from ..workers import Jobs
-from .base import LINE, DataFile, FileRead, Note, Options, RawTable, Reader, formats
+from .base import MOST_LINES, ORDER, DataFile, FileRead, Note, Options, RawTable, Reader, formats
 from .files import campaign_of, find_files, fingerprint
 from .labels import TIME_UNITS, canonical_device
 from .tidy import tidy_rows
@@ -134,9 +135,6 @@ class Found:
 TABLE = "the table"
 """What messages call a table in memory."""
 _LISTED = 5  # files that an error names
-ORDER = "_order"
-"""Column: place of a row among the lines of all files."""
-_FILE = 2**40  # no file has more lines
 _NAMED = 3  # rows named in a remark
 
 
@@ -278,9 +276,9 @@ def _read_each(
     found: Found,
     lenient: bool,
     jobs: Jobs,
-) -> dict[str, list[pd.DataFrame]]:
+) -> dict[str, list[pd.DataFrame | pa.Table]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
-    tables: dict[str, list[pd.DataFrame]] = {}
+    tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files)
     _pass_over(kinds, found, lenient)
     for place, (source, raw) in enumerate(look(kinds.sources, partial(_rows_of, options=options), jobs)):
@@ -294,13 +292,13 @@ def _read_each(
         if trace is not None:
             found.traces.append(trace)
         found.take(table, source.label, place)
-        tables.setdefault(source.reader.name, []).append(sourced(table.rows, source.label, place))
+        tables.setdefault(source.reader.name, []).append(table.sourced(source.label, place))
     for place, frame in enumerate(frames, start=len(kinds.sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
-        tables.setdefault(TABLE, []).append(sourced(rows, TABLE, place))
+        tables.setdefault(TABLE, []).append(replace(table, rows=rows).sourced(TABLE, place))
     return tables
 
 
@@ -335,19 +333,6 @@ def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
     found.skipped += [file.label for file in kinds.skipped if not file.named]
 
 
-def sourced(rows: pd.DataFrame, label: str, place: int) -> pd.DataFrame:
-    """Name the file and line of each row, and its place among the lines of all files."""
-    if not len(rows):
-        return rows
-    if LINE in rows:
-        line = rows.pop(LINE).to_numpy(dtype=np.int64)
-        rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
-    else:  # rows of a trace know the activity they come from
-        line = np.arange(1, len(rows) + 1)
-    rows[ORDER] = place * _FILE + line
-    return rows
-
-
 def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
     for column, unit in units.items():
         if column not in columns:
@@ -365,9 +350,13 @@ def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
             raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
 
 
-def prepared(frames: Sequence[pd.DataFrame], options: Options, found: Found) -> pd.DataFrame:
+def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
-    rows = pd.concat(frames, ignore_index=True)
+    frames = [table for table in tables if isinstance(table, pd.DataFrame)]
+    if frames:
+        rows = pd.concat([t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True)
+    else:
+        rows = pa.concat_tables(tables, promote_options="permissive").to_pandas()
     for column, value in options.defaults.items():
         blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
         if blank.any():
@@ -426,7 +415,7 @@ def _of_files_asked_for(
     whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: Found
 ) -> pd.DataFrame:
     """Put files of which no row was asked for in one remark, and return the refused rows of the others."""
-    before, after = (set((rows[ORDER] // _FILE).unique()) for rows in (whole, chosen))
+    before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, chosen))
     files = [found.labels[place] for place in sorted(before - after)]
     found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
     for file in files:
@@ -440,11 +429,11 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
         first = rows[wrong].iloc[0]
         found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
-    held = hold(rows, (rows[ORDER] // _FILE).to_numpy(), keep)
+    held = hold(rows, (rows[ORDER] // MOST_LINES).to_numpy(), keep)
     for file, factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
         times = {"factor": factor, "column": column, "unit": unit, "file": found.labels[file]}
-        found.add(remark("other-unit", **times), int((rows[ORDER] // _FILE == file).sum()))
+        found.add(remark("other-unit", **times), int((rows[ORDER] // MOST_LINES == file).sum()))
     above = above_peaks(rows, held)
     remark_above(above, found)
     return held, above
