@@ -173,8 +173,8 @@ def forecast(
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.
     runs : Run or path, or several, optional
-        Trained without a host: they predict the matrix products of their target that lie in their range, in place of
-        the law. The answer says how many.
+        Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
+        their range, on their target, in place of the laws. The answer says how many products.
     level : float, default 0.9
         Of the intervals.
     seed : int, default 0

@@ -26,7 +26,7 @@ from ..report.document import Document, Lines, Section, Table, columns, lines, r
 from ..report.formats import formatted, share
 from ..report.html import page
 from ..report.terminal import show as show_document
-from ..workloads.constants import Release
+from ..workloads.constants import TRAINING, Release
 from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
 from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
@@ -111,6 +111,38 @@ def steps(data: Path) -> Iterator[Scored]:
     yield Scored(
         "step ratios: 70B adapters, MI325X and 2, 4 nodes over 8 MI300X", np.array(ratios), _unknown(3), _unknown(0)
     )
+
+
+def attention(data: Path) -> Iterator[Scored]:
+    """Score fused attention: each length by the law of rates through the others, rate and keys fitted without it."""
+    table = measured_attention(data)
+    ratio, naive = [], []
+    for (device, _, _, _, _), series in table.groupby(["device", "backward", "head_dim", "causal", "file"]):
+        keys, rate = series["keys"].to_numpy(dtype=float), series["tflops"].to_numpy(dtype=float)
+        for place in range(len(series)):
+            others = np.arange(len(series)) != place
+            slope, start = np.polyfit(1.0 / keys[others], 1.0 / rate[others], 1)
+            ratio.append(rate[place] * (start + slope / keys[place]))
+            naive.append(rate[place] / find(str(device)).peak_tflops("bf16"))
+    half = np.full(len(ratio), Z * TRAINING["attention"].spread)
+    yield Scored("attention: a length from the others", np.array(ratio), half, np.array(naive))
+
+
+def measured_attention(data: Path) -> pd.DataFrame:
+    """Return the fastest measured attention kernels: AITER on MI300X, the better of two libraries on MI355X."""
+    first = pd.read_csv(data / "attn_dsl_bench_mi300x_sweep_v1.csv").query("implementation == 'aiter'")
+    columns = {"head_dim": "head_dim", "causal": "causal", "seq_len": "keys", "achieved_tflops": "tflops"}
+    host = first[list(columns)].rename(columns=columns).assign(device="MI300X", backward=False, file="")
+    table = pd.read_csv(data / "hipkittens_mi355x_mi325x.csv")
+    table = table[table["file"].str.contains("/attn/") & ~table["file"].str.contains("warps")]
+    best = table.groupby(["file", "size"])["tflops"].max().reset_index().rename(columns={"size": "keys"})
+    target = best.assign(
+        device="MI355X",
+        backward=best["file"].str.contains("bkwd"),
+        head_dim=np.where(best["file"].str.contains("d64"), 64, 128),
+        causal=~best["file"].str.contains("non_causal"),
+    )
+    return pd.concat([host, target], ignore_index=True)
 
 
 def scores(data: Path) -> Iterator[Scored]:
@@ -200,7 +232,7 @@ def _unknown(count: int) -> FloatArray:
 
 def document(data: Path) -> Document:
     """Return the scoreboard for readers."""
-    found = [*served(data), *steps(data), *scores(data)]
+    found = [*served(data), *steps(data), *attention(data), *scores(data)]
     heads = ["points", "mean error", "worst", "within 90 %", "half-width", "naive roofline"]
     told = rows(one.row() for one in found)
     note = (

@@ -36,7 +36,7 @@ LatencyOption = Annotated[
 NodeOption = Annotated[Text, typer.Option(metavar="N[,...]", help="GPUs that share links in a node. Default: 8.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the page, its JSON and a table.")]
 RunsOption = Annotated[
-    list[Path] | None, typer.Option("--model", metavar="RUN", help="Runs that predict matrix products (repeatable).")
+    list[Path] | None, typer.Option("--model", metavar="RUN", help="Runs that predict kernels (repeatable).")
 ]
 NeedOption = Annotated[Text, typer.Option("--need", help="Half-width needed: 10% says whether it is reached.")]
 PriceOption = Annotated[Text, typer.Option("--price", help="Of a GPU: 2.5/h gives cost.")]

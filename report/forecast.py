@@ -323,20 +323,22 @@ def _grid_table(
     price: float | None,
 ) -> Table:
     found = []
+    served = any("tokens_per_second_per_gpu" in one.details for one in answers)
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
             found.append(Row((*cells, say(one.reason)), "soft"))
             continue
         told = [_predicted(one), _interval(one)]
-        told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
+        if served:
+            told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
         if need is not None:
             told.append(one.sure(need))
         if price is not None:
             assert one.setting is not None
             told.append(figure(one.details["seconds"] / 3600 * one.setting.gpus * price))
         found.append(Row((*cells, *told)))
-    heads = ["predicted", "interval", "tokens/s/GPU", "GiB per GPU"]
+    heads = ["predicted", "interval", *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += ["cost"] if price is not None else []
     every = (*(Column(name, "name") for name in names), *(Column(head, "number") for head in heads))

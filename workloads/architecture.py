@@ -250,7 +250,7 @@ def _check(name: str, field: str, value: object, *, least: int) -> int:
 def _read(path: Path) -> Architecture:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read as a model's configuration: {error}", source=str(path)) from None
     if not isinstance(config, dict):
         raise DataError("holds no configuration of a model: an object was expected", source=str(path))

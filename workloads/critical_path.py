@@ -26,7 +26,7 @@ from .board_power import energy
 from .constants import DRAWS, standard_normal
 from .kernel_times import FITTED, LAUNCH_US, attention_us, collective_us, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerOfGraph
-from .learned_products import Times
+from .learned_products import Times, by_runs
 
 FloatArray = NDArray[np.float64]
 
@@ -92,6 +92,8 @@ def forecast_graph(setting: GraphSetting, *, level: float, seed: int, runs: Sequ
     """
     layers = setting.model.layers
     times = _times(setting, runs)
+    if not (times.compute.any() or times.message.any()):
+        raise DataError(f"{setting.model.name}: no layer takes any time")
     plan = _planned(layers, times)
     normal = standard_normal(len(PARTS), DRAWS, seed)
     ends = _ends(layers, times, plan, normal)
@@ -146,20 +148,14 @@ def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> 
     stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
     frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
     us, sigma, part = _by_law(frame, setting.gpu)
-    source = np.full(len(places), LAW, dtype=object)
-    for run in reversed(runs):
-        answer = run(frame.assign(device=setting.gpu.name))
-        known = ~answer["extrapolated"].to_numpy(dtype=bool) & np.isfinite(answer["predicted_us"].to_numpy(dtype=float))
-        us = np.where(known, answer["predicted_us"], us)
-        if "upper_us" in answer:
-            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * 1.645)
-            sigma = np.where(known & np.isfinite(width), width, sigma)
-        source[known] = RUN
-    us = us + (LAUNCH_US if setting.eager else 0.0)
+    time, width = by_runs(runs, frame.assign(device=setting.gpu.name))
+    known = np.isfinite(time)
+    us = np.where(known, time, us + (LAUNCH_US if setting.eager else 0.0))
+    sigma = np.where(known & np.isfinite(width), width, sigma)
     found.compute[places] = us * [layers[place].count for place in places]
     found.sigma[places], found.part[places] = sigma, part
-    for place, name in zip(places, source, strict=True):
-        found.source[place] = str(name)
+    for place, learnt in zip(places, known, strict=True):
+        found.source[place] = RUN if learnt else LAW
 
 
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:

@@ -24,8 +24,8 @@ from ..hardware import GPU
 from ..operators.work import BITS
 from .architecture import Architecture
 from .constants import CONSTANTS
-from .kernel_times import LAUNCH_US, ONE_NODE, Network, attention_us, collective_us
-from .layers import attention_flop, cached_per_token, layer
+from .kernel_times import LAUNCH_US, ONE_NODE, Network, collective_us
+from .layers import cached_per_token, layer
 from .learned_products import Sources
 from .memory import WIDE_BYTES
 from .serving import Schedule
@@ -76,7 +76,7 @@ def inference_parts(
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
     if prefill and schedule.prompts.any():
-        _add_prompts(parts, cut, model, gpu, schedule, tp=tp, pp=pp, batched_tokens=batched_tokens)
+        _add_prompts(parts, sources, cut, model, gpu, schedule, tp=tp, pp=pp, batched_tokens=batched_tokens)
     scaled = {name: seconds * CONSTANTS[name].median for name, seconds in parts.items()}
     if eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
@@ -85,6 +85,7 @@ def inference_parts(
 
 def _add_prompts(
     parts: dict[str, float],
+    sources: Sources,
     cut: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     model: Architecture,
     gpu: GPU,
@@ -100,11 +101,10 @@ def _add_prompts(
     waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
     products, collectives = cut(chunk)
     sequences = schedule.prompts / schedule.lengths
-    flop = sequences * attention_flop(model, schedule.lengths, schedule.lengths, tp) * model.layers * waited
+    kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, tp)
     parts["products"] += float(np.sum(chunks * waited * products)) * US
     parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
-    kernels = attention_us(gpu, flop, schedule.lengths, head_dim=model.head_dim, causal=model.causal)
-    parts["attention"] += float(np.sum(kernels)) * US
+    parts["attention"] += float(np.sum(kernels * waited)) * model.layers * US
     parts["layers"] += float(np.sum(chunks * waited)) * model.layers * US
 
 

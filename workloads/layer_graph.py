@@ -205,7 +205,7 @@ def _after(stated: Mapping[str, Any], place: int, places: Mapping[str, int], cha
         return (place - 1,) if place else ()
     asked = stated.get("after", ())
     names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
-    if not isinstance(names, list | tuple):
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise DataError(f"layer {stated['name']!r}: after must be a list of names, got {visible(str(asked))[:40]!r}")
     for name in names:
         if name not in places:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from .kernel_times import ProductLaw, attention_us, collective_us, streaming_gbs
-from .layers import Layer, attention_flop, cached_per_token, layer
+from .kernel_times import ProductLaw, collective_us, streaming_gbs
+from .layers import Layer, cached_per_token, layer
 from .learned_products import LearnedProducts, Sources
 from .setting import Setting
 
@@ -28,8 +28,6 @@ Products = ProductLaw | LearnedProducts
 US: Final = 1e-6
 WIDE: Final = 2.0
 """Bytes of an activation."""
-FUSED_BACKWARD: Final = 2.5
-"""Work of the backward pass of fused attention over the forward one: five products instead of two."""
 SCORE_BYTES: Final = (9.0, 11.0)
 """Memory traffic of one score through softmax and dropout where they are not fused with the products, both ways."""
 NORM_BYTES: Final = 22.0
@@ -111,7 +109,7 @@ def _micro(setting: Setting, sources: Sources) -> _Micro:
     ring = _ring(setting)
     return _Micro(
         products=(forward, inputs + weights),
-        attention=_attention(setting, law),
+        attention=_attention(setting, law, sources),
         elementwise=(element, 2.0 * element),
         collectives=(sums + ring, back + RING_BACKWARD * ring),
     )
@@ -152,12 +150,12 @@ def _backward(law: Products, one: Layer, tokens: float, *, weights: bool) -> flo
     return found * US
 
 
-def _attention(setting: Setting, law: Products) -> tuple[float, float]:
+def _attention(setting: Setting, law: Products, sources: Sources) -> tuple[float, float]:
     model, tp, sequences = setting.model, setting.tp, setting.micro_batch
     if setting.flash:
-        flop = sequences * float(attention_flop(model, setting.seq_len, setting.seq_len, tp)) / setting.cp
-        kernel = partial(attention_us, setting.gpu, keys=setting.seq_len, head_dim=model.head_dim, causal=model.causal)
-        return float(kernel(flop)) * US, float(kernel(FUSED_BACKWARD * flop, backward=True)) * US
+        kernel = partial(sources.attention_us, setting.gpu, model, sequences, setting.seq_len, tp)
+        forward, backward = (float(kernel(backward=way)) * US / setting.cp for way in (False, True))
+        return forward, backward
     heads = sequences * model.heads / tp
     square = float(setting.seq_len) ** 2 / setting.cp
     each = law.time_us(setting.seq_len, setting.seq_len, model.head_dim)

@@ -14,7 +14,7 @@ import flopcast as fc
 from flopcast.api.forecasting import calibrate
 from flopcast.commands.app import app
 from flopcast.workloads.constants import as_toml
-from flopcast.workloads.kernel_times import LAUNCH_US, product_law
+from flopcast.workloads.kernel_times import LAUNCH_US, attention_us, product_law
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
 
@@ -171,6 +171,30 @@ def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
     assert told["products-by-runs"]["share"] == pytest.approx(4 / 5)
     other = fc.forecast("llama-3.1-70b", **{**asked, "gpu": "MI355X"}, runs=slow_run)
     assert {note.code: note.values for note in other.answers[0].remarks}["products-by-runs"]["share"] == 0
+
+
+def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
+    layers = [
+        {"name": "qkv", "op": "gemm", "m": 64, "n": 1280, "k": 8192, "dtype": "fp8"},
+        {"name": "wide", "op": "gemm", "m": 64, "n": 128000, "k": 8192, "dtype": "fp8"},
+        {"name": "norm", "op": "rms_norm", "rows": 64, "cols": 8192},
+    ]
+    found = fc.forecast({"layers": layers}, gpu="MI300X", runs=slow_run).answers[0]
+    assert [one.source for one in found.layers] == ["run", "law", "law"]
+
+
+def test_attention_comes_from_a_run_that_knows_it() -> None:
+    gpu, tokens, batches = fc.gpu("MI300X"), 2.0 ** np.arange(8, 13), (1.0, 2.0, 4.0, 8.0, 16.0)
+    sizes = [(batch, length) for batch in batches for length in tokens]
+    rows = pd.DataFrame(sizes, columns=["batch", "seq_q"]).assign(device="MI300X", op="attention", dtype_a="bf16")
+    rows = rows.assign(seq_kv=rows["seq_q"], heads=8, kv_heads=1, head_dim=128, causal=1)
+    flop = 2.0 * rows["batch"] * 8 * rows["seq_q"] ** 2 * 128
+    rows["duration_us"] = 2.0 * attention_us(gpu, flop, rows["seq_q"])
+    run = fc.train(rows, target="MI300X", models=["OLS"], jobs=1, group=["batch"])
+    asked = {**ASKED, "batch": 8, "input_len": 1024, "release": "vllm-0.8.5"}
+    law, learnt = (fc.forecast("llama-3.1-70b", **asked, runs=runs).answers[0] for runs in ((), run))
+    assert learnt.parts["attention"][0] == pytest.approx(2 * law.parts["attention"][0], rel=0.1)
+    assert learnt.parts["products"][0] == pytest.approx(law.parts["products"][0])
 
 
 def test_a_run_with_a_host_is_no_source(tmp_path: Path) -> None:

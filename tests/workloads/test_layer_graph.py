@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.benchmarks.scoreboard import measured_attention
 from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.workloads.forecasting import forecast
@@ -118,6 +119,8 @@ def test_files_are_told_apart_by_what_they_hold(tmp_path: Path) -> None:
         ([{"name": "a", "time_us": 1, "count": 0}], "count"),
         ([{"name": "a", "op": "kernel", "workgroups": 4, "threads": 64}], "time_us"),
         ([7], "object"),
+        ([_stated("a", 0)], "any time"),
+        ([{"name": "a", "time_us": 1, "after": [["a"]]}], "after"),
     ],
 )
 def test_what_cannot_be_is_one_line_that_names_the_layer(layers: list[Any], word: str) -> None:
@@ -143,3 +146,14 @@ def test_attention_reaches_more_of_its_rate_over_more_keys() -> None:
     assert (np.diff(times) < 0).all()
     assert attention_us(gpu, 1e12, 8192, causal=False) < times[2] < attention_us(gpu, 1e12, 8192, backward=True)
     assert 1e12 / times[2] / 1e6 == pytest.approx(446.0, rel=0.05)  # TFLOP/s of AITER at 8192 keys
+
+
+def test_the_law_of_attention_is_that_of_the_measured_kernels(shared_data: Path) -> None:
+    table = measured_attention(shared_data / "workloads")
+    errors = []
+    for row in table.to_dict("records"):
+        shape = {"head_dim": row["head_dim"], "causal": bool(row["causal"]), "backward": bool(row["backward"])}
+        rate = 1e6 / float(attention_us(find(row["device"]), 1e12, row["keys"], **shape))
+        errors.append(abs(rate / row["tflops"] - 1))
+    assert np.mean(errors) < 0.04
+    assert max(errors) < 0.19
