@@ -344,6 +344,11 @@ class GPU:
         """
         return self.peaks[self.peak_key(dtype, unit)]
 
+    @property
+    def joins_two(self) -> bool:
+        """Whether its links join two GPUs only."""
+        return "(2 GPUs)" in self.link_name
+
     def require(self, figure: str) -> float:
         """Return the figure of that name, in the unit its name says.
 

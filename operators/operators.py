@@ -99,6 +99,7 @@ class Op:
     needs_dtype: bool = True
     _least_flops: Formula | None = field(default=None, repr=False)
     _least_bytes: Formula | None = field(default=None, repr=False)
+    _sent_bytes: Formula | None = field(default=None, repr=False)
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -148,6 +149,12 @@ class Op:
         shortens, of experts and rows that many tokens may share.
         """
         return (self._least_flops or self._flops)(frame), (self._least_bytes or self._bytes)(frame)
+
+    def sent(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return of complete rows the bytes that one GPU's links carry one way, and its peers; None for none."""
+        if self._sent_bytes is None:
+            return None
+        return self._sent_bytes(frame), np.maximum(as_numbers(frame, "ranks") - 1, 1.0)
 
     def work(self, frame: pd.DataFrame) -> Work:
         """Return the work of these rows (see `work_of`)."""
@@ -235,7 +242,7 @@ _FRAMEWORK = (
     Op("collective", "vector", ("variant", "message_bytes", "ranks"), ("variant", "ranks"),
        "collective {variant} of {ranks}", launched.collective_flops, launched.collective_bytes,
        launched.collective_view, {"variant": ""}, needs_dtype=False,
-       _least_bytes=launched.collective_least_bytes),
+       _least_bytes=launched.collective_least_bytes, _sent_bytes=launched.collective_sent_bytes),
     Op("kernel", "vector", ("variant", "workgroups", "threads", "lds_bytes"), ("variant",), "kernel {variant}",
        launched.unknown, launched.unknown, launched.kernel_view, {"variant": "", "lds_bytes": np.nan},
        needs_dtype=False),

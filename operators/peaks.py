@@ -3,7 +3,8 @@
 Peaks are those of `hardware`, dense; a row that says it is sparse has twice the arithmetic (2:4 sparsity of AMD and
 NVIDIA), and fp32 products may have run as TF32, as PyTorch lets convolutions do. Bytes count against the memory only
 beyond the caches: what fits there may lie there from the call before. What the last-level cache holds counts against
-its bandwidth, beyond the L2; and every byte enters a compute unit, at most `BYTES_PER_CLOCK` a clock.
+its bandwidth, beyond the L2; and every byte enters a compute unit, at most `BYTES_PER_CLOCK` a clock. What a collective
+sends counts against the links to its peers.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     for op, rows in every:
         part = pd.DataFrame({name: plain[name][rows] for name in op.identity if name in plain})
         flops, moved = op.least(part)
+        sent = op.sent(part)
         dtypes, formats = pd.factorize(op.compute_dtype(part))
         kinds, pairs = pd.factorize(devices[rows] * max(len(formats), 1) + dtypes)
         for kind, pair in enumerate(pairs):
@@ -59,7 +61,11 @@ def bound_of(frame: pd.DataFrame) -> Bound:
             if gpu is None:
                 continue
             own = kinds == kind
-            for key, times in _times(gpu, op, str(formats[pair % len(formats)]), flops[own], moved[own]):
+            dtype = str(formats[pair % len(formats)])
+            limits = [*_times(gpu, op, dtype, flops[own], moved[own])]
+            if sent is not None and gpu.link_bw_gbs:
+                limits.append(("link_bw_gbs", _link_times(gpu, sent[0][own], sent[1][own])))
+            for key, times in limits:
                 at = rows[own]
                 needed = np.where(sparse[at], times / 2, times) if key in gpu.peaks else times
                 longer = ~(needed <= least[at]) & ~np.isnan(needed)
@@ -82,6 +88,13 @@ def _times(gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray) -
         yield "llc_bw_gbs", np.maximum(moved - l2, 0) / (gpu.llc_bw_gbs * 1e3)
     if gpu.cus and gpu.boost_mhz:
         yield LOADS, moved / (BYTES_PER_CLOCK * gpu.cus * gpu.boost_mhz)
+
+
+def _link_times(gpu: GPU, sent: np.ndarray, peers: np.ndarray) -> np.ndarray:
+    """Return the microseconds that the links take: those to every peer, at most all; NaN where they do not join it."""
+    every = gpu.require("link_bw_gbs")
+    joined = np.where((peers > 1) & gpu.joins_two, np.nan, peers)
+    return sent / (np.minimum(every, joined * (gpu.p2p_uni_gbs or every)) * 1e3)
 
 
 def _plain(frame: pd.DataFrame, name: str) -> np.ndarray | pd.Categorical:

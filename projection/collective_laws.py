@@ -93,16 +93,12 @@ def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     """
     if collective == SEND_RECV:
         return gpu.require("p2p_uni_gbs")
-    if ranks > 2 and _joins_two(gpu):
+    if ranks > 2 and gpu.joins_two:
         raise DataError(f"the links of {gpu.name} join 2 GPUs, the group has {ranks:g}")
     every = gpu.require("link_bw_gbs")
     if np.isnan(ranks) or gpu.p2p_uni_gbs is None:
         return every
     return min(every, (ranks - 1) * gpu.p2p_uni_gbs)
-
-
-def _joins_two(gpu: GPU) -> bool:
-    return "(2 GPUs)" in gpu.link_name
 
 
 _COLUMNS: Final = {"factor": np.float64, "law": object, "why": object, "bound": object, "sigma": np.float64}

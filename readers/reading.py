@@ -425,7 +425,7 @@ def _of_files_asked_for(
 
 def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
     """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
-    for column, code, wrong in measured_beside(rows):
+    for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
         found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import pandas as pd
 
 from ..errors import DataError
 from ..remarks import remark
 from ..table.measurements import LONGEST_TEXT, as_text
 from ..traces.dispatches import Finding, Trace
+from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, annotate
 from ..workers import Jobs, pool
 from .base import DataFile, Options, Reader, TraceReader, detect
@@ -105,18 +107,32 @@ def read_trace(source: Source, options: Options) -> Annotated:
     """
     assert isinstance(source.reader, TraceReader)
     trace = _with_device(source.reader.trace(source.files, options), options.defaults.get("device", ""))
-    _check_names(trace.dispatches)
-    return annotate(_joined(trace, source.companions, options))
+    return annotate(_joined(_without_long_names(trace), source.companions, options))
 
 
-def _check_names(dispatches: pd.DataFrame) -> None:
-    """Refuse a trace with names that no profiler writes: each is held against hundreds of patterns."""
+def _without_long_names(trace: Trace) -> Trace:
+    """Return the trace without activities of names that no profiler writes: each is held against hundreds of patterns.
+
+    They are a finding of their own. Raises DataError where nothing else is left.
+    """
+    table = trace.dispatches
+    rows, letters = np.zeros(len(table), dtype=bool), 0
     for column in ("name", "op_name"):
-        names = dispatches[column].astype("category")
-        long = names.cat.categories[names.cat.categories.astype("str").str.len() > LONGEST_TEXT]
-        if len(long):
-            source = str(dispatches["source"][names.isin(long)].iloc[0])
-            raise DataError(f"a name of {len(long[0])} letters: not as a profiler writes it", source=source)
+        names = table[column].astype("category")
+        lengths = names.cat.categories.astype("str").str.len()
+        long = lengths > LONGEST_TEXT
+        if long.any():
+            rows |= names.isin(names.cat.categories[long]).to_numpy()
+            letters = max(letters, int(lengths.max()))
+    if not rows.any():
+        return trace
+    first, share = str(table["source"].iloc[int(rows.argmax())]), share_of_time(table, rows)
+    if rows.all():
+        raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
+    told = Finding(remark("long-name", letters=letters), "error", int(rows.sum()), share, first)
+    kept = table[~rows].reset_index(drop=True)
+    kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
+    return replace(trace, dispatches=kept, findings=(*trace.findings, told))
 
 
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:

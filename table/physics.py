@@ -1,8 +1,9 @@
 """Rows held against what their device can do: times that no kernel can take, and times in another unit than stated.
 
 A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on: clocks run somewhat
-above the published ones, caches keep more than was thought. A file all of whose times lie far off by the same power of
-a thousand is in another unit. What a row must at least do, and what its device can at most, is in `operators.peaks`.
+above the published ones, caches keep more than was thought. Powers are left out above `REFUSED_FROM` times the board
+power. A file all of whose times lie far off by the same power of a thousand is in another unit. What a row must at
+least do, and what its device can at most, is in `operators.peaks`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import ParameterError
+from ..hardware import all_gpus
 from ..operators.peaks import bound_of
 
 KEEP = "impossible"
@@ -115,7 +117,7 @@ def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -
                 break
 
 
-def measured_beside(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]:
+def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield of every measure beside the time its column, the code of an impossible value, and the rows with one."""
     for column, code in POWERS.items():
         if column in frame:
@@ -123,3 +125,14 @@ def measured_beside(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]
             wrong = ~np.isnan(values) & ~(np.isfinite(values) & (values > 0))
             if wrong.any():
                 yield column, code, wrong
+            if column == "power_w" and KEEP not in keep:
+                above = (values > REFUSED_FROM * _board_power(frame["device"])) & ~wrong
+                if above.any():
+                    yield column, "above-board-power", above
+
+
+def _board_power(devices: pd.Series) -> np.ndarray:
+    """Return the board power of each row's device, W; NaN where the catalogue has none."""
+    codes, names = pd.factorize(devices)
+    known = {gpu.name: gpu.tdp_w for gpu in all_gpus()}
+    return np.array([*(known.get(str(name)) for name in names), None], dtype=float)[codes]

@@ -222,6 +222,8 @@ _NOTES: Final[dict[str, str | Callable[..., str]]] = {
     "filter-larger-than-input": "filter larger than the padded input, output taken as 1 (as MIOpen does): kept",
     "other-unit": _other_unit,
     "above-peak": _above_peak,
+    "above-board-power": "powers over 150 % of the board power are left out (unless --keep impossible): {value:g} W "
+    "first ({source})",
     "impossible-power": "powers that are zero, negative or infinite are left out: {value:g} W first ({source})",
     "impossible-energy": "energies that are zero, negative or infinite are left out: {value:g} J first ({source})",
     "no-time-in-place": "no time in place (N/A): one row only",

@@ -151,6 +151,7 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "zero-duration": "activities that took no time: rows refused",
     "negative-duration": "activities that end before they start: rows refused",
     "impossible-duration": "activities of over an hour or under 10 ns: damaged timestamps, rows refused",
+    "long-name": "activities with a name as no profiler writes it (up to {letters:,} letters): left out",
     "overlap": "activities that overlap on one queue: their times add up to more than the time",
     "orphan": _orphan,
     "before-first-step": "activities before the first step: warm-up",

@@ -92,7 +92,16 @@ def test_experts_may_be_shared_and_a_lone_rank_has_nothing_to_do() -> None:
     assert few < 0.1 * 256 * 3 * 7168 * 2048 / (MI300X.memory_bw_gbs * 1e3)
     ring = {"op": "collective", "variant": "all_reduce", "message_bytes": 2.0**30}
     assert bound(ranks=1, **ring)[0] == 0
-    assert bound(ranks=8, **ring)[0] > 0
+
+
+def test_a_collective_takes_the_links_to_its_peers() -> None:
+    ring = {"op": "collective", "variant": "all_reduce", "message_bytes": 2.0**30}
+    one = MI300X.p2p_uni_gbs
+    assert bound(ranks=8, **ring) == (pytest.approx(2 * 7 / 8 * 2**30 / (7 * one * 1e3)), "link_bw_gbs")
+    assert bound(ranks=2, **ring) == (pytest.approx(2**30 / (one * 1e3)), "link_bw_gbs")
+    pair = "A100 80GB PCIe"
+    assert bound(pair, ranks=2, **ring)[1] == "link_bw_gbs"
+    assert bound(pair, ranks=4, **ring)[1] == "memory_bw_gbs"
 
 
 def test_unknown_devices_and_unknown_work_have_no_bound() -> None:

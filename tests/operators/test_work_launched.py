@@ -34,6 +34,21 @@ def test_traffic_of_one_rank_of_four(name: str, share: float):
     assert COLLECTIVE.gemm_view(frame).iloc[0].tolist() == [4, 1, 1000, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("all_reduce in-place", 1.5), ("_allgather_base", 0.75), ("reduce_scatter_tensor", 0.75), ("all_to_all", 0.75),
+        ("all_to_allv", 0), ("broadcast", 1), ("reduce", 1), ("send", 1), ("gather", 0), ("barrier", 0),
+    ],
+)  # fmt: skip
+def test_what_the_links_of_one_rank_of_four_carry(name: str, share: float):
+    frame = pd.DataFrame({"op": ["collective"], "variant": name, "message_bytes": 1000, "ranks": 4})
+    sent, peers = COLLECTIVE.sent(frame)
+    assert (sent.tolist(), peers.tolist()) == ([1000 * share], [3])
+    assert COLLECTIVE.sent(frame.assign(ranks=1))[0].tolist() == [0]
+    assert KERNEL.sent(frame) is None
+
+
 def test_a_kernel_has_a_launch_and_unknown_work():
     frame = pd.DataFrame({"op": ["kernel"], "variant": "attn_fwd", "workgroups": 304, "threads": 256})
     work = work_of(frame)

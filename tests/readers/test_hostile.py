@@ -23,6 +23,7 @@ from flopcast.readers.files import find_files, head
 from flopcast.readers.hipblaslt import HipblasltReader
 from flopcast.tests.fuzz.corpus import Files, seeds
 from flopcast.tests.fuzz.targets import TABLES, TRACES, write
+from flopcast.traces.summary import Annotated
 
 HEADER = "op,device,dtype,m,n,k,us,kernel\n"
 ROW = "gemm,MI300X,bf16,16,512,7168,9.5,knl\n"
@@ -88,10 +89,22 @@ def test_a_name_that_no_tool_writes_is_refused(tmp_path: Path) -> None:
     )
     assert found.rejected_by_reason == {"long-text": 1}
     assert found.rejected["detail"].str.len().max() < 300
-    event = {"ph": "X", "cat": "kernel", "name": "x" * 5_000_000, "ts": 1, "dur": 2, "args": {"device": 0}}
-    found = read_beside_a_sound_file(tmp_path, "t.json", json.dumps({"traceEvents": [event]}).encode())
-    assert len(found.unreadable) == 1
-    assert "5000000" in found.unreadable[0]
+
+
+def test_a_name_of_five_megabytes_costs_its_activity_alone(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "kernel", "ts": 1, "dur": 2, "args": {"device": 0}}
+    long = {**event, "name": "x" * 5_000_000}
+    sound = [{**event, "name": name, "ts": 10 * place} for place, name in enumerate(("k1", "k2"), start=1)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [sound[0], long, sound[1]]}), encoding="utf-8")
+    [(_, trace)] = read_traces([path])
+    assert isinstance(trace, Annotated)
+    assert trace.dispatches["name"].tolist() == ["k1", "k2"]
+    [told] = [finding for finding in trace.findings if finding.code == "long-name"]
+    assert (told.severity, told.count, told.source) == ("error", 1, "t.json:2")
+    assert told.remark.values["letters"] == 5_000_000
+    found = read_beside_a_sound_file(tmp_path, "t.json", json.dumps({"traceEvents": [long]}).encode())
+    assert [why.startswith("t.json:1: ") and "5000000" in why for why in found.unreadable] == [True]
 
 
 def test_dimensions_beyond_every_memory_are_refused(tmp_path: Path) -> None:

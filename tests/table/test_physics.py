@@ -119,6 +119,30 @@ def test_powers_and_energies_that_cannot_be_are_left_out_and_told(tmp_path: Path
     assert (energy.values["source"], energy.values["rows"]) == ("p.csv:4", 1)
 
 
+def test_powers_far_above_the_board_power_are_left_out_unless_kept(tmp_path: Path) -> None:
+    most = 1.5 * find("MI300X").tdp_w
+    cases = [("MI300X", most + 1), ("MI300X", most - 1), ("LabChip", most + 1)]
+    lines = [f"{device},gemm,bf16,64,64,{64 * row},9,{power}" for row, (device, power) in enumerate(cases, start=1)]
+    (tmp_path / "p.csv").write_text(f"{HEADER},time_us,power_w\n" + "\n".join(lines), encoding="utf-8")
+    found = read([tmp_path / "p.csv"])
+    assert found.frame["power_w"].isna().tolist() == [True, False, False]
+    [note] = remarks(found, "above-board-power")
+    assert (note.values["value"], note.values["source"], note.values["rows"]) == (most + 1, "p.csv:2", 1)
+    kept = read([tmp_path / "p.csv"], options=Options(keep=("impossible",)))
+    assert kept.frame["power_w"].tolist() == [power for _, power in cases]
+
+
+def test_a_bus_faster_than_the_links_is_above_a_peak(tmp_path: Path) -> None:
+    gpu = find("MI300X")
+    least = 2 * 7 / 8 * 2**30 / (gpu.link_bw_gbs * 1e3)
+    rows = "".join(f"MI300X,collective,all_reduce,{2**30},8,bf16,{least * slower}\n" for slower in (0.5, 0.9, 1.1))
+    (tmp_path / "c.csv").write_text("device,op,variant,message_bytes,ranks,dtype,us\n" + rows, encoding="utf-8")
+    found = read([tmp_path / "c.csv"])
+    assert found.rejected[["source", "reason"]].to_numpy().tolist() == [["c.csv:2", "above-peak"]]
+    assert found.above_peak["source"].tolist() == ["c.csv:2", "c.csv:3"]
+    assert set(found.above_peak["peak"]) == {"link_bw_gbs"}
+
+
 def test_rows_to_predict_from_a_host_are_held_too(tmp_path: Path) -> None:
     path = table(tmp_path, [LEAST_US * 2, LEAST_US / 2, LEAST_US * 3])
     assert read_rows([path])[0][REFUSED].tolist() == ["", "above-peak", ""]
