@@ -4,19 +4,29 @@ BIN := .venv/bin
 TIME ?= 10m
 JOBS ?= $(shell nproc)
 
+# Bytecode is kept whatever the environment says: every worker and subprocess would compile the package and the tests anew.
+export PYTHONDONTWRITEBYTECODE =
+
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-lowest check lint fuzz kill bench setup clean
+.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
 
-# Lint, types, all tests. A worker a core, each with one thread; coverage is that of the tests not marked `long`.
-test: lint
-	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95
+# Lint, types, all tests. A worker a core, each with one thread, and the types, which take one, beside them.
+test: style
+	$(MAKE) --jobs=2 --no-print-directory tests types
 
 # The same before a commit: of the tests only the brief ones, of what differs from the branch main.
-check: lint
+check: style
+	$(MAKE) --jobs=2 --no-print-directory brief types
+
+# Coverage is that of the tests that are not marked `long` and need no measured data.
+tests: .venv/.dev
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+brief: .venv/.dev
 	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py)
 
 # The tests that are not marked `long` with the lowest versions that pyproject.toml allows.
@@ -27,9 +37,13 @@ test-lowest: build/lowest/.test
 kill: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m flopcast.tests.kills --time $(TIME)
 
-lint: .venv/.dev
+lint: style types
+
+style: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: .venv/.dev
 	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p flopcast
 

@@ -18,9 +18,9 @@ LARGE = "FLOPCAST_BENCH_LARGE"
 """Set in the environment, it adds a million rows."""
 
 
-def predicting(sizes: Sequence[int], seed: int = 0) -> Iterator[Comparison]:
+def predicting(sizes: Sequence[int], seed: int = 0, trained: int = 500) -> Iterator[Comparison]:
     """Yield the predictions of fp8 GEMMs, pair MI300X to MI355X, for each number of rows (see `LARGE`)."""
-    measured = pd.concat([gemms(500, seed, device) for device in (HOST, TARGET)], ignore_index=True)
+    measured = pd.concat([gemms(trained, seed, device) for device in (HOST, TARGET)], ignore_index=True)
     run = train(measured, host=HOST, target=TARGET, models=["ExtraTrees/Residual", "BoostedTrees"], jobs=1)
     saved, recipe = run.trained.saved, run.trained.recipe
     for n in (*sizes, *([1_000_000] if os.environ.get(LARGE) else [])):

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("repeatable")
 
 
@@ -26,13 +26,14 @@ def shared_data() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long tests, and tests that draw their data, without tracing: the share of lines covered is that of the rest.
+    """Run some tests without tracing: those that are long, draw their data, or read data that not everybody has.
 
-    Tracing more than doubles the time of what calls many small functions; these tests repeat them most.
+    The share of lines covered is that of the others, the same on every machine. Tracing more than doubles the time of
+    what calls many small functions; these tests repeat them most.
     """
     for item in items:
         drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-        if drawn or item.get_closest_marker("long"):
+        if drawn or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
 
 

@@ -128,15 +128,14 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
 
 
 @pytest.mark.parametrize(("metric", "law"), [("energy_j", "TDP x roofline"), ("power_w", "TDP")])
-def test_one_device(metric: str, law: str, data: Path, tmp_path: Path) -> None:
-    trained = training.train([data], target="MI300X", metric=metric, models=QUICK, jobs=1)
+def test_one_device(metric: str, law: str, data: Path, train: Train) -> None:
+    trained, folder = train(metric, target="MI355X")
     rows = baselines(trained)
     assert list(rows) == [law, "constant ratio", "affine"]
     assert rows[law]["error"] is None
     assert trained.model.fitted_baselines["reference"] == {"energy_j": "roofline", "power_w": "constant"}[metric]
-    trained.save(tmp_path / "run")
-    frame = predicting.predict(tmp_path / "run", [data], where={"device": ["MI300X"]}).frame
-    expected = HOST.require("tdp_w") * (1.0 if metric == "power_w" else 0.5e-6 * frame["duration_us"].to_numpy())
+    frame = predicting.predict(folder, [data], where={"device": ["MI355X"]}).frame
+    expected = TARGET.require("tdp_w") * (1.0 if metric == "power_w" else 0.5e-6 * frame["duration_us"].to_numpy())
     assert frame[law].to_numpy() == pytest.approx(np.broadcast_to(expected, len(frame)))
     assert (frame[[f"predicted_{metric[-1]}", "constant ratio", "affine"]] > 0).all(axis=None)
 

@@ -116,6 +116,7 @@ def test_without_measured_data_the_readers_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("flopcast.benchmarks.__main__.selection", lambda quick, full: iter([sums()]))
+    monkeypatch.setattr("flopcast.benchmarks.__main__.predicting", lambda *sizes, **trained: iter([]))
     assert main(["--quick", "--part", "tasks", "--data", str(tmp_path / "nowhere")]) == 0
     printed = capsys.readouterr().out
     assert "Readers skipped" in printed

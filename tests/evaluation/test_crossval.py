@@ -341,7 +341,7 @@ SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=40)
 
 
 @given(n=st.integers(5, 200), folds=st.integers(2, 5), seed=st.integers(0, 99))
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=30)
 def test_shuffled_folds_differ_by_at_most_one_row(n: int, folds: int, seed: int) -> None:
     sizes = np.bincount(make_folds("kfold", None, n, folds, seed))
     assert len(sizes) == folds
@@ -350,7 +350,7 @@ def test_shuffled_folds_differ_by_at_most_one_row(n: int, folds: int, seed: int)
 
 
 @given(sizes=SIZES, folds=st.integers(2, 10), seed=st.integers(0, 99))
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=30)
 def test_grouped_folds_keep_groups_whole_and_are_balanced(sizes: list[int], folds: int, seed: int) -> None:
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(str)
     found = make_folds("grouped", groups, len(groups), folds, seed)

@@ -40,7 +40,7 @@ def test_hand_solved() -> None:
 
 
 @given(y=TIMES, factor=st.floats(1e-3, 1e3), scale=st.floats(1e-3, 1e3))
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=30)
 def test_errors_do_not_depend_on_the_unit_and_ratios_rise_with_the_threshold(
     y: np.ndarray, factor: float, scale: float
 ) -> None:

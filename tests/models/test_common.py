@@ -52,12 +52,12 @@ LINEAR: dict[str, Any] = {
     "LogTarget": LogTarget(),
     "LogTarget/smearing": LogTarget(smearing=True),
 }
-SMALL = LogResidual(learner=ExtraTreesRegressor(5, random_state=0))
+SMALL = LogResidual(learner=ExtraTreesRegressor(2, random_state=0))
 COMPOSED: dict[str, Any] = {
     "Additive": AdditiveTime(),
     "LogResidual": SMALL,
-    "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=3),
-    "CrossFitted": CrossFitted(SMALL, cv=3),
+    "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=2),
+    "CrossFitted": CrossFitted(SMALL, cv=2),
     "Transfer": Transfer(CrossFitted(SMALL, cv=2), SMALL),
 }
 ALL: dict[str, Any] = {
@@ -66,7 +66,7 @@ ALL: dict[str, Any] = {
     **COMPOSED,
     "RandomForest": Forest(max_trees=8),
     "Boosted": Boosted(n_trees=20),
-    "MLP": MLP(max_epochs=50, learning_rate=1e-2),
+    "MLP": MLP(max_epochs=20, learning_rate=1e-2),
 }
 SEEDED = ("RFECV", "Lasso", "ElasticNet", "RandomForest", "Boosted", "MLP", "GeometricStack", "CrossFitted", "Transfer")
 

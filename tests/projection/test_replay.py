@@ -36,7 +36,7 @@ def settled(steps: list[Step]) -> list[Step]:
     return [*prologue, *steps]
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(PROGRAM)
 def test_the_measured_durations_give_the_measured_times(steps: list[Step]) -> None:
     recording = run(steps, durations_of(steps))
@@ -56,7 +56,7 @@ def told_apart(recording: Recording) -> bool:
     return bool((back - last)[last > waits["start_ns"]].max(initial=0) <= RETURN_NS)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(PROGRAM, st.floats(0.05, 20.0), st.floats(0.2, 5.0))
 def test_other_durations_and_another_cpu_give_what_the_machine_would_do(
     steps: list[Step], factor: float, cpu: float
