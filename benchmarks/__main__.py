@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,19 @@ from ..report.terminal import output
 from .features import features
 from .harness import TURN_SECONDS, Comparison, Row, compare
 from .models import Report, models
+from .peers import CASES, FAST, against_time, made_up, measured
 from .predicting import predicting
+from .ranks import ranks
 from .readers import readers
+from .scale_out import scale_out
 from .shared_data import SHARED_DATA
 from .start_up import start_up
 from .stepwise_peers import selection
 from .traces import traces
 
-PARTS = ("tasks", "models", "all")
+TASKS = "Shortest of several runs, one BLAS thread; ratio: time over that of flopcast"
+TRAINING = "One run each, one thread a process"
+PARTS = ("tasks", "models", "training", "all")
 
 
 def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
@@ -34,9 +40,22 @@ def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
     yield from predicting([100], trained=100) if quick else predicting([1_000, 100_000])
 
 
-def table(rows: Sequence[Row]) -> Table:
+def training(quick: bool, full: bool, data: Path) -> Iterator[Row]:
+    """Yield error against time beside peers, growth with the rows, ranks ingested, and workers of a cluster."""
+    for name, case in CASES.items() if data.is_dir() and not quick else ():
+        if full or name == "AITER":
+            yield from against_time(name, measured(case, data))
+    for n in (300,) if quick else (1000, 4000, 13_000, 50_000):
+        yield from against_time("made up", made_up(n), FAST)
+    counts = (2,) if quick else (10, 50, 200) if full else (10, 50)
+    yield from ranks(counts, 1 if quick else 20)
+    if importlib.util.find_spec("distributed"):
+        yield from scale_out(300 if quick else 1000, (1, 2))
+
+
+def table(rows: Sequence[Row], title: str = TASKS) -> Table:
     """Return the rows as a table; the ratio is to the time of flopcast."""
-    shown = Table(title="Shortest of several runs, one BLAS thread; ratio: time over that of flopcast")
+    shown = Table(title=title)
     for heading in ("task", "who"):
         shown.add_column(heading)
     for heading in ("time", "ratio", "µs/row", "peak MB"):
@@ -77,18 +96,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, one call each")
     parser.add_argument("--full", action="store_true", help="also what takes long: every fold, both suites, slow peers")
-    parser.add_argument("--part", choices=PARTS, default="all", help="tasks with peers, the suite's models, or both")
+    parser.add_argument(
+        "--part", choices=PARTS, default="all", help="tasks with peers, the suite's models, whole trainings, or all"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data (aiter/, miopen/)")
     options = parser.parse_args(arguments)
     # the models first: their peaks are those of the process, and a trace of 300 MB would raise them for good
-    report = models(options.quick, options.full) if options.part != "tasks" else Report()
+    parts = PARTS[:-1] if options.part == "all" else (options.part,)
+    report = models(options.quick, options.full) if "models" in parts else Report()
     rows: list[Row] = []
-    for comparison in comparisons(options.quick, options.full, options.data) if options.part != "models" else ():
+    for comparison in comparisons(options.quick, options.full, options.data) if "tasks" in parts else ():
         print(f"{comparison.task} ...", file=sys.stderr, flush=True)
         rows += compare(comparison, 1 if options.quick else 3, 0.0 if options.quick else TURN_SECONDS)
     rows += report.compared
-    rows += start_up(1 if options.quick else 5) if options.part != "models" else []
+    rows += start_up(1 if options.quick else 5) if "tasks" in parts else []
+    if "training" in parts:
+        report.measured += (trained := [*training(options.quick, options.full, options.data)])
+        report.tables.append(table(trained, TRAINING))
     if options.json:
         print(json.dumps([asdict(row) for row in (*rows, *report.measured)], indent=1))
     else:

@@ -37,8 +37,9 @@ FOUND: Final = "ingest.json"
 """File of a dataset that says what was found; of others it has the key ``parts``."""
 PARTS: Final = "parts"
 """Folder of a dataset with the Parquet files."""
-AT_ONCE: Final = 2**24
-"""Bytes of files whose rows are merged at once, on average."""
+AT_ONCE: Final = 2**26
+"""Bytes in memory of the rows that are merged at once, on average."""
+_MOST_FILES = 256
 _WORST = 100  # rows above a peak that are kept
 _ORDER = "_row"
 
@@ -144,7 +145,7 @@ def read_dataset(
     options, where, jobs
         As for `read`.
     at_once : int
-        Bytes of files whose rows are merged at once, on average.
+        Bytes in memory of the rows that are merged at once, on average, were all parts like the first.
 
     Raises
     ------
@@ -157,13 +158,16 @@ def read_dataset(
     rejected: list[pd.DataFrame] = []
     before: list[pd.Series] = []
     with temporary_folder() as folder:
-        spill = _Spill(folder, max(1, math.ceil(size / at_once)))
+        spill = _Spill(folder)
         for _, found in read_parts(places, options=options, where=where, jobs=jobs):
             frame = totals.add(found)
             if isinstance(found, Measurements):
                 rejected.append(found.rejected)
                 spill.see(found.frame)
-            if frame is not None:
+            if isinstance(found, Measurements) and frame is not None:
+                if not spill.rows:
+                    growth = frame.memory_usage(deep=True).sum() / max(sum(file.size for file in found.files), 1)
+                    spill.files = min(math.ceil(size * growth / at_once), _MOST_FILES)
                 spill.add(frame)
                 before.append(frame.groupby(KIND).size())
         if not spill.rows:
@@ -182,8 +186,8 @@ def read_dataset(
 class _Spill:
     """Rows in files by a hash of their problem: the repeats of a problem are in one file."""
 
-    def __init__(self, folder: Path, files: int) -> None:
-        self._folder, self._files = folder, files
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.files = folder, 1
         self._numeric: dict[str, bool] = {}
         self.rows = self._parts = 0
 
@@ -196,14 +200,14 @@ class _Spill:
     def add(self, frame: pd.DataFrame) -> None:
         """Write the rows of a part."""
         numbered = frame.assign(**{_ORDER: range(self.rows, self.rows + len(frame))})
-        for file, own in numbered.groupby(problem_hashes(frame) % self._files, sort=False):
+        for file, own in numbered.groupby(problem_hashes(frame) % self.files, sort=False):
             own.to_pickle(self._folder / f"{file}-{self._parts:06}")
         self.rows, self._parts = self.rows + len(frame), self._parts + 1
 
     def merged(self, each: bool) -> tuple[pd.DataFrame, int]:
         """Return the table of all rows, repeats merged or numbered, in the order they came, and how many repeats."""
         tables, repeats = [], 0
-        for file in range(self._files):
+        for file in range(self.files):
             parts = [pd.read_pickle(path) for path in sorted(self._folder.glob(f"{file}-*"))]
             if parts:
                 table, count = _merged(fill_text(pd.concat(parts, ignore_index=True)), each)

@@ -50,7 +50,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_merged_table_is_that_of_memory(dataset: Path, where: list[str] | None, each: bool) -> None:
     options = Options(each=each)
     at_once = read([dataset / "parts"], where=where, options=options)
-    for size in (2**13, 2**40):  # several files, and one for all
+    for size in (2**15, 2**40):  # several files, and one for all
         found = read_dataset([dataset], where=where, options=options, at_once=size)
         pd.testing.assert_frame_equal(found.frame, at_once.frame)
         assert found.frame.to_csv() == at_once.frame.to_csv()
