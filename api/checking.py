@@ -22,13 +22,13 @@ from ..features.matrix import groups_of
 from ..features.roofline import bound
 from ..models import artifact
 from ..operators.operators import work_of
-from ..output import dumps, whole_folder, write_texts
+from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..readers.labels import canonical_device
 from ..remarks import remark
 from ..report.checking import CheckFacts, check_document
 from ..report.document import Document
-from ..report.html import page
+from ..report.html import Shown, page
 from ..report.run_folder import METRICS, REPORT, check_run_folder, read_run
 from ..report.training import training_document
 from ..report.words import in_words, say
@@ -67,7 +67,7 @@ class _Stored:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Shown):
     """What new measurements say of a run.
 
     Attributes
@@ -83,6 +83,7 @@ class Check:
         What was checked.
     """
 
+    files = FILES
     found: Checked
     rows: pd.DataFrame
     facts: CheckFacts
@@ -116,21 +117,6 @@ class Check:
     def document(self) -> Document:
         """Return the findings as `report` shows them on terminals and pages."""
         return check_document(self.found, self.rows, self.facts)
-
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
-
-    def save(self, folder: str | Path) -> None:
-        """Write check.json and check.html, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            ``folder`` holds other files or cannot be written.
-        """
-        document = self.document()
-        write_texts(Path(folder), {FILES[0]: dumps(document.data, missing=True), FILES[1]: page(document)})
 
     def correct(self, folder: str | Path) -> None:
         """Save the run with its shift corrected.

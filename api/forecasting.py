@@ -17,7 +17,7 @@ from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
 from ..output import whole_file, write_csv
 from ..report.formats import counted
-from ..report.html import page, save_page
+from ..report.html import Shown
 from ..report.words import say
 from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
@@ -42,7 +42,7 @@ MOST: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Forecasts:
+class Forecasts(Shown):
     """Forecasts of one or more settings.
 
     Attributes
@@ -59,6 +59,7 @@ class Forecasts:
         Of a GPU for an hour.
     """
 
+    files = FILES
     answers: tuple[Forecast, ...]
     asked: tuple[Mapping[str, Any], ...]
     level: float = 0.9
@@ -94,19 +95,8 @@ class Forecasts:
 
         return forecast_document(self.answers, self.asked, level=self.level, need=self.need, price=self.price)
 
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
-
-    def save(self, folder: str | Path) -> None:
-        """Write forecast.json, forecast.html and forecast.csv into a folder, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            The folder holds other files or cannot be written.
-        """
-        save_page(Path(folder), self.document(), FILES, self.table.to_csv(index=False))
+    def _beside(self) -> tuple[str, ...]:
+        return (self.table.to_csv(index=False),)
 
     def save_table(self, file: str | Path) -> None:
         """Write `table` as CSV, whole or not at all.

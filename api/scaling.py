@@ -14,7 +14,7 @@ import pandas as pd
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
 from ..report.formats import counted
-from ..report.html import page, save_page
+from ..report.html import Shown
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
@@ -31,30 +31,10 @@ FILES = ("scale.json", "scale.html")
 """What the folder of a result holds."""
 
 
-class _Shown:
-    """What both results can do with their document."""
-
-    def document(self) -> Document:
-        """Return the result for readers; its ``data`` are those of ``scale.json``."""
-        raise NotImplementedError
-
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
-
-    def save(self, folder: str | Path) -> None:
-        """Write scale.json and scale.html into a folder, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            The folder holds other files or cannot be written.
-        """
-        save_page(Path(folder), self.document(), FILES)
-
-
-class Scaling(_Shown, SizePredictions):
+class Scaling(Shown, SizePredictions):
     """Performance predicted at other sizes, benchmark by benchmark and law by law."""
+
+    files = FILES
 
     @property
     def table(self) -> pd.DataFrame:
@@ -101,8 +81,10 @@ class Scaling(_Shown, SizePredictions):
         return titled(repr(self)[1:-1], self.table)
 
 
-class MeasuredScaling(_Shown, DeviceScaling):
+class MeasuredScaling(Shown, DeviceScaling):
     """How measured kernels scale with the compute units of their devices."""
+
+    files = FILES
 
     @property
     def table(self) -> pd.DataFrame:

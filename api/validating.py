@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -13,7 +12,7 @@ from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import Dataset, build_dataset
 from ..report.document import Document
 from ..report.formats import counted
-from ..report.html import page, save_page
+from ..report.html import Shown
 from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
@@ -23,8 +22,10 @@ from .tables import Data, items, load_measurements, names_of, titled
 FILES = ("validation.json", "validation.html")
 
 
-class Validation(ValidationResult):
+class Validation(Shown, ValidationResult):
     """What the measurements say of linear scaling, class by class: `ValidationResult` with its table and its page."""
+
+    files = FILES
 
     @property
     def table(self) -> pd.DataFrame:
@@ -48,20 +49,6 @@ class Validation(ValidationResult):
     def document(self) -> Document:
         """Return the findings as `report` shows them on terminals and pages."""
         return validation_document(self)
-
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
-
-    def save(self, folder: str | Path) -> None:
-        """Write validation.json and validation.html, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            ``folder`` holds other files or cannot be written.
-        """
-        save_page(Path(folder), self.document(), FILES)
 
     def __repr__(self) -> str:
         data = self.dataset

@@ -76,6 +76,39 @@ def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: s
     write_texts(folder, dict(zip(names, texts, strict=True)))
 
 
+class Shown:
+    """A result that readers see, on terminals, as a page and as files.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Names of its JSON, its page, and what it writes beside them.
+    """
+
+    files: ClassVar[tuple[str, ...]]
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of the JSON."""
+        raise NotImplementedError
+
+    def report(self) -> str:
+        """Return the page: HTML that needs nothing beside it."""
+        return page(self.document())
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``files`` into a folder, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        save_page(Path(folder), self.document(), self.files, *self._beside())
+
+    def _beside(self) -> tuple[str, ...]:
+        return ()
+
+
 def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
     """Yield the parts that a page shows, figures as their places; their JSON goes to ``plots``."""
     for part in parts:
