@@ -51,11 +51,12 @@ def command(
     }
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)
+    gc.set_threshold(200_000, 20, 100)  # neither what is imported nor remarks by the million hold many circles
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
     from ..report.predictions import predictions_document, to_json
     from ..report.terminal import show
 
-    gc.set_threshold(200_000, 20, 100)  # remarks by the million hold no circles
+    gc.freeze()
     prediction = predict(run, data, level=interval, out=None if as_json else out, **settings)
     if as_json:
         if out is not None:

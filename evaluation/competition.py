@@ -171,7 +171,7 @@ def compete(
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], **options)
 
     after = evaluate(
-        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=2,
+        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=1.5,
         leave=leave if kind == "default" else None,
     )  # fmt: skip
     for result in before.schemes.values():

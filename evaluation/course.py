@@ -68,12 +68,12 @@ class TimeLeft:
         How many fits there are to do.
     clock : callable
         Seconds.
-    final : int
-        How many fits to all rows will follow, one after the other, as costly as the costliest fit that is left of a
-        model that is not thought to leave.
+    final : float
+        How many fits to all rows will follow, one after the other, as costly as the costliest of a model that has not
+        left and is not thought to leave.
     """
 
-    def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: int = 0) -> None:
+    def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: float = 0.0) -> None:
         self._left, self._final = dict(fits), final
         self._taken: dict[Hashable, list[float]] = {}
         self._clock, self._start = clock, clock()
@@ -91,7 +91,7 @@ class TimeLeft:
 
     def drop(self, name: str, scheme: str) -> None:
         """Count the fits of a model under a scheme as not to be done."""
-        self._left[name, scheme] = 0
+        del self._left[name, scheme]
 
     def elapsed(self) -> float:
         """Return the seconds since the beginning."""
@@ -109,7 +109,7 @@ class TimeLeft:
                 return nan
             mean = sum(taken) / len(taken) if taken else 0.0
             total += (count - dropped.get(key, 0)) * mean
-            costliest = max(costliest, mean if count and key not in dropped else 0.0)
+            costliest = max(costliest, 0.0 if key in dropped else mean)
         spent = sum(sum(taken) for key, taken in self._taken.items() if isinstance(key, tuple))
         rate = self.elapsed() / spent if spent > 0 else nan
         return total * rate + self._final * costliest
@@ -132,7 +132,7 @@ class Course:
         clock: Callable[[], float],
         budget: float | None = None,
         leave: Leave | None = None,
-        final: int = 0,
+        final: float = 0.0,
     ) -> None:
         self.fold_of, self.budget = fold_of, budget
         self.leave = leave if budget is None else None
@@ -196,11 +196,12 @@ class Course:
             self._doubtful[scheme] = through, when
 
     def seconds(self) -> float:
-        """Return the seconds left, without the fits of those who would leave."""
+        """Return the seconds left, without the fits of those who would leave, under one scheme as under another."""
+        elsewhere = next(iter(self._doubtful.values()), (0, {}))
         doubtful = {
             (name, scheme): self.counts[scheme] - look
-            for scheme, (_, names) in self._doubtful.items()
-            for name, look in names.items()
+            for scheme in filter(self._looked_at, self.left)
+            for name, look in self._doubtful.get(scheme, elsewhere)[1].items()
             if name not in self.left[scheme]
         }
         left = self.time.seconds(doubtful)

@@ -110,7 +110,7 @@ def evaluate(
     progress: Progress | None = None,
     tell_groups: Collection[str] = SCHEMES,
     leave: Leave | None = None,
-    final: int = 0,
+    final: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
@@ -139,7 +139,7 @@ def evaluate(
     leave : callable, optional
         Asked after the first folds of a scheme (`course.LOOKS`): who it names is fitted for no further fold of it. Not
         asked under a budget.
-    final : int
+    final : float
         Fits to all rows that will follow: the time left, as ``progress`` gives it, has them in it.
 
     Raises
