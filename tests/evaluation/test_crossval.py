@@ -323,7 +323,8 @@ def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_
 #: Seconds of a fit to 12 936 rows of one device, shuffled and grouped, each with the folds after which it leaves.
 RECORDED = {
     "Additive": (0.05, 2, 0.03, 2), "OLS": (0.02, 2, 0.02, 2), "Lasso": (0.1, 2, 0.1, 2),
-    "BoostedTrees": (1.2, 2, 1.1, 2), "MLP": (11.6, 2, 5.2, 2), "RandomForest": (8.0, 2, 8.2, 2), "BoostedTrees/Residual": (1.4, 4, 0.9, 10),
+    "BoostedTrees": (1.2, 2, 1.1, 2), "MLP": (11.6, 2, 5.2, 2),
+    "RandomForest": (8.0, 2, 8.2, 2), "BoostedTrees/Residual": (1.4, 4, 0.9, 10),
     "ExtraTrees/Residual": (2.4, 10, 2.2, 10), "Stack": (7.5, 10, 6.5, 10),
 }  # fmt: skip
 
