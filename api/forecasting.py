@@ -24,7 +24,7 @@ from ..workloads.architecture import Architecture
 from ..workloads.constants import Release, find_release, widened
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.forecasting import forecast_all, parts_of
-from ..workloads.learned_products import Times
+from ..workloads.learned_products import Times, measured_times
 from ..workloads.release_fit import as_rows
 from ..workloads.release_fit import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..report.document import Document
+    from .tables import Data
     from .training import Run
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
@@ -145,6 +146,7 @@ def forecast(
     *,
     cases: str | PathLike[str] | pd.DataFrame | None = None,
     runs: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
+    data: Data | Sequence[Data] | None = None,
     level: float = 0.9,
     seed: int = 0,
     need: float | None = None,
@@ -165,6 +167,9 @@ def forecast(
     runs : Run or path, or several, optional
         Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
         their range, on their target, in place of the laws. The answer says how many products.
+    data : path, DataFrame, Measurements, or several, optional
+        Measured kernels, as `train` takes them: what was measured on the GPU asked for takes its least measured time,
+        unless a run answers.
     level : float, default 0.9
         Of the intervals.
     seed : int, default 0
@@ -198,6 +203,10 @@ def forecast(
     """
     _check(level, need, price)
     learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
+    if data is not None:
+        from .tables import load_measurements  # here: its module brings the readers
+
+        learned.append(measured_times(load_measurements(data).frame))
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
     if cases is not None:

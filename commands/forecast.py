@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from ..errors import ParameterError
 from ..output import check_file, check_output
-from .options import JsonOption, LevelOption, SeedOption, announce, run_command
+from .options import JsonOption, LevelOption, SeedOption, announce, check_data, run_command
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 
@@ -37,6 +37,9 @@ NodeOption = Annotated[Text, typer.Option(metavar="N[,...]", help="GPUs that sha
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the page, its JSON and a table.")]
 RunsOption = Annotated[
     list[Path] | None, typer.Option("--model", metavar="RUN", help="Runs that predict kernels (repeatable).")
+]
+DataOption = Annotated[
+    list[Path] | None, typer.Option("--data", metavar="DATA", help="Measured kernels, taken as they are (repeatable).")
 ]
 NeedOption = Annotated[Text, typer.Option("--need", help="Half-width needed: 10% says whether it is reached.")]
 PriceOption = Annotated[Text, typer.Option("--price", help="Of a GPU: 2.5/h gives cost.")]
@@ -95,6 +98,7 @@ def forecast_command(
     network_us: LatencyOption = None,
     node_gpus: NodeOption = None,
     model_run: RunsOption = None,
+    data: DataOption = None,
     cases: Annotated[Path | None, typer.Option(help="CSV with a row per setting, in place of MODEL.")] = None,
     need: NeedOption = None,
     price: PriceOption = None,
@@ -134,6 +138,7 @@ def train_command(
     network_us: LatencyOption = None,
     node_gpus: NodeOption = None,
     model_run: RunsOption = None,
+    data: DataOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
     out: OutOption = None,
@@ -194,7 +199,8 @@ def _answer(given: Mapping[str, Any], fields: dict[str, Any]) -> None:
 
     if cases is None:
         fields |= _fields(given)
-    asked = {"runs": given["model_run"] or (), "level": given["level"], "seed": given["seed"]}
+    measured = check_data(given["data"])
+    asked = {"runs": given["model_run"] or (), "data": measured, "level": given["level"], "seed": given["seed"]}
     found = forecast(given["model"], cases=cases, need=wanted, price=paid, **asked, **fields)
     if out is None:
         show(found.document(), as_json=as_json)
@@ -318,6 +324,7 @@ _command = partial(
     num_prompts="--requests",
     network_gbs="--network-bandwidth",
     network_us="--network-latency",
+    data="--data",
 )
 app.command("run")(_command(forecast_command))
 app.command("train")(_command(train_command))

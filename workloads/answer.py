@@ -15,8 +15,8 @@ from .setting import Setting
 class LayerTime:
     """One layer of a graph: its seconds of computing and of its message, when, and where they come from.
 
-    ``source`` is ``stated``, ``run`` or ``law`` of what it computes, "" where it only sends; ``critical`` says whether
-    the end of the whole waits for it.
+    ``source`` is ``stated``, ``run``, ``measured`` or ``law`` of what it computes, "" where it only sends; ``critical``
+    says whether the end of the whole waits for it.
     """
 
     name: str

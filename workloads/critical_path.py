@@ -48,7 +48,7 @@ SIGMA: Final = {
 """Standard deviations of the logarithms of single kernels by law, alike within a class: AITER's tuned products lie at
 0.8 to 2 of the law with 0.15 to 0.4 about that, elementwise kernels of MI100 and MI210 within 0.1; else judgements."""
 PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
-STATED, RUN, LAW = "stated", "run", "law"
+STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
 
 @dataclass
@@ -148,14 +148,13 @@ def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> 
     stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
     frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
     us, sigma, part = _by_law(frame, setting.gpu)
-    time, width = by_runs(runs, frame.assign(device=setting.gpu.name))
-    known = np.isfinite(time)
-    us = np.where(known, time, us + (LAUNCH_US if setting.eager else 0.0))
-    sigma = np.where(known & np.isfinite(width), width, sigma)
+    learnt = by_runs(runs, frame.assign(device=setting.gpu.name))
+    us = np.where(np.isfinite(learnt.us), learnt.us, us + (LAUNCH_US if setting.eager else 0.0))
+    sigma = np.where(np.isfinite(learnt.spread), learnt.spread, sigma)
     found.compute[places] = us * [layers[place].count for place in places]
     found.sigma[places], found.part[places] = sigma, part
-    for place, learnt in zip(places, known, strict=True):
-        found.source[place] = RUN if learnt else LAW
+    for place, source in zip(places, learnt.source, strict=True):
+        found.source[place] = str(source) or LAW
 
 
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
@@ -297,8 +296,7 @@ def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[
 
 
 def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
-    told = [times.source.count(name) for name in (STATED, RUN, LAW)]
-    yield remark("layers-by-source", stated=told[0], run=told[1], law=told[2])
+    yield remark("layers-by-source", **{name: times.source.count(name) for name in SOURCES})
     if setting.model.chained and len(setting.model.layers) > 1:
         yield remark("layers-in-a-row")
     if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):

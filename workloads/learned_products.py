@@ -1,4 +1,4 @@
-"""Matrix products, and attention, by trained runs: what a run predicts within its range, the law for all else.
+"""Products and attention by trained runs, within their range, and by measured rows; the laws for all else.
 
 A run that learnt time from shape (no host) of the GPU and precision asked for is a better source than the law, where
 it has seen such shapes; a prediction that is flagged is not a source.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..hardware import GPU
+from ..operators.operators import each_op
+from ..operators.work import as_numbers, texts
 from .architecture import Architecture
 from .kernel_times import LAUNCH_US, ProductLaw, attention_us, product_law
 from .layers import attention_flop
@@ -68,27 +70,79 @@ class LearnedProducts:
         if not shapes:
             return
         rows = pd.DataFrame(shapes, columns=["m", "n", "k"]).clip(lower=1.0)
-        time, _ = by_runs(self.sources, rows.assign(device=self.gpu, op="gemm", dtype_a=self.dtype, dtype_b=self.dtype))
+        time = by_runs(self.sources, rows.assign(device=self.gpu, op="gemm", dtype_a=self.dtype, dtype_b=self.dtype)).us
         self._known |= dict(zip(shapes, np.maximum(time - LAUNCH_US, 0.5 * time).tolist(), strict=True))
 
 
-def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-    """Return the µs of rows by the first run that knows each in its range, and the spread of their logarithm.
+@dataclass(frozen=True)
+class Found:
+    """What sources say of rows, shape (n_rows,) each: µs, spread of their logarithm, and which kind of source says so.
 
-    Both are NaN where no run does; the times have the launch that the runs were trained with.
+    µs are NaN where no source does; ``source`` is ``run``, ``measured`` or "".
     """
-    time, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+
+    us: FloatArray
+    spread: FloatArray
+    source: NDArray[np.object_]
+
+
+def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
+    """Return the times of rows by the first source that knows each, with the launch that was measured with them."""
+    us, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    source = np.full(len(rows), "", dtype=object)
     for run in runs:
-        left = np.flatnonzero(np.isnan(time))
+        left = np.flatnonzero(np.isnan(us))
         if not len(left):
             break
         answer = run(rows.iloc[left].reset_index(drop=True))
-        known = ~answer["extrapolated"].to_numpy(dtype=bool)
-        time[left] = np.where(known, answer["predicted_us"].to_numpy(dtype=float), np.nan)
+        known = ~answer["extrapolated"].to_numpy(dtype=bool) & answer["predicted_us"].notna().to_numpy()
+        us[left] = np.where(known, answer["predicted_us"].to_numpy(dtype=float), np.nan)
+        source[left[known]] = answer.attrs.get("source", "run")
         if "upper_us" in answer:
             width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * Z)
             spread[left] = np.where(known, width, np.nan)
-    return time, spread
+    return Found(us, spread, source)
+
+
+REPEATED: Final = 0.03
+"""Spread of a measured time when it is measured again: a judgement."""
+
+
+def measured_times(rows: pd.DataFrame) -> Times:
+    """Return what measured rows (``device``, ``op``, its dimensions, number formats, ``duration_us``) say of others.
+
+    A row of the same operator, formats and dimensions on the same device takes the least time measured, whatever the
+    kernel's family or variant; nothing is said of any other.
+    """
+    known: dict[tuple[Any, ...], float] = {}
+    for key, us in zip(_problems(rows), rows["duration_us"], strict=True):
+        known[key] = min(float(us), known.get(key, float("inf")))
+
+    def times(asked: pd.DataFrame) -> pd.DataFrame:
+        us = np.array([known.get(key, np.nan) for key in _problems(asked)])
+        found = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
+        found["lower_us"], found["upper_us"] = us * np.exp(-Z * REPEATED), us * np.exp(Z * REPEATED)
+        found.attrs["source"] = "measured"
+        return found
+
+    return times
+
+
+def _problems(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Return what makes each row the problem it is: device, operator, formats of the operands, sizes."""
+    found: list[tuple[Any, ...]] = [()] * len(rows)
+    for op, places in each_op(rows):
+        whole = op.complete(rows.iloc[places].reset_index(drop=True))
+        names = [name for name in op.dims if name not in TEXTS]
+        sizes = np.column_stack([as_numbers(whole, name) for name in names])
+        words = zip(*(texts(whole, name) for name in ("device", "dtype_a", "dtype_b")), strict=True)
+        for place, word, size in zip(places, words, np.nan_to_num(sizes, nan=-1.0).tolist(), strict=True):
+            found[place] = (op.name, *word, *size)
+    return found
+
+
+TEXTS: Final = ("scale_block", "variant", "layout", "direction")
+"""Dimensions that are words."""
 
 
 @dataclass
@@ -122,7 +176,7 @@ class Sources:
         heads = {"heads": model.heads / tp, "kv_heads": max(model.kv_heads / tp, 1.0), "head_dim": float(width)}
         op = "attention_backward" if backward else "attention"
         rows = rows.assign(seq_kv=rows["seq_q"], **heads, causal=float(model.causal), dtype_a="bf16")
-        time, _ = by_runs(self.runs, rows.assign(op=op, device=gpu.name))
+        time = by_runs(self.runs, rows.assign(op=op, device=gpu.name)).us
         known = np.isfinite(time).reshape(by_law.shape)
         return np.where(known, time.reshape(by_law.shape), by_law)
 

@@ -25,11 +25,16 @@ def _other_model(release: str, models: tuple[str, ...]) -> str:
 
 
 def _by_runs(share: float) -> str:
-    return f"{100 * share:.0f} % of the matrix products are predicted by the runs given, the others by the law"
+    return f"{100 * share:.0f} % of the matrix products are from the runs and measurements given, the others by the law"
 
 
-def _by_source(stated: int, run: int, law: int) -> str:
-    told = ((stated, "stated"), (run, "predicted by the runs given"), (law, "reckoned by laws of achieved rates"))
+def _by_source(stated: int, run: int, measured: int, law: int) -> str:
+    told = (
+        (stated, "stated"),
+        (run, "predicted by the runs given"),
+        (measured, "measured"),
+        (law, "reckoned by laws of achieved rates"),
+    )
     return f"times of layers: {', '.join(f'{count:,} {how}' for count, how in told if count) or 'messages alone'}"
 
 
@@ -93,7 +98,7 @@ PARTS: Final = {
 }
 """Parts of a time, and where its spread comes from."""
 
-SOURCES: Final = {"stated": "stated", "run": "by a run", "law": "by law", "": "–"}
+SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
 """Where the time of a layer comes from."""
 
 ASKED: Final = {

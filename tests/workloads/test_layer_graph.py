@@ -82,6 +82,20 @@ def test_a_run_answers_in_its_range_and_the_law_elsewhere() -> None:
     assert [note.code for note in found.remarks] == ["layers-by-source", "layers-in-a-row"]
 
 
+def test_a_measured_problem_takes_its_time_and_no_other_does() -> None:
+    same = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16"}
+    rows = [{**same, **shape, "duration_us": us} for shape in SHAPES for us in (310.0, 300.0, 305.0)]
+    layers = [{"name": "known", **GEMM}, {"name": "new", **GEMM, "k": 512}, {"name": "fp8", **GEMM, "dtype": "fp8"}]
+    found = fc.forecast({"layers": layers}, gpu="MI300X", data=pd.DataFrame(rows)).answers[0]
+    assert [one.source for one in found.layers] == ["measured", "law", "law"]
+    assert found.layers[0].compute_s == pytest.approx(305e-6, rel=0.02)
+    elsewhere = fc.forecast({"layers": layers}, gpu="MI355X", data=pd.DataFrame(rows)).answers[0]
+    assert {one.source for one in elsewhere.layers} == {"law"}
+
+
+SHAPES = ({"m": 4096, "n": 4096, "k": 4096}, {"m": 64, "n": 64, "k": 64})
+
+
 def test_files_are_told_apart_by_what_they_hold(tmp_path: Path) -> None:
     graph, config, table = tmp_path / "graph.json", tmp_path / "config.json", tmp_path / "ops.csv"
     graph.write_text(json.dumps({"layers": [{"name": "a", **GEMM}]}))
