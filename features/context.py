@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,8 +48,10 @@ class Quantised:
     stretch: np.ndarray
 
 
-def quantise(work: Work, cus: int, tile: tuple[int, int] = (128, 128), split: int = 1) -> Quantised:
+def quantise(work: Work, cus: int, tile: tuple[Any, Any] = (128, 128), split: Any = 1) -> Quantised:
     """Return how the rows, as products of m x k and k x n, fit a device with one macro tile, k in `split` parts.
+
+    Sides of the tile and parts are whole numbers, or arrays of them, one for each row.
 
     ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as long as one tile,
     ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's Guide",
@@ -59,9 +62,7 @@ def quantise(work: Work, cus: int, tile: tuple[int, int] = (128, 128), split: in
     area = np.ceil(work.m / rows) * rows * np.ceil(work.n / cols) * cols
     tiles = np.ceil(work.m / rows) * np.ceil(work.n / cols) * np.ceil(work.batch) * split
     waves = np.ceil(tiles / cus)
-    part = np.maximum(work.k / split, np.minimum(work.k, SMALLEST_PART))
-    rate = min(1.0, rows * cols / (rows + cols) / FULL_RATE)
-    padded = waves * cus * rows * cols * part / rate
+    padded = waves * cus * rows * cols * _part(work, split) / _rate(rows, cols)
     return Quantised(
         waves=waves,
         tile_efficiency=work.m * work.n / area,
@@ -75,17 +76,28 @@ def best_tile(work: Work, cus: int) -> Quantised:
 
     That is what finishes first; of equals the first.
     """
-    best = quantise(work, cus, TILES[0], SPLITS[0])
-    for tile, split in itertools.islice(itertools.product(TILES, SPLITS), 1, None):
-        other = quantise(work, cus, tile, split)
-        better = other.stretch < best.stretch
-        best = Quantised(
-            np.where(better, other.waves, best.waves),
-            np.where(better, other.tile_efficiency, best.tile_efficiency),
-            np.where(better, other.wave_efficiency, best.wave_efficiency),
-            np.where(better, other.stretch, best.stretch),
-        )
-    return best
+    least, chosen = np.full(len(work), np.inf), np.zeros(len(work), dtype=np.int64)
+    rows, cols = ({side: np.ceil(sizes / side) for side in SIDES} for sizes in (work.m, work.n))
+    parts = {split: _part(work, split) for split in SPLITS}
+    batch, products = np.ceil(work.batch), work.batch * work.m * work.n * work.k
+    for place, ((tall, wide), split) in enumerate(_CHOICES):
+        waves = np.ceil(rows[tall] * cols[wide] * batch * split / cus)
+        stretch = waves * cus * tall * wide * parts[split] / _rate(tall, wide) / products
+        better = stretch < least
+        least, chosen = np.where(better, stretch, least), np.where(better, place, chosen)
+    tall, wide, split = np.array([(*tile, split) for tile, split in _CHOICES])[chosen].T
+    return quantise(work, cus, (tall, wide), split)
+
+
+_CHOICES = tuple(itertools.product(TILES, SPLITS))
+
+
+def _part(work: Work, split: int | np.ndarray) -> np.ndarray:
+    return np.maximum(work.k / split, np.minimum(work.k, SMALLEST_PART))
+
+
+def _rate(rows: int | np.ndarray, cols: int | np.ndarray) -> np.ndarray:
+    return np.minimum(1.0, rows * cols / (rows + cols) / FULL_RATE)
 
 
 # The rows as a device would run them.
