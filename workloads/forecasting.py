@@ -20,7 +20,6 @@ from ..remarks import Remark, remark
 from .answer import Forecast
 from .board_power import energy
 from .constants import (
-    CONSTANTS,
     DRAWS,
     Release,
     factors,
@@ -137,18 +136,9 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     release = _release(setting)
     rows = as_rows([_parts(setting, schedule, sources)])[0]
     common, notes = _distance(setting, schedule, release)
-    if setting.network.nodes(setting.tp * setting.pp) > 1:
-        common["network"] = OTHER_NODES * float(rows[list(CONSTANTS).index("collectives")] / rows.sum())
-        notes.append(remark("network-stated"))
-    draws = _draws(release, common, seed)
-    seconds = draws @ rows
-    low, high = (1 - level) / 2, (1 + level) / 2
-    made = {
-        name: tuple(np.quantile(draws[:, place] * rows[place], [0.5, low, high]).tolist())
-        for place, name in enumerate(CONSTANTS)
-    }
-    found = np.quantile(seconds, [0.5, low, high])
-    details = _details(setting, schedule, found[0]) | energy(setting.gpu, setting.gpus, made, found, level)
+    notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
+    found, made = _quantiles(_draws(release, common, seed), rows, release, level)
+    details = _details(setting, schedule, found[0]) | energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
     return Forecast(
@@ -173,16 +163,12 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
         return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
     release = find_release(setting.release, "training") if setting.release else unknown_release("training")
-    rows, names = as_rows([training_parts(setting, sources)], "training")[0], list(release.constants)
+    rows = as_rows([training_parts(setting, sources)], "training")[0]
     common = _distance_of_step(setting, release)
-    together = math.sqrt(sum(value**2 for value in common.values()))
-    draws = factors(release, DRAWS, seed) * np.exp(together * standard_normal(1, DRAWS, seed + 1))
-    low, high = (1 - level) / 2, (1 + level) / 2
-    found = np.quantile(draws @ rows, [0.5, low, high])
-    made = np.quantile(draws * rows, [0.5, low, high], axis=0).T
+    notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
+    found, made = _quantiles(_draws(release, common, seed), rows, release, level)
     tokens = setting.global_batch * setting.seq_len / float(found[0])
     rates = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": tokens / setting.gpus}
-    parts_made = {name: tuple(row.tolist()) for name, row in zip(names, made, strict=True)}
     return Forecast(
         setting=setting,
         predicted=float(found[0]),
@@ -192,11 +178,31 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         memory_gb=memory.needed,
         memory=memory.held,
         fits=True,
-        parts=parts_made,
+        parts=made,
         spreads=_spreads(rows, release, common),
-        details=rates | energy(setting.gpu, setting.gpus, parts_made, found, level),
-        remarks=(*([] if release.name else [remark("training-constants")]), remark("memory-a-priori")),
+        details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
+        remarks=(*([] if release.name else [remark("training-constants")]), remark("memory-a-priori"), *notes),
     )
+
+
+def _quantiles(
+    draws: FloatArray, rows: FloatArray, release: Release, level: float
+) -> tuple[FloatArray, dict[str, tuple[float, float, float]]]:
+    """Return median and limits of the seconds of the whole, shape (3,), and of each part."""
+    sides = [0.5, (1 - level) / 2, (1 + level) / 2]
+    parts = np.quantile(draws * rows, sides, axis=0).T.tolist()
+    named = {name: (part[0], part[1], part[2]) for name, part in zip(release.constants, parts, strict=True)}
+    return np.quantile(draws @ rows, sides), named
+
+
+def _add_network(
+    common: dict[str, float], setting: Setting, ranks: int, rows: FloatArray, release: Release
+) -> list[Remark]:
+    """Add the spread of messages among so many GPUs if they lie on several nodes, and return what is to be said."""
+    if setting.network.nodes(ranks) == 1:
+        return []
+    common["network"] = OTHER_NODES * float(rows[list(release.constants).index("collectives")] / rows.sum())
+    return [remark("network-stated")]
 
 
 def _distance_of_step(setting: Setting, release: Release) -> dict[str, float]:
@@ -329,7 +335,7 @@ def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArr
     """Return factors on the parts, shape (draws, n): of the release, or of one drawn from all, times the common one."""
     spread = math.sqrt(sum(value**2 for value in common.values()))
     together = np.exp(spread * standard_normal(1, DRAWS, seed + 1))
-    if release.name:
+    if release.name or release.kind == "training":
         return factors(release, DRAWS, seed) * together
     known = list(known_releases().values()) or [release]
     each = [factors(one, DRAWS, seed) for one in known]

@@ -213,7 +213,7 @@ def _switch(name: str, value: object) -> bool:
 
 
 def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
-    """Fill the ways of cutting that were left out: tp takes a node's GPUs, dp what remains."""
+    """Fill the ways of cutting that were left out: tp takes a node's GPUs, 8 at most, dp what remains."""
     ways = {name: getattr(setting, name) for name in ("tp", "pp", "dp", "cp") if name in stated}
     product = ways.get("tp", 1) * ways.get("pp", 1) * ways.get("dp", 1) * setting.cp
     gpus = setting.gpus if "gpus" in stated else product
@@ -221,7 +221,7 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
         raise ParameterError("gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}")
     rest = gpus // product
     if "tp" not in ways and setting.kind != "training":
-        ways["tp"] = min(rest, setting.node_gpus)
+        ways["tp"] = min(rest, setting.node_gpus, ONE_NODE.node_gpus)
         rest //= ways["tp"]
     if "dp" not in ways:
         ways["dp"], rest = rest, 1
