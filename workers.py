@@ -7,6 +7,7 @@ they are done. Everywhere it takes `Jobs`: a number of processes, or the `Cluste
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -60,11 +61,17 @@ def workers(jobs: int, cluster: str | Client | None = None) -> Iterator[Jobs]:
         yield jobs
         return
     client = _client(cluster)
+    if client is cluster:
+        yield Cluster(client)
+        return
+    log = logging.getLogger("distributed.client")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # what it tells of lost workers is made good here, or an error
     try:
         yield Cluster(client)
     finally:
-        if client is not cluster:
-            client.close()
+        client.close()
+        log.setLevel(level)
 
 
 @contextmanager
@@ -112,16 +119,20 @@ class Cluster:
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has; where there is no worker, wait for one."""
-        if self.client.status != "running":
-            raise self.refused("the scheduler is gone: start it and its workers again")
-        found = self.client.nthreads()
+        found = self._asked()
         if not found:
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, timeout=_BACK if self._known else _ANSWER)
-            found = self.client.nthreads()
+            found = self._asked()
         if not found:
             raise self.refused("has no worker: start `dask worker` with this address")
-        return dict(found)
+        return found
+
+    def _asked(self) -> dict[str, int]:
+        with suppress(OSError):
+            if self.client.status == "running":
+                return dict(self.client.nthreads())
+        raise self.refused("the scheduler is gone: start it and its workers again")
 
     def refused(self, problem: str) -> ParameterError:
         """Return the error that says what is wrong with the cluster."""
@@ -154,7 +165,7 @@ def _client(cluster: str | Client) -> Client:
     try:
         if not cluster.startswith("tls"):  # whose certificates the client alone finds
             with ThreadPoolExecutor(1) as apart:  # notebooks have a loop that runs
-                apart.submit(asyncio.run, _asked(cluster)).result()
+                apart.submit(asyncio.run, _identity(cluster)).result()
         return Client(cluster, timeout=_ANSWER, set_as_default=False)
     except Exception as error:  # what is no scheduler may answer anything
         problem = f"{cluster!r}: no scheduler answers ({one_line(error)})"
@@ -163,7 +174,7 @@ def _client(cluster: str | Client) -> Client:
         ) from error
 
 
-async def _asked(address: str) -> None:
+async def _identity(address: str) -> None:
     """Ask a scheduler who it is: a client that finds none waits for long, and does not go quietly."""
     from distributed import rpc
 

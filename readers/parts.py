@@ -18,7 +18,7 @@ from typing import Final
 
 import pandas as pd
 
-from ..errors import DataError, NoMeasurementsError
+from ..errors import DataError, NoMeasurementsError, few
 from ..operators.operators import RUN
 from ..remarks import Remark, remark
 from ..staging import temporary_folder
@@ -171,7 +171,9 @@ def read_dataset(
                 spill.add(frame)
                 before.append(frame.groupby(KIND).size())
         if not spill.rows:
-            return read(places, options=options, where=where)  # which says why
+            if not totals.files:
+                raise DataError(f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}")
+            return read(find_files(places)[:1], options=options, where=where, part=True)  # which says why
         merged, repeats = spill.merged(options.each)
     notes = [*totals.notes()]
     if repeats:
