@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.advising import advise
     from .api.checking import check
     from .api.devices import gpu, gpus
     from .api.forecasting import forecast
-    from .api.ingesting import Ingested, ingest
+    from .api.ingesting import ingest
     from .api.predicting import Prediction, predict
     from .api.projecting import ProjectedTrace, fidelity, project
     from .api.scaling import Scaling, scale
@@ -39,6 +40,7 @@ _DOOR = {
     "Run": "api.training",
     "Scaling": "api.scaling",
     "Validation": "api.validating",
+    "advise": "api.advising",
     "check": "api.checking",
     "fidelity": "api.projecting",
     "forecast": "api.forecasting",
@@ -60,7 +62,6 @@ __all__ = [
     "GPU",
     "DataError",
     "FlopcastError",
-    "Ingested",
     "Measurements",
     "ParameterError",
     "Prediction",
@@ -68,6 +69,7 @@ __all__ = [
     "Run",
     "Scaling",
     "Validation",
+    "advise",
     "check",
     "fidelity",
     "forecast",

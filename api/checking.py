@@ -224,7 +224,7 @@ def check(
     check_level(level, LEVELS[0], LEVELS[-1])
     if not items(data):
         raise ParameterError("data", "is missing: give the files or folders that hold the new measurements")
-    checked = _run_of(run)
+    checked = run_of(run)
     model = checked.trained
     if host is not None and model.recipe.host is None:
         raise ParameterError("host", "is given, but this run has none: it predicts from shapes alone")
@@ -256,7 +256,8 @@ def _notes(measured: Measurements, model: TrainedModel) -> list[Any]:
     return [*before, *measured.notes]
 
 
-def _run_of(run: str | Path | Trained) -> Trained:
+def run_of(run: str | Path | Trained) -> Trained:
+    """Return a run, or that of a folder; a ParameterError for anything else."""
     if isinstance(run, str | Path):
         return _Stored(*read_run(Path(run)), TrainedModel.load(Path(run)), Path(run))
     if isinstance(getattr(run, "trained", None), TrainedModel):

@@ -29,6 +29,8 @@ from .shared_data import run_on_data
 
 TABLES = 50
 """Tables per setting."""
+SETTINGS = ((12, 8, 0.05), (12, 40, 0.15), (40, 8, 0.15), (40, 40, 0.05))
+"""Groups trained, new groups, and by how much groups differ (standard deviation of the logarithm)."""
 
 
 def drawn(rng: np.random.Generator, groups: int, between: float, heavy: bool, name: str) -> pd.DataFrame:
@@ -44,7 +46,9 @@ def drawn(rng: np.random.Generator, groups: int, between: float, heavy: bool, na
 def asked(rows: pd.DataFrame, intervals: ConformalIntervals) -> pd.DataFrame:
     """Return rows as `assess` takes them."""
     lower, upper = intervals.bounds(rows["predicted"], 0.9)
-    return rows.assign(**{"lower": lower, "upper": upper, "class": "one", "within": True})
+    rows = rows.assign(lower=lower, upper=upper, within=True)
+    rows["class"] = "one"
+    return rows
 
 
 def changed(rng: np.random.Generator, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -59,7 +63,7 @@ def changed(rng: np.random.Generator, rows: pd.DataFrame) -> Iterator[tuple[str,
 def made_up() -> None:
     """Print how often each verdict is given, by setting, and in all settings together."""
     total: dict[str, Counter[str]] = {}
-    for trained, new, between, heavy in product((12, 40), (8, 40), (0.0, 0.05, 0.15), (False, True)):
+    for (trained, new, between), heavy in product(SETTINGS, (False, True)):
         counts: dict[str, Counter[str]] = {}
         for seed in range(TABLES):
             rng = np.random.default_rng([seed, trained, new, int(100 * between), heavy])
@@ -76,9 +80,9 @@ def made_up() -> None:
 
 def measured(data: Path) -> None:
     """Print the verdicts on halves of the pairs, whose groups are drawn anew each time."""
-    gpus = {"host": device("MI300X", "host"), "target": device("MI355X", "target")}
+    host, target = device("MI300X", "host"), device("MI355X", "target")
     where = {"op": "gemm", "family": "a8w8_blockscale"}
-    dataset = build_dataset(load_measurements([data / "aiter"], where, devices=list(gpus)).frame, **gpus)
+    dataset = build_dataset(load_measurements([data / "aiter"], where).frame, host=host, target=target)
     rows = pd.DataFrame({"host": dataset.host_values, "observed": dataset.y, "group": dataset.groups.astype(str)})
     names, counts = rows["group"].unique(), dict[str, Counter[str]]()
     for seed in range(2 * TABLES):

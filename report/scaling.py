@@ -23,6 +23,7 @@ from ..scaling.prediction import (
     summarise,
 )
 from ..scaling.scale_models import LearnedScaleModel
+from ..scaling.trials import simulation_speedups
 from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, columns, lines, remarked, rows
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted, share
@@ -192,15 +193,29 @@ def _of(laws: Sequence[str], every: int) -> str:
 
 
 def _total_costs(result: SizePredictions) -> Iterator[str]:
-    """Yield what the simulations of all benchmarks cost together."""
-    for target in result.targets:
-        costs = [cost for one in result.benchmarks for cost in one.costs if cost.target == target]
-        if len(costs) > 1:
-            models, whole = sum(cost.together_s for cost in costs), sum(cost.target_s for cost in costs)
-            yield (
-                f"simulating the scale models of all {len(costs)} timed benchmarks takes {models:,.0f} s: "
-                f"{whole / models:.1f} times faster than size {target:g} ({whole:,.0f} s)"
-            )
+    """Yield what the simulations of all benchmarks of a scenario cost together, and how much faster they are."""
+    for one in _speedups(result):
+        yield (
+            f"simulating the scale models of all {one['benchmarks']} timed benchmarks ({one['scenario']}) takes "
+            f"{one['together_s']:,.0f} s, size {one['target']:g} {one['target_s']:,.0f} s: {one['mean']:.2f} times "
+            f"faster on average of the benchmarks ({one['least']:.2f} to {one['most']:.2f})"
+        )
+
+
+def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
+    """Return, per scenario and target, how many times faster the scale models are simulated: mean, least and most."""
+    found = []
+    for scenario in dict.fromkeys(one.curve.scenario for one in result.benchmarks):
+        for target in result.targets:
+            own = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
+            costs = [cost for of_one in own for cost in of_one if cost.target == target]
+            if len(costs) > 1:
+                times = [cost.speedup for cost in costs]
+                together, whole = (sum(getattr(cost, name) for cost in costs) for name in ("together_s", "target_s"))
+                mean = {"mean": sum(times) / len(times), "least": min(times), "most": max(times)}
+                known = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
+                found.append({**known, "together_s": together, "target_s": whole, **mean})
+    return found
 
 
 def predictions_json(result: SizePredictions) -> dict[str, Any]:
@@ -212,6 +227,7 @@ def predictions_json(result: SizePredictions) -> dict[str, Any]:
         "level": result.level,
         "benchmarks": [_benchmark_json(one, result.targets) for one in result.benchmarks],
         "laws": [vars(one) for one in summarise(result)],
+        "simulation_speedups": _speedups(result),
         "notes": remarks(result),
     }
 
@@ -261,8 +277,21 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
 def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
     """Return the published results reproduced (`scaling.trials.reproduction`), and `published_trials` of every law."""
     explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
-    data = {"schema": SCHEMA, "published": explained.to_dict("records"), "trials": trials.to_dict("records")}
-    return Document(opening=[published_table(found), trial_table(trials)], data=data)
+    speedups = simulation_speedups()
+    tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
+    data = {"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}}
+    return Document(opening=[published_table(found), trial_table(trials), _speedup_table(speedups)], data=data)
+
+
+def _speedup_table(found: pd.DataFrame) -> Table:
+    """Return how much less simulation the scale models take, the published figures beside."""
+    names = ["mean", "published_mean", "least", "most", "published_most"]
+    cells = [
+        (row["scenario"], f"{row['target']:g}", *(formatted(row[name], "{:.2f}") for name in names))
+        for row in found.to_dict("records")
+    ]
+    heads = columns("scenario", numbers=["at", "average", "published", "least", "most", "published"])
+    return Table(heads, rows(cells), "How many times faster the two scale models are simulated than the target")
 
 
 def published_table(found: pd.DataFrame) -> Table:

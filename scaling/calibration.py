@@ -51,6 +51,9 @@ def _curve(rows: list[dict[str, str]]) -> Curve:
         performance=np.array([float(row["ipc"]) for row in rows]),
         mpki=np.array([float(row["llc_mpki"]) for row in rows]),
         f_mem=f_mem[0] if f_mem else None,
+        simulation_time_s={
+            float(row["size"]): float(row["simulation_time_s"]) for row in rows if row["simulation_time_s"]
+        },
     ).check()
 
 

@@ -197,3 +197,27 @@ def _error(law: ScalingLaw, curve: Curve, target: float) -> float:
     predicted = float(law.fit(curve.cut(curve.sizes[:2])).predict([target])[0])
     observed = float(curve.performance[curve.sizes == target][0])
     return error_percent(predicted, observed)
+
+
+SPEEDUPS: Final = {
+    ("weak", 32.0): (1.5, None),
+    ("weak", 64.0): (3.9, None),
+    ("weak", 128.0): (9.3, None),
+    ("chiplets", 16.0): (2.2, 2.8),
+}
+"""Scenario and target -> how many times faster simulating the two scale models is, mean and most, as published."""
+
+
+def simulation_speedups() -> pd.DataFrame:
+    """Return the same from the published seconds: the target's over those of both scale models, one after the other.
+
+    Columns ``scenario``, ``target``, ``benchmarks``, ``mean``, ``least``, ``most``, ``published_mean``,
+    ``published_most``.
+    """
+    found = []
+    for (scenario, target), (mean, most) in SPEEDUPS.items():
+        curves = [one for one in published_curves() if one.scenario == scenario and target in one.simulation_time_s]
+        times = [one.simulation_time_s[target] / sum(list(one.simulation_time_s.values())[:2]) for one in curves]
+        found.append((scenario, target, len(times), sum(times) / len(times), min(times), max(times), mean, most))
+    names = ["scenario", "target", "benchmarks", "mean", "least", "most", "published_mean", "published_most"]
+    return pd.DataFrame(found, columns=names)

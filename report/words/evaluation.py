@@ -61,6 +61,7 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "law-holds": "holds ({deviation})",
     "law-holds-corrected": "holds with a correction of {deviation}",
     "law-median-undecided": "undecided (median {deviation})",
+    "advice-expected": "error expected of the candidates: {now} now, {after} once the batch is trained too",
     "check-valid": "still valid",
     "check-shifted": "shifted by {shift}: correct it",
     "check-retrain": "no longer valid: retrain",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.scaling.calibration import published_curves
+from flopcast.scaling.trials import simulation_speedups
 
 
 def test_the_curves_are_complete() -> None:
@@ -29,3 +30,11 @@ def test_every_fact_has_arrived_unchanged(shared_data: Path) -> None:
         assert (curve.performance[i], curve.mpki[i]) == (float(row["ipc"]), float(row["llc_mpki"]))
         if row["f_mem_percent"]:
             assert curve.f_mem == pytest.approx(float(row["f_mem_percent"]) / 100)
+
+
+def test_the_seconds_published_say_how_many_times_faster_scale_models_are() -> None:
+    found = simulation_speedups()
+    assert found["mean"].round(2).tolist() == [1.52, 3.89, 9.29, 2.17]
+    assert (found["mean"] - found["published_mean"]).abs().max() < 0.05
+    assert (found["least"] < found["mean"]).all()
+    assert found["most"].iloc[-1] == pytest.approx(2.73, abs=0.01)

@@ -1,0 +1,67 @@
+"""What to measure next: ``flopcast advise RUN CANDIDATES... --budget 40`` chooses rows of the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..output import PREDICTION_FORMATS, check_file
+from .options import (
+    GroupOption,
+    JsonOption,
+    SeedOption,
+    SetOption,
+    UnitOption,
+    WhereOption,
+    announce,
+    check_data,
+    parse_defaults,
+    parse_group,
+    parse_units,
+    parse_where,
+)
+
+OPTIONS = {"candidates": "CANDIDATES"}
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
+    candidates: Annotated[
+        list[Path], typer.Argument(metavar="CANDIDATES...", help="What could be measured: rows of the host, or shapes.")
+    ],
+    budget: Annotated[int | None, typer.Option(help="How many rows may be measured.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="How long measuring may take instead.")] = None,
+    row_seconds: Annotated[float, typer.Option(help="Seconds of a row that has no column cost_s.")] = 10.0,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="How much each candidate counts in your workload.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .json.")] = None,
+    where: WhereOption = None,
+    group: GroupOption = None,
+    unit: UnitOption = None,
+    set_: SetOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
+    if out is not None:
+        check_file(out, PREDICTION_FORMATS, [run, *candidates])
+    settings: dict[str, Any] = {
+        "where": parse_where(where),
+        "group": parse_group(group),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+    }
+    check_data([run, *candidates])
+    announce(f"loading {run}", quiet=as_json)
+    from ..api.advising import advise  # here: what it imports takes seconds, and the options are checked before
+    from ..report.terminal import show
+
+    found = advise(
+        run, candidates, budget=budget, minutes=minutes, row_seconds=row_seconds, weight=weight, seed=seed, **settings
+    )
+    if out is not None:
+        found.save(out)
+    show(found.document(), *([out] if out else []), as_json=as_json, rows=len(found.batch))

@@ -1,0 +1,137 @@
+"""Which rows to measure next: a batch that stands for all candidates, weighted by what is unknown of each.
+
+A batch is chosen so that it lies among the candidates as their weights do: greedily, the row that lessens the energy
+distance most (Székely & Rizzo 2013; support points, Mak & Joseph 2018). Distances are Euclidean between standardised
+logarithms of what tells workloads apart. Unlike rows that lie furthest from each other, such a batch holds few
+outliers, and unlike a random draw no clusters: its error is that of a larger random batch (``benchmarks.advising``).
+A candidate weighs what its workload says, times the error expected of it (of unseen groups, or of known ones), times
+its distance from what is measured already, over the root of its group's size: groups count, and large ones more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+MOST: Final = 3000
+"""Candidates that distances are taken between; of more, a random sample of so many."""
+APART: Final = 1.0
+"""Standard deviations between rows of equal coordinates and different groups."""
+_LEFT_OUT: Final = ("waves", "tiles", "ridge")
+"""Logarithms that say of a device how work is cut, not of the work how large it is."""
+
+
+def coordinates(X: pd.DataFrame) -> FloatArray:
+    """Return what tells the rows of a feature matrix apart, (n, d): its logarithms, standardised, or all of it."""
+    varied = [str(name) for name in X if np.ptp(X[name].to_numpy()) > 0]
+    sizes = [name for name in varied if name.startswith("log2.") and not any(word in name for word in _LEFT_OUT)]
+    values = X[sizes or varied].to_numpy(dtype=np.float64)
+    return (values - values.mean(axis=0)) / values.std(axis=0)
+
+
+def importance(
+    groups: ArrayLike, known: ArrayLike, *, unseen_error: float, known_error: float, weights: ArrayLike | float = 1.0
+) -> FloatArray:
+    """Return how much each candidate weighs, (n,), of sum 1.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,)
+        Group of each candidate.
+    known : array-like of bool of shape (n,)
+        Whether the group was trained.
+    unseen_error, known_error : float
+        What the model errs by in groups it has not seen, and in those it has, percent.
+    weights : array-like of shape (n,) or float
+        What the user's workload says of each: how often it runs, or how long.
+    """
+    names = np.asarray(groups, dtype=str)
+    _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    errors = np.where(np.asarray(known, dtype=bool), known_error, unseen_error)
+    found = np.asarray(weights, dtype=np.float64) * errors / np.sqrt(sizes[code])
+    return found / found.sum()
+
+
+def choose(
+    points: FloatArray,
+    weights: FloatArray,
+    *,
+    budget: float,
+    groups: ArrayLike | None = None,
+    cost: ArrayLike = 1.0,
+    measured: ArrayLike = (),
+    seed: int = 0,
+) -> NDArray[np.intp]:
+    """Return the rows to measure, the most useful first.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        Coordinates of the candidates, those measured already included.
+    weights : ndarray of shape (n,)
+        See `importance`.
+    budget : float
+        What the batch may cost in all.
+    groups : array-like of shape (n,), optional
+        Rows of different groups lie `APART` apart or more.
+    cost : array-like of shape (n,) or float
+        Of each row, in the unit of the budget; a row that no longer fits is passed over.
+    measured : array-like of int
+        Rows that are measured already.
+    seed : int
+        Of the sample where there are more than `MOST` candidates.
+    """
+    before = np.asarray(measured, dtype=np.intp)
+    kept = _sample(len(points), before, seed)
+    place = np.searchsorted(kept, before)
+    points, weights = points[kept], weights[kept] / weights[kept].sum()
+    price = np.broadcast_to(np.asarray(cost, dtype=np.float64), (int(kept.max()) + 1,))[kept]
+    squares = (points**2).sum(axis=1)
+    distances = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0.0)
+    if groups is not None:
+        code = np.unique(np.asarray(groups, dtype=str)[kept], return_inverse=True)[1]
+        distances += APART**2 * (code[:, None] != code)
+    distances = np.sqrt(distances)
+    if len(place) and (near := distances[:, place].min(axis=1)).any():
+        weights = weights * near / (weights @ near)
+    far, among, taken, batch = distances @ weights, np.zeros(len(points)), np.isin(kept, before), list[int]()
+    while (able := ~taken & (price <= budget)).any():
+        row = int(np.argmin(np.where(able, far - among / (len(batch) + 1), np.inf)))
+        batch.append(row)
+        taken[row], budget, among = True, budget - price[row], among + distances[:, row]
+    return kept[np.array(batch, dtype=np.intp)]
+
+
+def _sample(count: int, measured: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
+    if count <= MOST:
+        return np.arange(count)
+    drawn = np.random.default_rng(seed).choice(count, MOST, replace=False)
+    return np.union1d(drawn, measured)
+
+
+def expected_error(
+    groups: ArrayLike,
+    known: ArrayLike,
+    batch: NDArray[np.intp],
+    *,
+    unseen_error: float,
+    known_error: float,
+    weights: ArrayLike | float = 1.0,
+) -> dict[str, Any]:
+    """Return the mean error expected of the candidates ``now`` and ``after`` the batch is trained too, percent.
+
+    A candidate errs as rows of unseen groups did out of fold, or as rows of known groups did; the batch makes its
+    groups known.
+    """
+    names, old = np.asarray(groups, dtype=str), np.asarray(known, dtype=bool)
+    share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
+    now, after = (
+        float(np.average(np.where(seen, known_error, unseen_error), weights=share))
+        for seen in (old, old | np.isin(names, names[batch]))
+    )
+    return {"now": now, "after": after, "new_groups": len(set(names[batch]) - set(names[old]))}
