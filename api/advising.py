@@ -18,7 +18,7 @@ from ..features.matrix import groups_of
 from ..operators.work import as_numbers
 from ..report.advising import advice_document
 from ..report.document import Document
-from ..report.predictions import identifying, write_file
+from ..report.predictions import Identity, write_file
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, problem_ids, rows_of
@@ -155,7 +155,9 @@ def advise(
     )
     if not len(batch):
         raise ParameterError("minutes", f"is too short for any candidate: the shortest takes {np.nanmin(cost):g} s")
-    table = identifying(rows, model.recipe.metric).assign(
+    identity = Identity(model.recipe.metric)
+    identity.see(rows)
+    table = identity.of(rows).assign(
         **{name: answers[name] for name in ("predicted", "lower", "upper")}, group=groups, known=known, cost_s=cost
     )
     report = {
