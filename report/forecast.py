@@ -283,7 +283,8 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
         for layer in one.layers
     ]
     caption = "Pale layers are not what the end waits for."
-    yield Table(columns("layer", "time", numbers=numbers), found, "Every layer", caption, shown=SHOWN)
+    folded = f"All {len(found):,} layers" if len(found) > SHOWN else ""
+    yield Table(columns("layer", "time", numbers=numbers), found, "Every layer", caption, shown=SHOWN, folded=folded)
 
 
 _SECONDS: Final = ("compute_s", "message_s")

@@ -59,14 +59,14 @@ def inference_parts(
 
     In a pipeline the sequences go round in ``pp`` parts, one per stage, so that a step of all of them takes as long as
     one part through all layers, and the messages between the stages. ``prefill`` is False where the prompts are found
-    in a prefix cache; ``eager`` launches every kernel; ``sources`` give the times of products, by default the law.
+    in a prefix cache; ``eager`` launches every kernel; ``sources`` give times of kernels, by default the laws do.
     """
     sources = sources or Sources()
     parts = dict.fromkeys(CONSTANTS, 0.0)
     steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
     cut = partial(_tokens, sources, model, gpu, dtype=dtype, tp=tp, pp=pp, ep=ep, network=network)
     products, collectives = cut(running)
-    head = _head_us(sources, model, gpu, running, tp)
+    head = pp * _head_us(sources, model, gpu, running, tp)  # on one stage, for each of the parts
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
     cached = cached_per_token(model, tp) * BITS[kv_dtype] / 8 * model.layers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,10 @@ def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     assert pareto is not None
     assert len(batch.data) == 6  # a line, its band and its throughput for each of two ways of cutting
     assert "llama-3.1-405b" in grid._repr_html_()
+    assert grid.plot_batch("input_len") is None
+    shown = (tmp_path / "out" / "forecast.html").read_text()
+    assert shown.count("<template>") == 8
+    assert [len(json.loads(unescape(text))) for text in re.findall('data-values="([^"]*)"', shown)] == [2, 4]
 
 
 def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
