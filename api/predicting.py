@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.trained_model import TrainedModel
-from ..output import FORMATS
+from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..remarks import Remark, remark
 from ..report import figures
@@ -125,7 +125,7 @@ def predict(
         the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
     out : path, optional
         File to write the rows to, as `Prediction.save` does. Large Parquet files are then read, predicted and written
-        in batches (to ``.csv`` or ``.parquet``): memory grows by some 70 bytes a row, and ``frame`` has the first rows.
+        in batches (to ``.csv`` or ``.parquet``): memory grows by some 150 bytes a row; ``frame`` has the first rows.
 
     Returns
     -------
@@ -150,6 +150,9 @@ def predict(
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
+    file = None if out is None else Path(out)
+    if file is not None:
+        check_file(file, PREDICTION_FORMATS)
     given = items(data)
     if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
@@ -164,7 +167,6 @@ def predict(
         asked = _Asked(model, name, level, fallback is not None)
         options: dict[str, Any] = {"units": units, "defaults": defaults, "keep": keep}
         options["timed"] = model.recipe.host is not None
-        file = None if out is None else Path(out)
         if file is not None and file.suffix.lower() in FORMATS and not conditions(where):
             batches = row_batches(tables, **options)
             with suppress(TogetherError):
@@ -217,7 +219,10 @@ def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
     with temporary_folder() as folder:
         for rows in map(survey.see, batches):
             kept.append(folder / str(len(kept)))
-            rows.to_feather(kept[-1], compression="uncompressed")
+            try:
+                rows.to_feather(kept[-1], compression="uncompressed")
+            except OSError as error:
+                raise DataError(f"cannot be written: {error.strerror or error}", source=str(folder)) from error
         worked = _Worked(asked, survey, map(pd.read_feather, kept))
         write_batches(worked, out)
     return Prediction(worked.first, worked.report(batches.notes))
@@ -230,7 +235,7 @@ class _Survey:
         self._asked, self._recipe = asked, asked.model.recipe
         self.identity = Identity(self._recipe.metric)
         self.others: Counter[str] = Counter()
-        self._own = self._rows = 0
+        self._own = 0
         self._stated: set[str] = set()
         self._usable: list[np.ndarray] = []
         self._keys: list[np.ndarray] = []
@@ -239,7 +244,6 @@ class _Survey:
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Gather from some of the rows; return those to predict, where there is a host those that it measured."""
         host, metric = self._recipe.host, self._recipe.metric
-        self._rows += len(rows)
         if host is not None:
             rows = self._of_host(rows, (host.name, *host.aliases))
             if metric != "duration_us":
@@ -250,8 +254,7 @@ class _Survey:
             self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
             self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
         else:
-            names = rows["device"][rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)]
-            self.others.update({"": len(names)})
+            self.others[""] += int((rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum())
         self.identity.see(rows)
         self._stated.update(name for name in STATED if name in rows and rows[name].ne("").any())
         return rows

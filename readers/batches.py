@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, NoMeasurementsError
+from ..errors import DataError
 from ..remarks import Remark
 from ..table.measurements import MEASURED, REFUSED, REFUSED_DETAIL, fill_text, judge
-from ..table.physics import hold, other_units
+from ..table.physics import check_keep, hold, other_units
 from .base import LINE, ORDER, TABLE_BYTES, Options
 from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
@@ -28,14 +28,14 @@ LARGE = 2**17
 
 
 class TogetherError(Exception):
-    """Only all rows at once tell what to say of each: read them with `read_rows`."""
+    """Only all rows at once tell what to say of each, or why none can be used: read them with `read_rows`."""
 
 
 @dataclass
 class RowBatches:
     """The rows of tidy Parquet files, in the order they stand there; to be gone through once.
 
-    Raises what `read_rows` raises, and `TogetherError`, at the end of the rows at the latest.
+    Raises what `read_rows` raises, and `TogetherError` at the end of the rows.
     """
 
     files: Sequence[Path]
@@ -53,8 +53,7 @@ class RowBatches:
         """Yield rows as `read_rows` returns them."""
         times: list[np.ndarray] = []
         above: list[pd.DataFrame] = []
-        first: pd.DataFrame | None = None
-        total = usable = 0
+        usable = False
         for place, rows in self._judged():
             able = rows[REFUSED].eq("").to_numpy()
             if self.options.timed and able.any():
@@ -64,12 +63,8 @@ class RowBatches:
                     rows.loc[able, column] = np.where(held.reason == "", rows.loc[able, column], values)
                 times.append(np.stack([own["duration_us"], held.least_us, np.full(len(own), place)]))
                 above.append(above_peaks(own, held))
-            whole = fill_text(rows)
-            first = whole.head(1) if first is None else first
-            total, usable = total + len(whole), usable + int(whole[REFUSED].eq("").sum())
-            yield whole
-        if first is None:
-            raise NoMeasurementsError(self.notes, source=", ".join(map(str, self.files)))
+            usable = usable or bool(rows[REFUSED].eq("").any())
+            yield fill_text(rows)
         if times:
             duration, least, files = np.concatenate(times, axis=1)
             if any(other_units(duration, least, files.astype(int))):
@@ -112,6 +107,7 @@ def row_batches(
     Also where one row may decide what is said of another: files of other formats, text in columns of numbers, units and
     values that the user states.
     """
+    check_keep(keep)
     if units or defaults or any(isinstance(path, pd.DataFrame) for path in paths):
         return None
     options = Options({}, {}, timed)
