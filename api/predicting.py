@@ -16,6 +16,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
+from ..evaluation.beyond import fixed_widening
 from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.trained_model import TrainedModel
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
@@ -336,7 +337,8 @@ class _Worked:
         }
         corrected = [] if model.correction is None else [remark("corrected", **vars(model.correction))]
         laws = (remark("law-lacks", law=law, why=why) for law, why in self._lacking.items())
-        return self._tally.report(facts, in_words([*notes, *corrected, *self._survey.remarks(), *laws]))
+        outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
+        return self._tally.report(facts, in_words([*notes, *corrected, *self._survey.remarks(), *outside, *laws]))
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None

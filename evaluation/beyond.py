@@ -23,9 +23,10 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate
 from ..models.baselines import AdditiveTime, Affine
 from ..models.suite import additive_base
+from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
 from .crossval import make_folds
-from .domain import trained_range
+from .domain import WIDENING, trained_range
 from .intervals import ConformalIntervals, Coverage, covered
 from .metrics import ape
 
@@ -126,6 +127,11 @@ class Beyond:
             raise ValueError("fade or least value of the rule outside the trained range")
         found = Rule(str(rule["name"]), terms, coefficients, classes, float(rule["least"]))
         return cls(found, fade, ConformalIntervals.from_dict(saved["intervals"]), {})
+
+
+def fixed_widening() -> Remark:
+    """Return what to say of a model without a `Beyond`: the rule of its intervals outside was never measured."""
+    return remark("fixed-widening", widening=WIDENING, least=LEAST_ROWS)
 
 
 def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:

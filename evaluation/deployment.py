@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
-from .beyond import Beyond, learn_beyond
+from .beyond import Beyond, fixed_widening, learn_beyond
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import Progress, SchemeResult
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
@@ -152,6 +152,7 @@ def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None)
         "coverage": own["coverage"],
         "median_relative_width": own["median_relative_width"],
         "schemes": schemes,
+        "outside": None if beyond else fixed_widening().to_dict(),
     }
 
 

@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError, one_line
 from ..operators.operators import op_of
-from ..readers.files import content, csv_header, head
+from ..readers.files import content, csv_header, head, with_points
 from ..readers.reading import read_rows
 from ..readers.tidy import ALIASES
 from ..remarks import Remark, remark
@@ -55,6 +56,9 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
     """
     frame, notes = read_rows([path], timed=False)
     given = _columns(path)
+    if function is not None:
+        frame, commas = _with_points(frame, function.wanted(sorted(map(str, frame))), str(path))
+        notes = (*notes, *commas)
     chosen = operators(families) if families else None
     rows, refused = list[Row](), []
     known, repeated = set[tuple[tuple[str, Any], ...]](), 0
@@ -75,6 +79,17 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
         raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
     once = (remark("measured-once", file=path.name, rows=repeated),) if repeated else ()
     return Listed(rows, refused, (*notes, *once))
+
+
+def _with_points(frame: pd.DataFrame, names: Sequence[str], source: str) -> tuple[pd.DataFrame, list[Remark]]:
+    """Return the table with the numbers for decimal commas in the columns of a function, and a remark on them.
+
+    Those of the measurement table were read so already.
+    """
+    frame, read = with_points(frame, names, source)
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in read}
+    frame = frame.assign(**{name: numbers[name].where(numbers[name].notna(), frame[name]) for name in read})
+    return frame, [remark("decimal-commas", columns=read, rows=len(frame), files=(source,))] if read else []
 
 
 def _columns(path: Path) -> set[str]:

@@ -24,6 +24,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..readers.files import text
+from ..readers.files import text, with_points
 
 TOTAL: Final = "total"
 """The component of a log that does not name any: all that the socket draws."""
@@ -72,6 +73,7 @@ _ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not
 _STATED = re.compile(r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE)
 """The unit at the end of a column's name."""
 _VALUE = re.compile(r"^(?P<number>[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
+_COMMA = re.compile(r"(?P<number>[-+]?\d+,\d+(?:[eE][-+]?\d+)?)(?P<unit>\s*[^\W\d_]*|\s*[°%]C?)$")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (
     "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
@@ -114,7 +116,8 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
         differ; `clock`, what `time_ns` is:
         "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the
         GPU's counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON the last
-        document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out.
+        document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out; `decimal_commas`, the columns
+        in which commas were read as decimal points.
 
     Raises
     ------
@@ -138,9 +141,10 @@ def power_log(
     name, rows, cut = _rows(content, source)
     if not rows:
         raise DataError(f"a log of {name} without a reading", source=source)
+    commas = _read_commas(rows, source)
     table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, powerless, source)
     kept = table if powerless else table[table["power_w"].notna()].reset_index(drop=True)
-    kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut}
+    kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut, "decimal_commas": commas}
     _check_order(kept, source)
     return kept
 
@@ -157,14 +161,37 @@ def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
     name = _csv_format(header)
     if not name:
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
-    lines, cut = whole_lines(content)
-    names = [name.strip() for name in header.split(",")]
-    return name, _rows_under(names, lines[1:], csv_cells, "{} cells under a header of {}", source), cut
+    cells = partial(csv_cells, delimiter=_delimiter(header))
+    lines, cut = whole_lines(content, cells)
+    rows = _rows_under(cells(header), lines[1:], cells, "{} cells under a header of {}", source)
+    return name, rows, cut
+
+
+def _delimiter(header: str) -> str:
+    """Return what parts the cells: a semicolon where spreadsheets write decimal commas."""
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
+    """Put points for decimal commas, a unit behind the number or not (310,5 W), and return the columns that had some.
+
+    Raises DataError for commas that may mark thousands as well.
+    """
+    found: dict[str, list[tuple[int, re.Match[str]]]] = {}
+    for place, row in enumerate(rows):
+        for name, cell in row.items():
+            if isinstance(cell, str) and "," in cell and (match := _COMMA.match(cell)):
+                found.setdefault(name, []).append((place, match))
+    for name, cells in found.items():
+        numbers, _ = with_points(pd.DataFrame({name: [match["number"] for _, match in cells]}), [name], source)
+        for (place, match), number in zip(cells, numbers[name], strict=True):
+            rows[place][name] = number + match["unit"]
+    return tuple(found)
 
 
 def _csv_format(header: str) -> str:
     """Return the format of a CSV log by its header, "" for none."""
-    names = [name.strip() for name in header.split(",")]
+    names = [name.strip() for name in header.split(_delimiter(header))]
     plain = [_split(name)[0] for name in names]
     if "power.draw" in header:
         return "nvidia-smi CSV"
@@ -430,8 +457,8 @@ def gpus_in_bursts(times_ns: np.ndarray) -> int:
     return 1
 
 
-def csv_cells(line: str) -> list[str]:
-    """Return the cells of a line; commas within brackets, braces and quotes do not part them."""
+def csv_cells(line: str, delimiter: str = ",") -> list[str]:
+    """Return the cells of a line; within brackets, braces and quotes nothing parts them."""
     cells, depth, quoted, start = [], 0, False, 0
     for place, letter in enumerate(line):
         if letter == '"':
@@ -440,7 +467,7 @@ def csv_cells(line: str) -> list[str]:
             depth += 1
         elif not quoted and letter in "]}":
             depth -= 1
-        elif letter == "," and not quoted and depth <= 0:
+        elif letter == delimiter and not quoted and depth <= 0:
             cells.append(line[start:place])
             start = place + 1
     return [cell.strip().strip('"') for cell in (*cells, line[start:])]

@@ -32,7 +32,7 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-from ..readers.files import head, plain_rows, read_plain_table, text
+from ..readers.files import head, plain_rows, read_plain_table, text, with_points
 from ..remarks import Remark, remark
 from .logs import TOTAL, read_power_log, whole_lines
 
@@ -83,7 +83,8 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     _check_seconds(chosen, str(path))
     missing = table.attrs["left_out"]
     without = (remark("power-log-readings-without-power", readings=missing),) if missing else ()
-    return PowerLog(check_power_log(chosen, str(path)), clock, (*without, *_cut(table.attrs["cut"])))
+    notes = (*without, *_cut(table.attrs["cut"]), *_commas(table.attrs["decimal_commas"]))
+    return PowerLog(check_power_log(chosen, str(path)), clock, notes)
 
 
 def _own(path: Path, gpu: int | None) -> PowerLog:
@@ -94,6 +95,7 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
     else:
         lines, cut = whole_lines(text(path))
         rows = plain_rows("\n".join(lines), str(path))
+    rows, commas = with_points(rows, rows.columns, str(path))
     column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
     if column is None and gpu is not None:
         raise ParameterError("gpu", f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu")
@@ -103,7 +105,11 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
             given = rows[column][numbers.isna()].iloc[0]
             raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
         rows = _of_gpu(rows, numbers, gpu, str(path))
-    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _cut(cut))
+    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, (*_cut(cut), *_commas(commas)))
+
+
+def _commas(columns: tuple[str, ...]) -> tuple[Remark, ...]:
+    return (remark("decimal-commas", columns=columns),) if columns else ()
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:

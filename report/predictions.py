@@ -69,7 +69,7 @@ class Tally:
     """What there is to say of predictions as a whole, counted as they come."""
 
     def __init__(self, metric: str) -> None:
-        self.rows = self.predicted = self._outside = 0
+        self.rows = self.predicted = self.outside = 0
         self._names = prediction_columns(metric).values()
         self._counts: dict[str, Counter[str]] = {key: Counter() for key in ("not_predicted", "basis", "causes")}
         self._figures: list[np.ndarray] = []
@@ -83,7 +83,7 @@ class Tally:
         done = ~np.isnan(predicted)
         outside = frame["extrapolated"].to_numpy(dtype=bool)
         self.rows, self.predicted = self.rows + len(frame), self.predicted + int(done.sum())
-        self._outside += int(outside.sum())
+        self.outside += int(outside.sum())
         told = {"not_predicted": first[~done], "basis": frame["basis"][frame["basis"].ne("")], "causes": first[outside]}
         for key, words in told.items():
             self._counts[key].update(words.value_counts(sort=False).to_dict())
@@ -102,7 +102,7 @@ class Tally:
             "n": self.rows,
             "predicted": self.predicted,
             "not_predicted": dict(self._counts["not_predicted"].most_common()),
-            "extrapolated": self._outside,
+            "extrapolated": self.outside,
             "basis": dict(self._counts["basis"].most_common()),
             "causes": dict(self._counts["causes"].most_common()),
             "median_predicted": _median(pd.Series(predicted)),

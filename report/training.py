@@ -271,7 +271,8 @@ def _intervals(intervals: Metrics) -> Section:
 def _outside(intervals: Metrics) -> Lines:
     """Say what was measured on ranges of size that were left out, where that is known."""
     if not (found := (intervals.get("schemes") or {}).get("range")):
-        return Lines([])
+        outside = intervals.get("outside")
+        return Lines([Line(f"Note: {say(remark(**outside))}.")] if outside else [])
     errors = [percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")]
     text = "Outside the trained range, {} x and more, a simple rule answers ({}): error {}, the model {}, the line {}."
     return Lines([Line(text.format(f"{2 ** found['fade']:g}", found["rule"], *errors))])

@@ -72,8 +72,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:
 def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs.csv"
     code, text, error = run(shapes, "--device", "cpu", "--threads", "1,2", "--passes", "2", "--out", out)
-    assert code == 0
-    assert "measuring: 0 of 12 visits" in error
+    assert (code, error) == (0, "")  # progress is silent off a terminal
     assert "last a time changes" in text
     assert f"Wrote {out} and {out.with_suffix('.json')} (12 rows)" in text
     table = pd.read_csv(out)
@@ -119,9 +118,7 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
     assert (code, "exists: choose another file" in error) == (2, True)
     code, _, error = run(*arguments[:-4], "--seed", 4, "-o", out, "--resume")
     assert (code, "begun with other seed" in error) == (2, True)
-    code, _, error = run(*arguments, "--resume", "--budget", "12s")
-    assert code == 0
-    assert "measuring: 2 of 6 visits" in error
+    assert run(*arguments, "--resume", "--budget", "12s")[0] == 0
     made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
     assert [part["ended"] for part in made_with["parts"]] == ["interrupted", "done"]
     assert [part["budget_seconds"] for part in made_with["parts"]] == [None, 12.0]

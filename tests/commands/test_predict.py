@@ -1,126 +1,38 @@
-"""Predictions from a run folder: order, the host's rows only, what is unlike training, files, and damaged runs."""
+"""Predictions from a run folder: order, the host's rows only, what is unlike training; the command."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-import typer
 from sklearn.dummy import DummyRegressor
-from typer.testing import CliRunner
 
-from flopcast.api.predicting import Prediction, predict
-from flopcast.commands.options import run_command
-from flopcast.commands.predict import command
-from flopcast.errors import ArtifactError, DataError
-from flopcast.evaluation.domain import TrainedRange
-from flopcast.evaluation.fallback import learn_law
-from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.api.predicting import predict
+from flopcast.errors import DataError
+from flopcast.evaluation.beyond import fixed_widening
 from flopcast.evaluation.trained_model import TrainedModel
-from flopcast.features.matrix import Dataset, build_dataset
-from flopcast.hardware import GPU, find
-from flopcast.models import artifact
-from flopcast.models.artifact import sealed
+from flopcast.hardware import find
 from flopcast.models.baselines import AdditiveTime
-from flopcast.output import dumps
 from flopcast.readers import read
-
-ROOT = Path(__file__).parents[2]
-HEADER = "device,op,dtype_a,m,n,k,duration_us"
-HOST = GPU(name="LabChip", cus=304, peaks={"bf16_matrix": 1000.0, "fp16_matrix": 1000.0}, memory_bw_gbs=5000.0)
-TARGET = GPU(name="MI375X", cus=256, peaks={"bf16_matrix": 2000.0, "fp16_matrix": 4000.0}, memory_bw_gbs=8000.0)
-BASELINES = {"reference": "host", "constant ratio": {"ratio": 0.5}, "affine": {"intercept": 3.0, "ratio": 0.4}}
-
-
-def law(m: Any, n: Any, k: Any, gpu: GPU) -> Any:
-    """Overhead + work / rate, µs: half of the peak is reached."""
-    return 2.0 + 2.0 * m * n * k / (0.5 * gpu.peaks["bf16_matrix"] * 1e6)
-
-
-def shapes(largest_m: int = 4096) -> pd.DataFrame:
-    sizes = [2**i for i in range(4, 13) if 2**i <= largest_m]
-    cells = [(m, n, k) for m in sizes for n in (1024, 4096) for k in (1024, 2048, 8192)]
-    return pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16")
-
-
-def measured(folder: Path, host: GPU, target: GPU, **columns: Any) -> Path:
-    """Write what both devices measured, and return the file."""
-    table = shapes().assign(**columns)
-    size = [table[name] for name in ("m", "n", "k")]
-    both = [table.assign(device=gpu.name, duration_us=law(*size, gpu)) for gpu in (host, target)]
-    pd.concat(both).to_csv(folder / "measured.csv", index=False)
-    return folder / "measured.csv"
-
-
-def law_of(dataset: Dataset) -> dict[str, Any] | None:
-    found = learn_law(dataset)
-    return found and found.to_dict()
-
-
-def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any = None, **options: Any) -> Path:
-    """Train a small model on all rows and save it as `train` does."""
-    dataset = build_dataset(read([data]).frame, host=host, target=target, **options)
-    terms = ["host_us", "compute.target_us", "memory.target_us"] if host else ["compute.target_us", "memory.target_us"]
-    terms = [name for name in terms if name in dataset.X]
-    fitted = (model or AdditiveTime(terms or None)).fit(dataset.X, dataset.y)
-    error = np.exp(np.random.default_rng(0).normal(0, 0.05, len(dataset)))
-    intervals = ConformalIntervals("grouped").fit(dataset.y, dataset.y * error, dataset.groups)
-    manifest = {
-        "features": artifact.describe_features(dataset.X, dataset.recipe.units),
-        "data_sha256": "0" * 64,
-        "recipe": dataset.recipe.to_dict(),
-        "domain": TrainedRange.of(dataset.X).to_dict(),
-        "intervals": intervals.to_dict(),
-        "scheme": "grouped",
-        "selected": "Additive",
-        "space": "relative error",
-        "host": host.name if host else None,
-        "target": target.name,
-        "metric": dataset.metric,
-        "baselines": BASELINES | {"reference": "host" if host else "roofline"},
-        "law": law_of(dataset),
-    }
-    known = TrainedModel.of(artifact.Artifact(fitted, json.loads(dumps(manifest))))
-    artifact.save(folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run from one GPU that no catalogue has to another, bf16 GEMMs."""
-    folder = tmp_path_factory.mktemp("pairs")
-    return save_run(folder / "run", measured(folder, HOST, TARGET), HOST, TARGET)
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one device: times from shapes."""
-    folder = tmp_path_factory.mktemp("alone")
-    return save_run(folder / "run", measured(folder, HOST, TARGET), None, TARGET)
-
-
-def csv(folder: Path, *lines: str, header: str = HEADER) -> Path:
-    path = folder / "queries.csv"
-    path.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
-    return path
-
-
-def invoke(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
+from flopcast.report.words import say
+from flopcast.tests.commands.predicted_runs import (
+    HEADER,
+    HOST,
+    ROOT,
+    TARGET,
+    csv,
+    invoke,
+    law,
+    measured,
+    save_run,
+    shapes,
+)
 
 
 def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_path: Path) -> None:
@@ -225,10 +137,13 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
     data = csv(
         tmp_path, *(f"LabChip,gemm,bf16,{m},4096,8192,{law(m, 4096, 8192, HOST)}" for m in (4096, 40960)),
     )  # fmt: skip
-    frame = predict(run, [data]).frame
+    found = predict(run, [data])
+    frame = found.frame
     assert frame["extrapolated"].tolist() == [False, True]
-    assert "trained to" in frame["reason"][1]
     assert "10.0x beyond" in frame["reason"][1]
+    assert say(fixed_widening()) in found.report["notes"]
+    inside = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
+    assert say(fixed_widening()) not in predict(run, [inside]).report["notes"]
     assert frame["predicted_us"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
     width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.9 * width[0]
@@ -356,103 +271,6 @@ def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(t
     assert frame["reason"][1].startswith("op kernel was never trained")
 
 
-@pytest.fixture(scope="module")
-def found(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Prediction:
-    lines = ["LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,bf16,64,1024,2048,0"]
-    return predict(run, [csv(tmp_path_factory.mktemp("data"), *lines)])
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])
-def test_files_hold_the_rows(found: Prediction, tmp_path: Path, suffix: str) -> None:
-    out = tmp_path / "new" / f"out{suffix}"
-    found.save(out)
-    found.save(out)
-    assert [path.name for path in out.parent.iterdir()] == [out.name]
-    if suffix == ".parquet":
-        again = pd.read_parquet(out)
-    elif suffix == ".csv":
-        again = pd.read_csv(out, keep_default_na=False, na_values={"predicted_us": [""]})
-    else:
-        again = pd.DataFrame(json.loads(out.read_text())["rows"])
-    assert again.columns.tolist() == found.frame.columns.tolist()
-    assert again["m"].tolist() == [512, 64]
-    assert again["predicted_us"].tolist()[0] == found.frame["predicted_us"][0]
-    assert np.isnan(again["predicted_us"][1])
-    assert again["extrapolated"].tolist() == [False, False]
-    assert again["reason"].tolist() == ["", "duration is zero (0.0)"]
-
-
-def many_rows() -> pd.DataFrame:
-    """Return rows of two devices and operators: kernels of one problem far apart, some refused, some far outside."""
-    rng = np.random.default_rng(0)
-    sizes = {name: rng.choice([512.0, 1024, 3000, 2**20], 90) for name in ("m", "n", "k")}
-    rows = pd.DataFrame(sizes).assign(device="LabChip", op="gemm", dtype_a="bf16", kernel=rng.choice(["a", "b"], 90))
-    rows["duration_us"] = law(rows["m"], rows["n"], rows["k"], HOST) * rng.uniform(1, 2, 90)
-    rows.loc[::9, "device"], rows.loc[4::17, "duration_us"] = "MI210", 0.0
-    rows.loc[70:, "op"], rows.loc[70:, "rows"], rows.loc[70:, "cols"] = "softmax", 64.0, 1024.0
-    rows.loc[80:, "variant"], rows.loc[85:, "duration_us"] = "late", 1e-3
-    return rows
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_batches_are_predicted_as_the_whole(
-    run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    monkeypatch.setattr("flopcast.api.predicting.BATCH", 16)
-    data = tmp_path / "rows.parquet"
-    many_rows().to_parquet(data)
-    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
-    for model in (run, alone):
-        at_once = predict(model, data, out=whole)
-        with monkeypatch.context() as patch:
-            patch.setattr("flopcast.readers.batches.LARGE", 1)
-            patch.setattr("flopcast.readers.batches.ROWS", 7)
-            in_batches = predict(model, data, out=out)
-        read_table = pd.read_csv if suffix == "csv" else pd.read_parquet
-        pd.testing.assert_frame_equal(read_table(out), read_table(whole), check_exact=True)
-        assert (len(in_batches.frame), len(at_once.frame)) == (10, at_once.report["n"])
-        assert in_batches.report == at_once.report
-    assert at_once.report["n"] == 90
-
-
-def test_rows_in_another_unit_are_not_judged_in_batches(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only all times of a file tell."""
-    rows = many_rows()
-    rows["duration_us"] /= 1e3
-    rows.to_parquet(tmp_path / "rows.parquet")
-    monkeypatch.setattr("flopcast.readers.batches.LARGE", 1)
-    with pytest.raises(DataError, match="no row can be"):
-        predict(run, tmp_path / "rows.parquet", out=tmp_path / "out.csv")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out.csv"
-    out.write_text("earlier", encoding="utf-8")
-
-    def stop(path: Path, schema: pa.Schema) -> None:
-        Path(path).write_text("op,m\n1", encoding="utf-8")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pyarrow.csv.CSVWriter", stop)
-    with pytest.raises(DataError, match=r"out\.csv"):
-        found.save(out)
-    assert out.read_text(encoding="utf-8") == "earlier"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
-
-
-def test_a_file_that_cannot_be_written_is_refused_before_the_work(run: Path, tmp_path: Path) -> None:
-    data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    code, _, error = invoke("no-such-run", data, "--out", "x.xlsx")
-    assert (code, error) == (2, "error: --out must end in .csv, .parquet or .json, got 'x.xlsx'\n")
-    code, _, error = invoke(run, data, "--out", data)
-    assert code == 2
-    assert "file that is read" in error
-    assert data.read_text(encoding="utf-8").startswith(HEADER)
-
-
 def test_the_command_prints_a_summary_and_writes(run: Path, tmp_path: Path) -> None:
     data = csv(
         tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,fp16,512,1024,2048,9", "MI210,gemm,bf16,1,1,1,9",
@@ -476,77 +294,6 @@ def test_the_command_prints_json(run: Path, tmp_path: Path) -> None:
     assert told["not_predicted"] == {"duration is zero": 1}
     assert [row["predicted_us"] is None for row in told["rows"]] == [False, True]
     assert (tmp_path / "out.json").read_text(encoding="utf-8") == text
-
-
-def damaged(run: Path, folder: Path) -> Path:
-    return Path(shutil.copytree(run, folder / "damaged"))
-
-
-def test_a_tampered_model_is_refused_with_one_line(run: Path, tmp_path: Path) -> None:
-    data, copy = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9"), damaged(run, tmp_path)
-    estimator = copy / "model" / "estimator.zip"
-    estimator.write_bytes(estimator.read_bytes()[:-1] + b"x")
-    code, text, error = invoke(copy, data, "--out", tmp_path / "out.csv")
-    assert (code, text) == (2, "")
-    assert "file that was saved" in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"recipe": None}, r"manifest.json is damaged \(AttributeError"),
-        ({"domain": {"m": {}}}, r"manifest.json is damaged \(KeyError"),
-        ({"intervals": {}}, r"manifest.json.*KeyError.*'scheme'"),
-        ({"baselines": {"affine": {}}}, r"manifest.json.*KeyError.*'constant ratio'"),
-    ],
-)
-def test_a_manifest_that_lacks_something_is_refused(
-    run: Path, tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
-    copy = damaged(run, tmp_path)
-    path = copy / "model" / "manifest.json"
-    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | change)), encoding="utf-8")
-    with pytest.raises(ArtifactError, match=message):
-        TrainedModel.load(copy)
-
-
-def test_features_in_another_order_than_the_model_knows_are_refused(run: Path, tmp_path: Path) -> None:
-    copy = damaged(run, tmp_path)
-    path = copy / "model" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["recipe"]["columns"].reverse()
-    path.write_text(json.dumps(sealed(manifest)), encoding="utf-8")
-    with pytest.raises(ArtifactError, match="another order"):
-        TrainedModel.load(copy)
-
-
-@pytest.mark.parametrize(
-    ("part", "key", "value", "said"),
-    [
-        ("intervals", "up", -5.0, "damaged"),
-        ("intervals", "down", 1e999, "damaged|SHA-256|not a number"),
-        ("intervals", "radii", [-1.0] * 199, "damaged"),
-        ("intervals", "rows", 0, "damaged"),
-        ("intervals", "up", 1.5, "answers"),
-        ("baselines", "constant ratio", {"ratio": 0.123}, "answers"),
-        ("recipe", "constant", {"log2.k": None}, "damaged"),
-        ("answers", "level", "x", "answers"),
-        ("answers", "rows", {}, "answers"),
-    ],
-)
-def test_figures_of_the_manifest_are_held_to_what_it_answered(
-    run: Path, tmp_path: Path, part: str, key: str, value: Any, said: str
-) -> None:
-    copy = damaged(run, tmp_path)
-    path = copy / "model" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest[part][key] = value
-    path.write_text(json.dumps(sealed(manifest) if value != 1e999 else manifest), encoding="utf-8")
-    with pytest.raises(ArtifactError, match=said) as info:
-        TrainedModel.load(copy)
-    assert "\n" not in str(info.value)
 
 
 @pytest.mark.parametrize(

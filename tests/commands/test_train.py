@@ -19,6 +19,7 @@ from flopcast.api.predicting import predict as predict_rows
 from flopcast.commands.options import run_command
 from flopcast.commands.train import command
 from flopcast.errors import DataError
+from flopcast.evaluation.beyond import fixed_widening
 from flopcast.evaluation.competition import columnar
 from flopcast.evaluation.crossval import evaluate
 from flopcast.evaluation.deployment import fit_all
@@ -33,6 +34,7 @@ from flopcast.models.suite import suite
 from flopcast.readers import read
 from flopcast.report import training as report
 from flopcast.report.run_folder import read_metrics
+from flopcast.report.words import say
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
 HOST, TARGET = find("MI300X"), find("MI355X")
@@ -74,6 +76,7 @@ def run(data: Path) -> job.Run:
 
 def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
     described = run.metrics["data"]
+    assert run.metrics["intervals"]["outside"] is None
     assert (described["n"], described["groups"]) == (84, 12)
     assert (described["host"], described["target"], described["metric"]) == ("MI300X", "MI355X", "duration_us")
     for cv, scheme in zip(run.metrics["cv"], ("kfold", "grouped"), strict=True):
@@ -186,6 +189,8 @@ def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     )
     assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold"]
     assert any("2 groups" in note for note in found.metrics["data"]["notes"])
+    assert found.metrics["intervals"]["outside"] == fixed_widening().to_dict()
+    assert say(fixed_widening()) in found.report()
 
 
 @pytest.mark.long

@@ -13,9 +13,9 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from flopcast.api.devices import device
-from flopcast.evaluation.beyond import Beyond, Rule, blend, learn_beyond
+from flopcast.evaluation.beyond import LEAST_ROWS, Beyond, Rule, blend, fixed_widening, learn_beyond
 from flopcast.evaluation.competition import fit_all
-from flopcast.evaluation.domain import trained_range
+from flopcast.evaluation.domain import WIDENING, trained_range
 from flopcast.evaluation.fallback import FallbackLaw, learn_law
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.features.matrix import Dataset, build_dataset
@@ -119,6 +119,7 @@ def test_too_few_rows_leave_it_out(trained: Dataset, predicted: np.ndarray) -> N
     rows = {name: getattr(trained, name).iloc[:30] for name in ("X", "rows", "laws", "reference")}
     few = replace(trained, **rows, y=trained.y[:30], groups=trained.groups[:30])
     assert learn_beyond(few, SATURATES, "kfold", predicted[:30]) is None
+    assert fixed_widening().values == {"widening": WIDENING, "least": LEAST_ROWS}
 
 
 def several(ops: tuple[str, ...]) -> Dataset:

@@ -64,6 +64,15 @@ def test_rows_are_read_under_the_names_of_the_measurement_table(tmp_path: Path) 
     assert [row["op"] for row in read_shapes(path, ["softmax"]).rows] == ["softmax"]
 
 
+def test_decimal_commas_are_numbers_for_a_function_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "commas_here.py").write_text("def f(m, alpha, name='', **others): pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = write(tmp_path / "s.csv", "op;dtype;m;n;k;alpha;name", "gemm;fp32;4,0;8;16;0,25;x,1", "gemm;fp32;4;8;16;2;y")
+    found = read_shapes(path, function=UserFunction("commas_here:f"))
+    assert [(row["m"], row["alpha"], row["name"]) for row in found.rows] == [(4, 0.25, "x,1"), (4, 2, "y")]
+    assert [note.values["columns"] for note in found.notes if note.code == "decimal-commas"] == [("m",), ("alpha",)]
+
+
 def test_formats_that_a_call_fixes_are_stated(tmp_path: Path) -> None:
     path = write(
         tmp_path / "s.csv",

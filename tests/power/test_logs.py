@@ -12,6 +12,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.power.logs import csv_cells, gpus_in_bursts, monitor_cells, power_log, read_power_log, whole_lines
+from flopcast.power.readings import read_log
+from flopcast.remarks import remark
 
 NVIDIA = (
     "timestamp, index, power.draw [W], clocks.current.sm [MHz], clocks.mem [MHz], temperature.gpu, "
@@ -31,7 +33,7 @@ def log(folder: Path, content: str, **more: Any) -> pd.DataFrame:
 def test_nvidia_smi_has_units_in_cells_words_for_numbers_and_local_time(tmp_path: Path) -> None:
     found = log(tmp_path, NVIDIA)
     told = {"format": "nvidia-smi CSV", "power": "not stated", "clock": "local time", "left_out": 1, "cut": 0}
-    assert found.attrs == told
+    assert found.attrs == {**told, "decimal_commas": ()}
     assert found["time_ns"].tolist() == [1692915564_420_000_000, 1692915565_421_000_000]
     assert found["time_ns"].dtype == "int64"
     assert found[["gpu", "component", "power_w"]].to_numpy().tolist() == [[0, "total", 63.12], [0, "total", 310.5]]
@@ -180,7 +182,8 @@ def test_rocm_smi_has_text_and_one_of_two_keys_and_a_second_die_without_power(tm
     )
     found = log(tmp_path, csv)
     assert found[["gpu", "power_w", "temperature_c", "utilisation"]].to_numpy().tolist() == [[0, 190.0, 35.0, 0.5]]
-    assert found.attrs == {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1, "cut": 0}
+    told = {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1, "cut": 0}
+    assert found.attrs == {**told, "decimal_commas": ()}
     key = "Current Socket Graphics Package Power (W)"
     found = log(tmp_path, json.dumps({"card3": {key: "612.0"}, "system": {"Driver version": "6.8"}}))
     assert (found["gpu"].tolist(), found["power_w"].tolist()) == ([3], [612.0])
@@ -219,8 +222,27 @@ def test_generic_csv_has_components(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "time_ns;gpu;power_w\n10;0;310,5\n20;0;311\n",
+        'time_ns,gpu,power_w\n10,0,"310,5"\n20,0,311\n',
+        "timestamp;index;power.draw [W]\n1756073964,5;0;310,5 W\n1756073965;0;311 W\n",
+    ],
+)
+def test_decimal_commas_are_read(tmp_path: Path, content: str) -> None:
+    found = log(tmp_path, content)
+    assert found["power_w"].tolist() == [310.5, 311.0]
+    assert found.attrs["decimal_commas"]
+    (tmp_path / "own.csv").write_text("gpu_ns;power_w\n1000000;310,5\n2000000;311\n", encoding="utf-8")
+    own = read_log(tmp_path / "own.csv")
+    assert own.readings["power_w"].tolist() == [310.5, 311.0]
+    assert own.notes == (remark("decimal-commas", columns=("power_w",)),)
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
+        ("time_ns;power_w\n1;310,500\n", "thousands"),
         ("", "the log is empty"),
         ("a,b\n1,2\n", "known: give nvidia-smi"),
         ('{"a": 1}', "no power"),

@@ -1,0 +1,23 @@
+"""Runs to predict from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run from one GPU that no catalogue has to another, bf16 GEMMs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    return save_run(folder / "run", measured(folder, HOST, TARGET), HOST, TARGET)
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one device: times from shapes."""
+    folder = tmp_path_factory.mktemp("alone")
+    return save_run(folder / "run", measured(folder, HOST, TARGET), None, TARGET)
