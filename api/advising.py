@@ -117,7 +117,8 @@ def advise(
     >>> import flopcast as fc
     >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
     >>> run = fc.train(where={**gemms, "m": (None, 128)}, models=["OLS"], jobs=1)
-    >>> len(fc.advise(run, fc.read(where=gemms), budget=5).batch)
+    >>> measured_on_the_host = fc.read(where={**gemms, "device": run.metrics["data"]["host"]})
+    >>> len(fc.advise(run, measured_on_the_host, budget=5).batch)
     5
     """
     if (budget is None) == (minutes is None):

@@ -33,8 +33,8 @@ def judged(rows: pd.DataFrame, factor: float | np.ndarray = 1.0) -> Checked:
 
 
 def test_rows_like_those_of_training_leave_the_run_valid() -> None:
-    outcomes = [judged(table(seed, name="new")).outcome for seed in range(1, 7)]
-    assert outcomes == [Outcome.VALID] * 6
+    outcomes = [judged(table(seed, name="new")).outcome for seed in range(1, 4)]
+    assert outcomes == [Outcome.VALID] * 3
 
 
 @pytest.mark.parametrize("factor", [1.15, 1 / 1.15])
