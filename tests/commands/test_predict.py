@@ -20,6 +20,7 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.hardware import find
 from flopcast.models.baselines import AdditiveTime
 from flopcast.readers import read
+from flopcast.remarks import remark
 from flopcast.report.words import say
 from flopcast.tests.commands.predicted_runs import (
     HEADER,
@@ -242,8 +243,8 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
     run = save_run(tmp_path / "run", measured(tmp_path, HOST, TARGET, family="a16w16"), HOST, TARGET)
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
-    assert found.frame["reason"].tolist() == ["family none was not in training (a16w16)"]
-    assert any("no row states its family" in note and "state family=a16w16" in note for note in found.report["notes"])
+    assert [reason.count("a16w16") for reason in found.frame["reason"]] == [1]
+    assert say(remark("never-stated", column="family", trained="a16w16")) in found.report["notes"]
     stated = predict(run, [data], defaults={"family": "a16w16"})
     assert not stated.frame["extrapolated"].any()
     assert not any("family" in note for note in stated.report["notes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -54,16 +55,15 @@ def closing(document: Document) -> list[Line]:
     return [line for part in document.closing if isinstance(part, Lines) for line in part.lines]
 
 
-def test_the_protocol_is_shown_setting_by_setting() -> None:
+def test_the_protocol_is_shown_setting_by_setting(golden: Callable[[str, str], None]) -> None:
     document = plan_document(plan(120, 1000))
     (table,) = document.opening
     assert isinstance(table, Table)
-    assert table.title == "How to measure a kernel of 120 µs with a window of 1000 µs"
     values = {texts(row)[0]: texts(row)[1] for row in table.rows}
     assert (values["runs"], values["executions per run"]) == ("200", "9")
     assert (values["margin of the execution-time bin"], values["readings of interest"]) == ("±5 %", "12")
     (advice,) = closing(document)
-    assert advice.text.endswith("append executions up to 10 or later")
+    golden("words-power-plan.txt", f"{table.title}\n{advice.text}")
     (below,) = plan_document(plan(10, 1000)).opening
     assert isinstance(below, Table)
     assert texts(below.rows[0])[1] == "no published row"

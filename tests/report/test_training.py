@@ -143,17 +143,13 @@ def test_the_verdict_gives_the_honest_error_its_interval_its_baseline_and_the_ti
 
 
 def test_the_headline_sets_baseline_against_model() -> None:
-    (headline, *_), (_, saved) = (
-        training_document({"cv": [CV]}).opening,
-        training_document({"cv": [CV], "model": {"name": "a", "scheme": "grouped"}}).closing,
-    )
+    headline, *_ = training_document({"cv": [CV]}).opening
     assert isinstance(headline, Headline)
     assert (headline.about, headline.rival) == (
         "unseen groups (whole groups left out, 10 folds)",
         "FLOPS scaling: 31.7 %",
     )
     assert (headline.answer, headline.beneath) == ("flopcast: 9.4 %", "a (95 % interval 7.9 – 11.2 %)")
-    assert saved.lines[0].text == "The model for unseen groups is a."
     alone = training_document({"cv": [{"scheme": "kfold", "selected": {"name": "a", "e_out": 1.26}}]}).closing[0]
     assert (alone.about, alone.answer, alone.rival) == ("shuffled workloads", "flopcast: 1.3 %", "")
 
