@@ -34,6 +34,7 @@ from ..report.training import training_document
 from ..report.words import in_words, say
 from ..report.words.prediction import in_words_of_rows
 from ..table.conditions import Where
+from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, rows_of
 from .tables import Data, items, load_measurements, names_of, titled
 
@@ -280,13 +281,13 @@ def _scored(
     else:
         rows = pair(frame, host, target.name, metric=metric).paired
     answers = model.predict(model.as_asked(rows), level)
-    work = work_of(rows)
-    dtypes = rows["dtype_a"].astype(str) if "dtype_a" in rows else ""
+    bounds = bound(work_of(rows), model.recipe.host or target)
+    kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
     whole = answers[["predicted", "lower", "upper"]].assign(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
-            "class": rows["op"].astype(str) + " " + dtypes + " " + bound(work, model.recipe.host or target) + "-bound",
+            "class": kinds.str.replace("  ", " "),
             "within": answers["basis"].eq("model"),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",
