@@ -81,6 +81,15 @@ class DataFile:
         return str(self.path)
 
 
+def by_folder(files: Sequence[DataFile], within: Collection[str] = ()) -> list[list[DataFile]]:
+    """Return the files of each folder; those of a folder called one of `within` count as of the one around it."""
+    folders: dict[Path, list[DataFile]] = {}
+    for file in files:
+        folder = file.path.parent
+        folders.setdefault(folder.parent if folder.name in within else folder, []).append(file)
+    return list(folders.values())
+
+
 @dataclass(frozen=True)
 class FileRead:
     """A file that was read: what messages call it, its size in bytes, and the SHA-256 of these."""

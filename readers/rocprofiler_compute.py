@@ -32,7 +32,7 @@ from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.counters import FloatArray, channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, register
+from .base import DataFile, Options, TraceReader, by_folder, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
 from .rocprof.results_csv import (
@@ -326,15 +326,9 @@ class RocprofilerComputeReader(TraceReader):
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return the files of each workload folder together, and others one by one."""
-        folders: dict[Path, list[DataFile]] = {}
-        alone: list[tuple[DataFile, ...]] = []
-        for file in files:
-            if _role(file) in ("other table", "analysis"):
-                alone.append((file,))
-            else:
-                folder = file.path.parent
-                folders.setdefault(folder.parent if folder.name == "perfmon" else folder, []).append(file)
-        return [*(tuple(sorted(own, key=_is_companion)) for own in folders.values()), *alone]
+        alone = dict.fromkeys(file for file in files if _role(file) in ("other table", "analysis"))
+        folders = by_folder([file for file in files if file not in alone], ("perfmon",))
+        return [*(tuple(sorted(own, key=_is_companion)) for own in folders), *((file,) for file in alone)]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one workload with the counters of all passes; a DataError if a file is damaged."""

@@ -25,7 +25,7 @@ from ...errors import DataError
 from ...remarks import Remark, remark
 from ...table.counters import FloatArray, merge_passes
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, register
+from ..base import DataFile, Options, TraceReader, by_folder, register
 from ..files import content, head
 from .results_csv import (
     DispatchTable,
@@ -70,10 +70,7 @@ class RocprofReader(TraceReader):
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each timing run with the counter runs of its folder that saw the same dispatches."""
-        folders: dict[Path, list[DataFile]] = {}
-        for file in files:
-            folders.setdefault(file.path.parent, []).append(file)
-        return [group for own in folders.values() for group in _groups(own)]
+        return [group for own in by_folder(files) for group in _groups(own)]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one timing run; a DataError if a file is damaged, or the files hold several runs."""
