@@ -129,12 +129,20 @@ def learn_difficulty(
     Learnt or None
         None where intervals of one radius are as good, or there are fewer than ten groups.
     """
-    y, p, code = np.asarray(observed, float), np.asarray(predicted, float), np.unique(groups, return_inverse=True)[1]
+    y, p = np.asarray(observed, float), np.asarray(predicted, float)
+    names = tuple(map(str, X.columns))
+    return _learn(names, _columns(X, names, p), y, p, np.asarray(groups), scheme)
+
+
+def _learn(
+    names: tuple[str, ...], columns: FloatArray, y: FloatArray, p: FloatArray, groups: NDArray[Any], scheme: str
+) -> Learnt | None:
+    """Return what `learn_difficulty` does, from its columns (n × (p + 1))."""
+    code = np.unique(groups, return_inverse=True)[1]
     residuals = np.abs(log_ratio(y, p))
     if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
         return None
-    folds, names = make_folds("grouped", code, len(y), FOLDS), tuple(map(str, X.columns))
-    columns = _columns(X, names, p)
+    folds = make_folds("grouped", code, len(y), FOLDS)
     found = np.empty(len(y))  # the logarithm of each row's difficulty, by what the other folds know
     for fold in np.unique(folds):
         rest, test = folds != fold, folds == fold
@@ -168,13 +176,14 @@ def held_out_limits(
     ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
-    names = np.asarray(groups)
+    features, own_groups = tuple(map(str, X.columns)), np.asarray(groups)
+    columns = _columns(X, features, p)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
-        learnt = learn_difficulty(X[rest], y[rest], p[rest], names[rest], scheme)
-        own = (None, None) if learnt is None else (learnt.scale, learnt.difficulty.scale(X[test], p[test]))
-        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], names[rest], scale=own[0])
+        learnt = _learn(features, columns[rest], y[rest], p[rest], own_groups[rest], scheme)
+        own = (None, None) if learnt is None else (learnt.scale, learnt.difficulty._scale(columns[test]))
+        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=own[0])
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=own[1])
     return lower, upper
 
