@@ -34,6 +34,7 @@ LEAST_GROUPS: Final = 10
 """Groups below which no standard error can be trusted."""
 _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty
 _TOLD: Final = 3  # features named
+_EXACT: Final = 1e-6  # |r| under which it is rounding
 _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
 
 FloatArray = NDArray[np.float64]
@@ -191,7 +192,7 @@ def held_out_limits(
 def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDArray[np.intp]) -> Difficulty:
     """Return the difficulty of rows whose columns Z and residuals |r| are known, believed as it is."""
     weights = 1.0 / np.bincount(code)[code]
-    target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), np.finfo(float).tiny)))
+    target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), _EXACT)))
     middle = np.average(Z, axis=0, weights=weights)
     spread = np.sqrt(np.average((Z - middle) ** 2, axis=0, weights=weights))
     spread = np.where(spread > 0, spread, 1.0)

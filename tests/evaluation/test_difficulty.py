@@ -59,6 +59,12 @@ def test_few_groups_tell_nothing() -> None:
     assert learn_difficulty(X, y, p, groups % 9, "grouped") is None
 
 
+def test_errors_of_rounding_tell_nothing() -> None:
+    X, _, p, groups = rows(0.5)
+    y = np.where(X["log2.m"] > 4, p, np.nextafter(p, np.inf))
+    assert learn_difficulty(X, y, p, groups, "grouped") is None
+
+
 def test_a_prediction_of_nothing_has_no_difficulty() -> None:
     X, y, p, groups = rows(0.5)
     p[3] = -1.0
