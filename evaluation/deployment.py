@@ -159,7 +159,8 @@ def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None)
 def _held(dataset: Dataset, result: SchemeResult, name: str, scheme: str) -> dict[str, Any]:
     """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
     y, predicted, groups = dataset.y, result.predictions[name].to_numpy(), dataset.groups.astype(str)
-    lower, upper = held_out_limits(dataset.X, y, predicted, groups, result.folds, LEVEL, scheme)
+    with threadpool_limits(limits=1):  # many small products: threads would wait for each other
+        lower, upper = held_out_limits(dataset.X, y, predicted, groups, result.folds, LEVEL, scheme)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
     named = [
