@@ -56,7 +56,7 @@ def gpus() -> pd.DataFrame:
     Examples
     --------
     >>> import flopcast as fc
-    >>> fc.gpus().loc["MI300X", ["cus", "memory_gb"]].tolist()
+    >>> fc.gpus().loc["MI300X", ["cus", "memory_gb"]].astype(float).tolist()
     [304.0, 192.0]
     """
     known = all_gpus()

@@ -55,7 +55,7 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
     It is that between the architectures of the devices, if that was measured, else the root mean square over all pairs
     of architectures that were; 0 between equal devices. Arrays are of shape (n_rows,).
     """
-    if host == target:
+    if host == target or not len(law):  # pandas before 3 has no codes of an empty index
         return np.zeros(len(law))
     codes, cases = pd.MultiIndex.from_arrays([law, op_class]).factorize()
     levels = np.zeros(len(cases))
