@@ -41,12 +41,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, what it holds, and its least and greatest width on a terminal, in characters."""
+    """A column: its head, what it holds, its least and greatest width on a terminal, in characters.
+
+    Pages name the ``unit`` in the head; terminals do where it stands nowhere else.
+    """
 
     head: str
     kind: Kind = "words"
     least: int | None = None
     most: int | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class Table(Part):
         What a terminal shows under those rows, instead, where there are more.
     folded : str
         Words under which a page folds the table; without them it lies open.
+    name : str
+        By which figures refer to it, and that of the file it is downloaded as.
     """
 
     shape: ClassVar[str] = "table"
@@ -108,15 +114,42 @@ class Table(Part):
     shown: int | None = None
     rest: Row | None = None
     folded: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Listing(Part):
+    """A long table of a page, made when the page is; terminals show none.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+        As of a `Table`.
+    texts : callable
+        Gives the cells of each column; without rows the listing is left out.
+    name, caption, folded : str
+        As of a `Table`.
+    """
+
+    shape: ClassVar[str] = "listing"
+    columns: Sequence[Column]
+    texts: Callable[[], Sequence[Sequence[str]]]
+    name: str
+    caption: str = ""
+    folded: str = ""
 
 
 @dataclass(frozen=True)
 class Figure(Part):
-    """A figure of a page, drawn when the page is made and left out where that gives None; terminals show none."""
+    """A figure of a page, drawn when the page is made and left out where that gives None; terminals show none.
+
+    Its points are the rows of the table of a page whose name is ``of``: by their ``ids``, or in order.
+    """
 
     shape: ClassVar[str] = "figure"
     draw: Callable[[], go.Figure | None]
     caption: str
+    of: str = ""
 
 
 @dataclass(frozen=True)

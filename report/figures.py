@@ -43,11 +43,9 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     scheme's entry of ``metrics["cv"]``, `unit` the label of the upper axis, e.g. ``"time, µs"``. None where nothing was
     selected or the selected model has no predictions.
     """
-    name = str((cv.get("selected") or {}).get("name"))
-    rows = predictions[(predictions["scheme"] == cv["scheme"]) & (predictions["model"] == name)]
+    name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
     if rows.empty:
         return None
-    rows = rows.sort_values(["observed", "row"], kind="stable")
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04)
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]] if len(rows) <= NAMED_UP_TO else []
@@ -70,6 +68,13 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     return styled(
         figure, 620, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
     )
+
+
+def selected(predictions: pd.DataFrame, cv: Row) -> pd.DataFrame:
+    """Return the out-of-fold predictions of the model that a scheme selected, the smallest observed value first."""
+    name = str((cv.get("selected") or {}).get("name"))
+    rows = predictions[(predictions["scheme"] == cv["scheme"]) & (predictions["model"] == name)]
+    return rows.sort_values(["observed", "row"], kind="stable")
 
 
 def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
+from isal import igzip
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..output import dumps, visible, write_texts
-from .document import Bars, Document, Facts, Figure, Headline, Lines, Part, Sliders, Table, printable
+from .document import Bars, Document, Facts, Figure, Headline, Lines, Listing, Part, Row, Sliders, Table, printable
 
 _BESIDE = Path(__file__).parent
+_PLAIN: Final = 50  # rows of a listing that stand in the page itself, for who reads it without scripts
+_REPEATED: Final = 100  # texts from which on a list holds each once
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,16 @@ class _Plot(Part):
     number: int
     caption: str
     height: int
+    of: str
+
+
+@dataclass(frozen=True)
+class _Listed(Table):
+    """A listing: its first rows, and all of them as JSON, column by column."""
+
+    shape: ClassVar[str] = "listed"
+    packed: str = ""
+    count: str = ""
 
 
 def page(document: Document) -> str:
@@ -47,11 +61,13 @@ def page(document: Document) -> str:
     every = [part for section in sections for part in section.parts]
     footer = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
+    shown = [*(part for _, parts in opening for part in parts), *every, *footer]
+    tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(
         document=document, opening=opening, sections=sections, footer=footer, plots=plots,
         plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
-        sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
+        tables=tables, sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
     )  # fmt: skip
 
 
@@ -114,12 +130,42 @@ def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
     for part in parts:
         if part.medium == "terminal" or _empty(part):
             continue
-        if not isinstance(part, Figure):
+        if isinstance(part, Listing):
+            yield from _listed(part)
+        elif not isinstance(part, Figure):
             yield part
         elif (figure := part.draw()) is not None:
-            yield _Plot(len(plots), part.caption, figure.layout.height)
-            shown = printable(json.loads(figure.to_json(validate=False, engine="json")))
-            plots.append(json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c"))  # no name ends the script
+            yield _Plot(len(plots), part.caption, figure.layout.height, part.of)
+            shown = json.loads(figure.to_json(validate=False, engine="json"))
+            for trace in shown["data"]:
+                trace.update({name: _packed(trace[name]) for name in ("text", "customdata") if name in trace})
+            plots.append(_script(printable(shown)))
+
+
+def _listed(part: Listing) -> Iterator[_Listed]:
+    """Yield a listing that has rows."""
+    texts = [list(column) for column in part.texts()]
+    if not texts[0]:
+        return
+    first = [Row(tuple(column[place] for column in texts)) for place in range(min(_PLAIN, len(texts[0])))]
+    yield _Listed(
+        part.columns, first, caption=part.caption, folded=part.folded, name=part.name,
+        packed=_script([printable(_packed(column)) for column in texts]),
+        count=f"{len(texts[0]):,}" if len(texts[0]) > _PLAIN else "",
+    )  # fmt: skip
+
+
+def _packed(texts: Any) -> Any:
+    """Return a long list of texts that repeat as each of them once and its places; anything else as it is."""
+    if not isinstance(texts, list) or len(texts) < _REPEATED or not all(isinstance(text, str) for text in texts):
+        return texts
+    words = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return {"words": list(words), "at": [words[text] for text in texts]} if 2 * len(words) < len(texts) else texts
+
+
+def _script(content: Any) -> str:
+    """Return JSON that no name in it ends the script of."""
+    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _empty(part: Part) -> bool:
@@ -137,7 +183,7 @@ def _read(name: str) -> str:
 
 
 def _plotly() -> str:
-    """Return plotly.js; loading its Python takes a while, which pages without figures need not wait for."""
+    """Return plotly.js in gzip and base64, 2 MB of 5; loading its Python takes a while, so only where it is needed."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    return b64encode(igzip.compress(get_plotlyjs().encode(), mtime=0)).decode()

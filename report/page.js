@@ -1,10 +1,41 @@
-// Draws plots[i] into #plot-i with text in the page's colour, and again when the reader's setting changes.
+// Draws plots[i] into #plot-i with text in the page's colour, and again when the reader's setting changes. Where the points
+// of a figure are the rows of a table, a click on one finds the other.
 const ink = () => getComputedStyle(document.body).color;
 const config = {responsive: true, displaylogo: false, displayModeBar: "hover",
   modeBarButtonsToRemove: ["select2d", "lasso2d"]};
-plots.forEach((plot, i) => {
+async function unpacked(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), sign => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+function draw(plot, i) {
   plot.layout.font.color = ink();
-  Plotly.newPlot("plot-" + i, plot.data, plot.layout, config);
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-  plots.forEach((_, i) => Plotly.relayout("plot-" + i, {"font.color": ink()})));
+  plot.data.forEach(trace => ["text", "customdata"].forEach(name => { if (trace[name]) trace[name] = whole(trace[name]); }));
+  const place = document.getElementById("plot-" + i), grid = tables[place.dataset.of];
+  Plotly.newPlot(place, plot.data, plot.layout, config);
+  if (!grid) return;
+  place.on("plotly_click", event => grid.show(event.points[0].id ?? event.points[0].pointNumber));
+  const point = row => place.data.flatMap((trace, curveNumber) => {
+    const pointNumber = trace.ids ? [...trace.ids].indexOf(row.at) : row.at;
+    return trace.mode === "lines" || pointNumber < 0 ? [] : [{curveNumber, pointNumber}];
+  });
+  grid.dress = (line, row) => {
+    line.tabIndex = 0;
+    line.onclick = event => {
+      if (event.type === "keydown" && event.key !== "Enter") return;
+      grid.mark(line);
+      place.scrollIntoView({block: "nearest"});
+      place.querySelector(".cartesianlayer") && Plotly.Fx.hover(place, point(row), Object.keys(place._fullLayout._plots));
+    };
+    line.onkeydown = line.onclick;
+    return line;
+  };
+  grid.rows.forEach(row => row.shown && grid.dress(row.shown, row));
+}
+
+unpacked("plotly").then(text => {
+  document.head.append(make("script", {textContent: text}));
+  plots.forEach(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    plots.forEach((_, i) => Plotly.relayout("plot-" + i, {"font.color": ink()})));
+}).catch(() => { document.getElementById("old").hidden = false; });

@@ -150,6 +150,12 @@ def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next(iter([*named, *analytic, *known]), None)
 
 
+def simplest(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the best simple rule: the baseline of the smallest E_out; None where none has one."""
+    known = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
+    return min(known, key=_error, default=None)
+
+
 def _error(row: Mapping[str, Any]) -> float:
     error = row.get("e_out")
     return math.inf if error is None else float(error)

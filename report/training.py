@@ -26,6 +26,7 @@ from .document import (
     Headline,
     Line,
     Lines,
+    Listing,
     Part,
     Row,
     Section,
@@ -36,7 +37,7 @@ from .document import (
     rows,
 )
 from .formats import NONE, counted, known, number, percent, share
-from .run_folder import ordered, reference
+from .run_folder import ordered, reference, simplest
 from .words import say
 from .words.reading import reason_of
 
@@ -45,7 +46,8 @@ Metrics = Mapping[str, Any]
 
 COLUMNS: Final = (
     Column("model", least=12),
-    *columns(numbers=("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20", "feat.")),
+    *(Column(head, "number", unit="%") for head in ("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20")),
+    Column("feat.", "number"),
     Column("fitted to"),
     Column("fit s", "number"),
 )
@@ -211,10 +213,44 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section
     if predictions is not None:
         name = str((cv.get("selected") or {}).get("name"))
         seen = f"Observed and predicted by {name}, every workload predicted by a fit that has not seen it; errors below"
-        parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen))
+        rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
+        parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
+        parts.append(_workloads(rows_of, cv, unit, table))
         parts.append(Figure(partial(figures.inliers, predictions, cv), "Share of workloads predicted within an error"))
     link = left_out(cv["scheme"]).capitalize()
     return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+
+
+def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
+    """List every workload as the figure draws them: what was measured and predicted, and where it was read."""
+    laws = [row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in found]
+    _, _, unit = unit.rpartition(", ")
+    numbers = [("observed", "observed"), ("predicted", "predicted"), *((law, law) for law in dict.fromkeys(laws))]
+    heads = (
+        Column("group"),
+        *(Column(head, "number", unit=unit) for _, head in numbers),
+        Column("error", "number", unit="%"),
+        Column("fold", "number"),
+        Column("file"),
+        Column("line", "number"),
+    )
+
+    def texts() -> list[list[str]]:
+        values = [[f"{value:.4g}" for value in found[key].astype(float)] for key, _ in numbers]
+        errors = [number(value) for value in found["ape"].astype(float)]
+        places = [str(source).rpartition(":") for source in found.get("source", pd.Series("", found.index))]
+        files, rows_of = [file or row for file, _, row in places], [row if file else "" for file, _, row in places]
+        return [
+            found["group"].astype(str).tolist(),
+            *values,
+            errors,
+            found["fold"].astype(str).tolist(),
+            files,
+            rows_of,
+        ]
+
+    folded = f"All {counted(len(found), 'workload')} as a table: search, sort, download"
+    return Listing(heads, texts, name, folded=folded)
 
 
 def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:

@@ -59,7 +59,7 @@ def said(page: str) -> str:
 
 def own(page: str) -> str:
     """Return the page without plotly.js."""
-    scripts = list(re.finditer(r"<script>.*?</script>", page, re.DOTALL))
+    scripts = list(re.finditer(r"<script[^>]*>.*?</script>", page, re.DOTALL))
     if not scripts:
         return page
     longest = max(scripts, key=lambda found: len(found.group()))
