@@ -271,13 +271,15 @@ def _content(path: Path, most: int, hint: str) -> bytes:
 def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
     """Yield what :func:`load` needs of a manifest and does not find."""
     try:
-        width = len([str(feature["name"]) for feature in manifest["features"]])
+        names = [feature["name"] for feature in manifest["features"]]
+        width = len(names)
+        if not all(isinstance(name, str) for name in names) or not isinstance(manifest["versions"], dict):
+            yield "its features have no names, or its packages no versions"
         str(manifest["estimator"]["sha256"])
         if manifest["estimator"].get("file") not in ESTIMATORS.values():
             yield "its estimator is in no file of a saved model"
         if manifest["schema"] == SCHEMA and sealed(manifest)["sha256"] != manifest["sha256"]:
             yield "its SHA-256 differs from what it states"
-        dict(manifest["versions"])
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

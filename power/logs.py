@@ -72,7 +72,7 @@ _TIME: Final = ("timestamp", "time_ns", "gpu_ns")
 _ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
 _STATED = re.compile(r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE)
 """The unit at the end of a column's name."""
-_VALUE = re.compile(r"^(?P<number>[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
+_VALUE = re.compile(r"^(?P<number>[-+]?\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
 _COMMA = re.compile(r"(?P<number>[-+]?\d+,\d+(?:[eE][-+]?\d+)?)(?P<unit>\s*[^\W\d_]*|\s*[°%]C?)$")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (

@@ -341,6 +341,7 @@ _PLAIN_KINDS = (
 
 def _plain_column(column: pa.ChunkedArray) -> pd.Series:
     """Return numbers, truth values and text as they are, other values as their words, missing ones missing."""
+    column.validate(full=True)  # text of foreign bytes
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if any(is_plain(kind) for is_plain in _PLAIN_KINDS):
         return column.to_pandas()

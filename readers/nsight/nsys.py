@@ -212,7 +212,7 @@ _MEMORY = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 _DEVICE = re.compile(r"^(?P<name>(?:.*\S)?)\s*+\((?P<ordinal>\d{1,9})\)$")
 _COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
 _WAYS = {"Host-to-Device": "HtoD", "Device-to-Host": "DtoH", "Device-to-Device": "DtoD", "Peer-to-Peer": "PtoP"}
-_INTEGER = re.compile(r"^\s*-?\d{1,18}\s*$")
+_INTEGER = re.compile(r"[ \t\r]*-?[0-9]{1,18}[ \t\r]*")
 _LIMIT_NS = 2.0**62
 
 
@@ -351,5 +351,5 @@ def _column(own: dict[str, pd.Series], name: str) -> pd.Series | None:
 def _whole(words: pd.Series) -> pd.Series:
     """Return the integers among words, missing for what is none."""
     codes, distinct = pd.factorize(words)
-    numbers = [int(word) if _INTEGER.match(word) else None for word in map(str, distinct)]
+    numbers = [int(word) if _INTEGER.fullmatch(word) else None for word in map(str, distinct)]
     return pd.Series(pd.array([*numbers, None], dtype="Int64")).take(codes).reset_index(drop=True)

@@ -140,7 +140,8 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     """
     data = content(file.path, max_bytes=options.trace_bytes)
     try:
-        names = _fields(data.partition(b"\n")[0])
+        if not (names := _fields(data.partition(b"\n")[0])):
+            raise DataError("names no columns in its first line", source=file.label)
         return _parsed(as_utf8(data), names, file, only)
     except _READ_ERRORS as error:
         reason = " ".join(str(error).split())[:200]

@@ -144,6 +144,8 @@ def test_a_newer_schema_asks_for_an_upgrade(model):
         lambda manifest: manifest.update(features=[1]),
         lambda manifest: manifest.pop("estimator"),
         lambda manifest: manifest.update(versions=None),
+        lambda manifest: manifest.update(versions=[["numpy", "1.0"]]),
+        lambda manifest: manifest["features"][0].update(name=1.5),
         lambda manifest: manifest["probes"].update(rows=[]),
         lambda manifest: manifest["probes"]["rows"].append([1.0]),
         lambda manifest: manifest["probes"]["predictions"].pop(),

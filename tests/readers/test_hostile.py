@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.power.logs import read_power_log
 from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces, readers
+from flopcast.readers.base import DataFile
 from flopcast.readers.files import find_files, head
 from flopcast.readers.hipblaslt import HipblasltReader
+from flopcast.readers.rocprof.results_csv import read_table
 from flopcast.tests.fuzz.corpus import Files, seeds
 from flopcast.tests.fuzz.targets import TABLES, TRACES, write
 from flopcast.traces.summary import Annotated
@@ -189,7 +192,7 @@ def test_figures_of_a_gpu_that_cannot_be_are_one_line(tmp_path: Path, value: str
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("row", ["1,1e400", "99999999999999999999,5", "9" * 5000 + ",5"])
+@pytest.mark.parametrize("row", ["1,1e400", "1,500_", "1,5__0", "99999999999999999999,5", "9" * 5000 + ",5"])
 def test_readings_of_power_that_cannot_be_are_one_line(tmp_path: Path, row: str) -> None:
     (tmp_path / "p.csv").write_text(f"time_ns,power_w\n{row}\n", encoding="utf-8")
     with pytest.raises(DataError) as refused:
@@ -208,3 +211,26 @@ def test_a_spread_that_cannot_be_costs_its_row(tmp_path: Path) -> None:
     content = HEADER.replace("kernel", "spread_us") + ROW.replace("knl", "-1e400") + ROW.replace("knl", "-1")
     found = read_beside_a_sound_file(tmp_path, "a.csv", content.encode())
     assert found.rejected_by_reason == {"impossible-spread": 2}
+
+
+def test_parquet_whose_text_is_none_is_one_line(tmp_path: Path) -> None:
+    foreign = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.int32([0, 4])), pa.py_buffer(b"gem\xf5")])
+    path = parquet(tmp_path, pa.table({"op": foreign, "device": ["MI300X"], "m": [1], "us": [1.0]}))
+    found = read_beside_a_sound_file(tmp_path, path.name, path.read_bytes())
+    assert [why.startswith(f"{path}: ") for why in found.unreadable] == [True]
+
+
+def test_a_header_that_is_one_field_of_megabytes_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_bytes(b'Index,KernelName,gpu-id,queue-id,"' + b"x" * 200_000 + b'"\n0,knl,0,0,1\n')
+    file = DataFile(tmp_path / "results.csv", "results.csv", named=True)
+    with pytest.raises(DataError, match="first line"):
+        read_table(file, Options({}, {}))
+
+
+def test_a_number_behind_a_control_letter_costs_its_row(tmp_path: Path) -> None:
+    sound = seeds()["nsys stats"][0]
+    damaged = {name: re.sub(rb"(?m)^\d+", b"\x1c5", data, count=2) for name, data in sound.items()}
+    assert damaged != sound
+    write(tmp_path, damaged)
+    [(_, found)] = read_traces([tmp_path])
+    assert isinstance(found, Annotated)
