@@ -35,6 +35,7 @@ DATA = {
     "report/page.html.j2",
     "report/page.js",
     "report/sliders.js",
+    "report/tables.js",
     "workloads/hpl_scores.csv",
     "workloads/models.csv",
     "workloads/releases.toml",
