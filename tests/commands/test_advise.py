@@ -1,0 +1,76 @@
+"""What to measure next: the command chooses a batch, writes it, and says what it cannot do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import flopcast as fc
+from flopcast.commands.advise import command
+from flopcast.commands.options import run_command
+
+
+def host_rows(widths: range) -> pd.DataFrame:
+    """Return products that the host has measured, of so many weight shapes."""
+    shapes = pd.DataFrame([(16 * m, 512 * n) for n in widths for m in (1, 4, 16, 64)], columns=["m", "n"])
+    shapes = shapes.assign(k=2048, op="gemm", dtype_a="bf16", device="MI300X")
+    return shapes.assign(duration_us=10 + shapes[["m", "n", "k"]].prod(axis=1) / 2e7)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "few"
+    host = host_rows(range(1, 8))
+    noise = 1 + 0.02 * ((host.index % 5) - 2)
+    target = host.assign(device="MI355X", duration_us=(5 + 0.6 * host["duration_us"]) * noise)
+    pairs = pd.concat([host, target], ignore_index=True)
+    fc.train(pairs, host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
+    return folder
+
+
+def call(*arguments: object) -> tuple[int, str, str]:
+    app = typer.Typer()
+    app.command()(run_command(command))
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def candidates(tmp_path: Path) -> Path:
+    host_rows(range(8, 20)).to_csv(tmp_path / "host.csv", index=False)
+    return tmp_path / "host.csv"
+
+
+def test_a_batch_of_new_groups_is_chosen_and_written(run: Path, candidates: Path, tmp_path: Path) -> None:
+    code, out, _ = call(run, candidates, "--budget", 5, "--json", "--out", tmp_path / "batch.csv")
+    found, batch = json.loads(out), pd.read_csv(tmp_path / "batch.csv")
+    assert code == 0
+    assert found["candidates"] == 48
+    assert len(batch) == 5
+    assert batch["n"].nunique() >= 4  # groups before sizes of one
+    again = call(run, candidates, "--budget", 5, "--json")[1]
+    assert {**json.loads(again), "out": None} == {**found, "out": None}
+
+
+def test_minutes_buy_as_many_rows_as_their_cost_allows(run: Path, candidates: Path, tmp_path: Path) -> None:
+    code, _, _ = call(run, candidates, "--minutes", 1, "--row-seconds", 20, "--out", tmp_path / "batch.csv")
+    assert code == 0
+    assert len(pd.read_csv(tmp_path / "batch.csv")) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [([], "--budget"), (["--budget", 0], "--budget"), (["--budget", 3, "--weight", "calls"], "--weight")],
+)
+def test_what_cannot_be_is_one_line(run: Path, candidates: Path, wrong: list[object], named: str) -> None:
+    code, _, errors = call(run, candidates, *wrong)
+    assert code == 2
+    assert named in errors
+    assert "Traceback" not in errors
