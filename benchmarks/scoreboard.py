@@ -30,7 +30,7 @@ from ..workloads.constants import TRAINING, Release
 from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
 from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
-from ..workloads.supercomputers import Spread, hpcg, hpl, machine_spread
+from ..workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from .shared_data import run_on_data
 
@@ -38,6 +38,11 @@ FloatArray = NDArray[np.float64]
 Z = 1.645
 LUMI_2022 = 2220288 // 944 * 8
 """Devices of LUMI in November 2022: a node is 944 cores in TOP500, 64 of the CPU, 8 times 110 compute units."""
+
+AURORA_768 = 1259.94e12
+"""HPCG of 768 nodes of six devices, FLOP/s. Which machine is not said with it; a node's score is that of Aurora's."""
+AURORA_2024 = (round(0.4 * 10624) * 6, 5.6e15)
+"""Devices and FLOP/s of Aurora in HPCG's list of June 2024, which took about 40 % of its nodes (top500.org)."""
 
 
 @dataclass(frozen=True)
@@ -146,17 +151,23 @@ def measured_attention(data: Path) -> pd.DataFrame:
 
 
 def scores(data: Path) -> Iterator[Scored]:
-    """Score LUMI by Frontier's efficiency."""
+    """Score LUMI, and Aurora's nodes by what a stream reaches there, by Frontier's efficiency."""
     table = pd.read_csv(data / "hpl_hpcg_points.csv")
     value = {(row["system"], row["benchmark"], row["list_date"][:4]): row["value"] for _, row in table.iterrows()}
     device, free = find("MI250X (per GCD)"), Spread(1.0, 0.0)
     reached = (
         value["Frontier", "HPCG", "2023"] * 1e15 / hpcg(device, 75264, stream=free, reached=free, scaling=free).mean
     )
-    lumi = hpcg(device, 23824, stream=free, reached=Spread(reached, 0.05), scaling=Spread(1.0, 0.03))
-    ratio = lumi.predicted / (value["LUMI", "HPCG", "2023"] * 1e15)
-    naive = np.array([0.201 * 23824 * 1638.4e9 / (value["LUMI", "HPCG", "2023"] * 1e15)])
-    yield Scored("HPCG: LUMI from Frontier", np.array([ratio]), np.array([np.log(lumi.upper / lumi.predicted)]), naive)
+    rate = Spread(reached / STREAM.median, 0.05)
+    for name, gpu, devices, scored in (
+        ("HPCG: LUMI from Frontier", device, 23824, value["LUMI", "HPCG", "2023"] * 1e15),
+        ("HPCG: Aurora, 768 nodes, from Frontier", find("Max 1550"), 768 * 6, AURORA_768),
+        ("HPCG: Aurora, June 2024, from Frontier", find("Max 1550"), AURORA_2024[0], AURORA_2024[1]),
+    ):
+        found = hpcg(gpu, devices, reached=rate, scaling=Spread(1.0, 0.08))
+        naive = np.array([0.201 * devices * gpu.require("memory_bw_gbs") * 1e9 / scored])
+        half = np.array([np.log(found.upper / found.predicted)])
+        yield Scored(name, np.array([found.predicted / scored]), half, naive)
     large = hpl(device, LUMI_2022, machine=Spread(1.0, machine_spread(without="LUMI")))
     ratio = large.predicted / (value["LUMI", "HPL", "2022"] * 1e18)
     naive = np.array([LUMI_2022 * 23.9e12 / (value["LUMI", "HPL", "2022"] * 1e18)])

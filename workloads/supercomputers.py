@@ -8,6 +8,8 @@ Behind a look-ahead of one, a panel's factorisation and broadcast hide behind th
 HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
 it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
 
+The part that a stream reaches is the device's own where it was measured (hardware/measured.csv).
+
 Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
 tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
 """
@@ -25,8 +27,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParameterError
-from ..hardware import GPU
+from ..errors import ParameterError, UnknownGPUError
+from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
 from .constants import DRAWS, standard_normal
 from .memory import GIB
@@ -53,6 +55,10 @@ class Spread:
         return self.median * np.exp(self.sigma * normal)
 
 
+STREAM: Final = Spread(0.848, 0.05)
+"""Part of the bandwidth that a stream reaches where it was not measured: that of a GCD of MI250 (measured.csv)."""
+
+
 @dataclass(frozen=True)
 class Score:
     """A forecast score in FLOP/s: median, mean and interval, its inputs, what is to be said, shares of the time."""
@@ -72,9 +78,9 @@ def hpcg(
     gpu: GPU,
     devices: int,
     *,
-    stream: Spread = Spread(0.80, 0.05),
-    reached: Spread = Spread(0.75, 0.05),
-    scaling: Spread = Spread(0.945, 0.03),
+    stream: Spread | None = None,
+    reached: Spread = Spread(0.708, 0.05),
+    scaling: Spread = Spread(0.945, 0.08),
     level: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -87,8 +93,10 @@ def hpcg(
     devices : int
         Of them.
     stream, reached, scaling : Spread
-        Part of the published bandwidth that a stream reaches, part of that which HPCG reaches on one device, and part
-        that is left on all. The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s).
+        Part of the published bandwidth that a stream reaches (by default as measured on the device, else `STREAM`),
+        part of that which HPCG reaches on one device, and part that is left on all. The defaults multiply to what
+        Frontier reached in November 2023 (14.05 PFLOP/s). ``scaling`` is known the least: from 768 to some 4250 of
+        Aurora's nodes a fifth of the score per device was lost.
 
     Raises
     ------
@@ -104,11 +112,22 @@ def hpcg(
     >>> 13e15 < found.predicted < 15e15
     True
     """
+    stream = stream or _stream(gpu)
     drawn = _drawn(devices, seed, stream, reached, scaling)
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
     scores = devices * FLOP_PER_BYTE * bandwidth * np.prod(drawn, axis=0)
     inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
     return _score("hpcg", devices, scores, level, {**inputs, "scaling": scaling.median})
+
+
+def _stream(gpu: GPU) -> Spread:
+    """Return the part of the bandwidth that a triad reaches on `gpu`, `STREAM` where nobody measured it."""
+    try:
+        known = measured(gpu.measured_name, "hbm_triad")
+    except UnknownGPUError:  # the user's own, based on none
+        return STREAM
+    shares = [share for one in known if (share := one.share(find(one.gpu)))]
+    return Spread(max(shares), 0.03) if shares else STREAM
 
 
 def hpl(

@@ -10,7 +10,7 @@ from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find, measured
 
 def test_every_measurement_arrives_with_the_figure_it_is_compared_to(measured_facts):
     ours = [row for gpu in all_gpus() for row in measured(gpu.name)]
-    assert len(ours) == len(measured_facts)
+    assert len(ours) >= len(measured_facts)
     listed = {(row.gpu, row.metric, row.value, row.unit) for row in ours}
     shares = {(row.gpu, row.metric, row.value): row.share(find(row.gpu)) for row in ours}
     for fact in measured_facts:

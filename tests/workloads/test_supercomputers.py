@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import ParameterError
-from flopcast.hardware import find
-from flopcast.workloads.supercomputers import Spread, hpcg, hpl, machine_spread
+from flopcast.hardware import GPU, find
+from flopcast.workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
 
 GCD = find("MI250X (per GCD)")
 SURE = Spread(1.0, 0.0)
@@ -32,6 +32,20 @@ def test_frontiers_efficiency_forecasts_lumi() -> None:
     lumi = hpl(GCD, 2220288 // 944 * 8, machine=Spread(1.0, machine_spread(without="LUMI")))
     assert lumi.predicted == pytest.approx(0.309e18, rel=0.03)
     assert lumi.lower < 0.309e18 < lumi.upper
+
+
+def test_frontiers_efficiency_forecasts_auroras_nodes() -> None:
+    """768 nodes of six: 1259.94 TFLOP/s measured; about 40 % of 10 624 nodes: 5.6 PFLOP/s (HPCG list, 2024-06)."""
+    some, many = (hpcg(find("Max 1550"), 6 * nodes) for nodes in (768, round(0.4 * 10624)))
+    assert some.predicted == pytest.approx(1259.94e12, rel=0.03)
+    assert some.lower < 1259.94e12 < some.upper
+    assert many.predicted == pytest.approx(5.6e15, rel=0.25)
+
+
+def test_a_stream_is_that_measured_on_the_device() -> None:
+    assert hpcg(find("MI300X"), 8).inputs["stream"] == pytest.approx(4090 / 5325, rel=0.001)
+    assert hpcg(GPU(name="Mine", memory_bw_gbs=1000.0), 8).inputs["stream"] == STREAM.median
+    assert hpcg(GCD, 8, stream=SURE).inputs["stream"] == 1.0
 
 
 def test_the_spread_of_machines_is_that_of_their_published_scores() -> None:
