@@ -188,7 +188,7 @@ class Facts(Part):
 
 @dataclass(frozen=True)
 class Headline(Part):
-    """The answer in large: what it is about, the answer, the rival it is measured by, and on pages a line beneath."""
+    """The answer in large: what it is about, the answer, the rival it is measured by, and a line beneath."""
 
     shape: ClassVar[str] = "headline"
     about: str

@@ -151,10 +151,7 @@ def score_document(score: Score, level: float) -> Document:
     return Document(
         title=f"{name} on {score.devices:,} devices",
         lead=f"median; the mean is {_flops(score.mean)}",
-        opening=[
-            Headline(f"{name}, {score.devices:,} devices", _flops(score.predicted), beneath=interval),
-            Lines(lines([interval]).lines, medium="terminal"),
-        ],
+        opening=[Headline(f"{name}, {score.devices:,} devices", _flops(score.predicted), beneath=interval)],
         sections=[
             Section("Made of", [Table(columns("input", numbers=["median"]), told, "What the score is made of")]),
             Section("Where the time goes", [Bars("Part of the time", bars)]),
@@ -202,10 +199,7 @@ def _single(one: Forecast, level: float, need: float | None, price: float | None
     return Document(
         title="Forecast",
         lead=asked,
-        opening=[
-            Headline(asked, _predicted(one), beneath=beneath),
-            Lines(lines([beneath]).lines, medium="terminal"),
-        ],
+        opening=[Headline(asked, _predicted(one), beneath=beneath)],
         sections=sections,
         data=data,
     )

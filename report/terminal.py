@@ -94,6 +94,7 @@ def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
     elif isinstance(part, Headline):
         about, rival = (f"{part.about} — " if part.about else ""), (f"{part.rival} → " if part.rival else "")
         yield Text(f"{about}{rival}{part.answer}", "bold")
+        yield from ([Text(f"  {part.beneath}")] if part.beneath else [])
     elif isinstance(part, Lines):
         bullet = "• " if part.look == "answer" else ""
         yield from (Text(f"{bullet}{line.text}", _style(line.tone)) for line in part.lines)

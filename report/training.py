@@ -106,7 +106,7 @@ def training_document(
             _model(metrics.get("model"), saved),
         ],
         footer=_footer(metrics.get("provenance") or {}),
-        data=metrics,
+        data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
     )
 
 
@@ -192,14 +192,33 @@ def verdict(cv: Metrics) -> list[str]:
     return said
 
 
+def answer(cv: Metrics) -> str:
+    """Return the answer of one scheme in a sentence: the honest error with its interval beside the best simple rule's.
+
+    Nothing where no model was selected. Told apart or not is what the paired bootstrap of the selection says.
+    """
+    chosen, rule, law = cv.get("selected"), simplest(cv), reference(cv)
+    if not chosen or chosen.get("e_out") is None:
+        return ""
+    error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
+    if rule is None:
+        return f"{chosen['name']} errs by {error}."
+    others = f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
+    if chosen["name"] == rule["name"]:
+        return f"No model is told to be better than the simple rule {rule['name']}, which errs by {error}{others}."
+    against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
+    ratio = rule["e_out"] / chosen["e_out"]
+    apart = "a coin toss" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
+    return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
+
+
 def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[Headline]:
-    """Yield the error of the baseline and of the selected model under each scheme, and between what the latter lies."""
+    """Yield the error of the best simple rule and of the selected model under each scheme; beneath, the sentence."""
     for cv in schemes:
-        chosen, baseline = cv.get("selected"), reference(cv)
-        if chosen:
-            rival = f"{baseline['name']}: {percent(baseline['e_out'])}" if baseline else ""
-            beneath = f"{chosen.get('name')}{_interval(chosen)}"
-            yield Headline(about(cv), f"flopcast: {percent(chosen.get('e_out'))}", rival, beneath, medium=medium)
+        if said := answer(cv):
+            rule = simplest(cv)
+            rival = f"{rule['name']}: {percent(rule['e_out'])}" if rule else ""
+            yield Headline(about(cv), f"flopcast: {percent(cv['selected']['e_out'])}", rival, said, medium=medium)
 
 
 def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section:

@@ -92,6 +92,7 @@ def test_titles_facts_headlines_and_lines_are_printed_in_order_without_headings(
         " 12,000  rows [b]",
         "      3  groups",
         "unseen groups — FLOPS scaling: 31.7 % → flopcast: 9.4 %",
+        "  OLS",
         "• the answer",
         "a sentence",
     ]

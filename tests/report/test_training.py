@@ -9,7 +9,17 @@ import pytest
 
 from flopcast.report.document import Headline, Row, Table
 from flopcast.report.html import page
-from flopcast.report.training import COLUMNS, counts, metric, model_table, scheme, title, training_document, verdict
+from flopcast.report.training import (
+    COLUMNS,
+    answer,
+    counts,
+    metric,
+    model_table,
+    scheme,
+    title,
+    training_document,
+    verdict,
+)
 
 from .pages import parsed, plots, printed, said
 
@@ -66,7 +76,7 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
     chosen, words = metrics["cv"][1]["selected"], said(text)
     for part in (
         "MI300X → MI355X",
-        "FLOPS scaling: 31.1 % →",
+        "bandwidth scaling: 15.8 % →",
         f"flopcast: {chosen['e_out']:.1f} %",
         "choosing between them is a coin toss",
         "failed: singular matrix in fold 3",
@@ -142,16 +152,28 @@ def test_the_verdict_gives_the_honest_error_its_interval_its_baseline_and_the_ti
     assert verdict({"scheme": "kfold"}) == []
 
 
-def test_the_headline_sets_baseline_against_model() -> None:
-    headline, *_ = training_document({"cv": [CV]}).opening
+def test_the_headline_sets_the_best_simple_rule_against_the_model() -> None:
+    scaling, line = ({"name": name, "e_out": error} for name, error in (("FLOPS scaling", 31.7), ("affine", 18.72)))
+    headline, *_ = training_document({"cv": [{**CV, "baselines": [scaling, line]}]}).opening
     assert isinstance(headline, Headline)
-    assert (headline.about, headline.rival) == (
-        "unseen groups (whole groups left out, 10 folds)",
-        "FLOPS scaling: 31.7 %",
-    )
-    assert (headline.answer, headline.beneath) == ("flopcast: 9.4 %", "a (95 % interval 7.9 – 11.2 %)")
+    assert (headline.about, headline.rival) == ("unseen groups (whole groups left out, 10 folds)", "affine: 18.7 %")
+    assert headline.answer == "flopcast: 9.4 %"
+    for told in ("9.4 %", "7.9 – 11.2 %", "affine, by 18.7 %", "2.0 times", "FLOPS scaling by 31.7 %"):
+        assert told in headline.beneath
     alone = training_document({"cv": [{"scheme": "kfold", "selected": {"name": "a", "e_out": 1.26}}]}).closing[0]
     assert (alone.about, alone.answer, alone.rival) == ("shuffled workloads", "flopcast: 1.3 %", "")
+
+
+def test_a_rule_that_is_as_good_is_a_coin_toss_and_a_rule_that_wins_is_the_answer() -> None:
+    line = {"name": "affine", "e_out": 9.5}
+    tied = {**CV, "baselines": [line], "selected": {**CV["selected"], "tied": ["a", "affine"]}}
+    assert "coin toss" in answer(tied)
+    assert "times" not in answer(tied)
+    wins = {**CV, "baselines": [line], "selected": {**CV["selected"], "name": "affine", "e_out": 9.5}}
+    assert answer(wins).startswith("No model")
+    assert "coin toss" not in answer(wins)
+    assert training_document({"cv": [tied]}).data["answer"] == {"grouped": answer(tied)}
+    assert answer({"scheme": "kfold"}) == ""
 
 
 @pytest.mark.parametrize(
