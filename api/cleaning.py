@@ -114,7 +114,8 @@ def clean(
     level : float, default=0.95
         Of the intervals reported.
     defaults : mapping of str to str, optional
-        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``.
+        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``; ``name`` is what ran, by which, and
+        by their number, epochs of two GPUs pair.
     jobs : int
         Processes that read; -1: one per core.
 
@@ -130,7 +131,7 @@ def clean(
         Nothing can be read or is left, or runs that are to be joined contradict each other.
     """
     check_jobs(jobs)
-    rule = None if epochs is None else parse_rule(epochs)
+    rule = None if epochs is None else parse_rule(epochs, (defaults or {}).get("name", ""))
     if rule is not None:
         _check_epochs({"mad": mad or None, "warm_up": warm_up or None, "golden": golden or None})
     options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, level)

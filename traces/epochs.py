@@ -1,7 +1,8 @@
 """A long run cut into epochs, each a row of the measurement table: phases to train on.
 
 An epoch is a step of the profiler, a piece between two markers, or a fixed amount of work. As a row it has the operator
-``kernel``, whose features are the counters: what an epoch did is in columns ``counter.epoch.*``.
+``epoch``, known by what ran (else the rule) and its number, so that those of two GPUs pair; its features are whatever
+was counted: what an epoch did is in columns ``counter.epoch.*``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import ParameterError
 from ..table.measurements import COUNTER
 from ..table.problems import codes_of
-from .activity_work import UNKNOWN, launch_product
+from .activity_work import launch_product
 from .dispatches import KERNEL, counters_of, empty_ranges
 from .quality import busy_ns, span_ns
 from .summary import UNCLASSIFIED
@@ -38,40 +39,42 @@ _FORMS = "step, kernels:N, flops:X or marker:REGEX"
 class EpochRule:
     """How a run is cut: `amount` is kernels or FLOPs of an epoch.
 
-    `pattern` is searched in the names of the user's ranges, or of kernels and of the operators around them.
+    `pattern` is searched in the names of the user's ranges, or of kernels and of the operators around them. `name` is
+    what ran; epochs pair with those of the same name.
     """
 
     by: Literal["step", "kernels", "flops", "marker"]
     amount: float = 0.0
     pattern: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         """How the rule is written."""
         return {"step": "step", "marker": f"marker:{self.pattern}"}.get(self.by, f"{self.by}:{self.amount:g}")
 
 
-def parse_rule(text: str) -> EpochRule:
-    """Return the rule that ``step``, ``kernels:1000``, ``flops:1e12`` or ``marker:REGEX`` means.
+def parse_rule(text: str, name: str = "") -> EpochRule:
+    """Return the rule that ``step``, ``kernels:1000``, ``flops:1e12`` or ``marker:REGEX`` means, of what ran.
 
     Raises ParameterError (``epochs``) where it is none of these.
     """
     by, _, value = text.partition(":")
     if text == "step":
-        return EpochRule("step")
+        return EpochRule("step", name=name)
     if by == "marker" and value:
         try:
             re.compile(value)
         except re.error as error:
             raise ParameterError("epochs", f"{text}: no regular expression ({error})") from None
-        return EpochRule("marker", pattern=value)
+        return EpochRule("marker", pattern=value, name=name)
     try:
         amount = float(value)
     except ValueError:
         amount = np.nan
     if by == "kernels" and amount >= 1 and amount == int(amount):
-        return EpochRule("kernels", amount)
+        return EpochRule("kernels", amount, name=name)
     if by == "flops" and 0 < amount < np.inf:
-        return EpochRule("flops", amount)
+        return EpochRule("flops", amount, name=name)
     raise ParameterError("epochs", f"must be {_FORMS}, got {text!r}: write e.g. kernels:1000")
 
 
@@ -123,11 +126,11 @@ def epochs(
 ) -> pd.DataFrame:
     """Return one raw row of the measurement table for each epoch of each GPU of a run (an annotated dispatch table).
 
-    Columns are `device`, `op` ("kernel"), `variant` ("epoch " and the rule), `run` (the epoch's number), `workgroups`
-    (launched in it) and `threads` (of a workgroup, on average, rounded); `duration_us`, first start to last end,
-    `busy_us`, time with an activity; `kernels`; `flops` and `bytes`, NaN where they are known for less than `KNOWN` of
-    the activities' time (`flops_known`, `bytes_known`: for how much); `repeats` 1; hardware counters summed; what the
-    epoch did as ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
+    Columns are `device`, `op` ("epoch"), `variant` (what ran, else the rule), `index` (the epoch's number),
+    `workgroups` (launched in it) and `threads` (of a workgroup, on average, rounded); `duration_us`, first start to
+    last end, `busy_us`, time with an activity; `kernels`; `flops` and `bytes`, NaN where they are known for less than
+    `KNOWN` of the activities' time (`flops_known`, `bytes_known`: for how much); `repeats` 1; hardware counters summed;
+    what the epoch did as ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
     ``counter.epoch.share.CLASS``, the class's share of the activities' time; `dominant`, the class with the largest,
     `dominant_share`; `campaign`, what to call the run, and `source`, of the first activity.
 
@@ -146,9 +149,9 @@ def epochs(
     first = inside.iloc[np.unique(code, return_index=True)[1]]
     named = rows.assign(
         device=first["device"].astype(str).to_numpy(),
-        op=UNKNOWN,
-        variant=f"epoch {rule}",
-        run=epoch[np.unique(code, return_index=True)[1]].astype(float),
+        op="epoch",
+        variant=rule.name or str(rule),
+        index=epoch[np.unique(code, return_index=True)[1]].astype(float),
         campaign=campaign,
         source=first["source"].astype(str).to_numpy(),
         repeats=1.0,

@@ -13,12 +13,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import flopcast as fc
 from flopcast.api.cleaning import clean
 from flopcast.api.ingesting import ingest_measurements
 from flopcast.commands.clean import command
 from flopcast.commands.options import run_command
 from flopcast.output import METADATA
 from flopcast.readers import read
+from flopcast.table.problems import pair
 
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 app = typer.Typer()
@@ -162,7 +164,7 @@ def test_epochs_are_rows_with_their_outliers(tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "e.csv")
     assert table["kernels"].tolist() == [20, 20, 20]
     assert table["flops"].tolist() == [20 * 2 * 16 * 64 * 32] * 3
-    assert table["variant"].unique().tolist() == ["epoch kernels:20"]
+    assert table["variant"].unique().tolist() == ["kernels:20"]
     assert run(path, "--epochs", "kernels:20", "--mad", "0", "--no-warm-up").exit_code == 0
 
 
@@ -183,6 +185,25 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
     assert len(clean([path], steps="all", epochs="marker:Step#[345]").frame) == 3
     assert len(clean([path], steps="all", epochs="marker:^Cijk").frame) == 1
     assert "range, no kernel" in run(path, "--epochs", "marker:never").stderr
+
+
+def test_epochs_of_two_gpus_pair_by_name_and_number_whatever_each_launched(tmp_path: Path) -> None:
+    times = np.repeat(np.arange(10.0, 16.0), 10).tolist()
+    trace(tmp_path / "a.json", times, steps=6)
+    trace(tmp_path / "b.json", [time / 2 for time in times], steps=5, name="other")  # 12 kernels each
+    frames = []
+    for name, device in (("a", "MI300X"), ("b", "MI355X")):
+        options = ["--steps", "all", "--epochs", "step", "--set", "name=training", "-o", tmp_path / f"{name}.csv"]
+        assert run(tmp_path / f"{name}.json", *options).exit_code == 0
+        frames.append(pd.read_csv(tmp_path / f"{name}.csv").assign(device=device))
+    assert [len(frame) for frame in frames] == [6, 5]
+    assert {(op, name) for frame in frames for op, name in frame[["op", "variant"]].to_numpy()} == {
+        ("epoch", "training")
+    }
+    pairs = pair(fc.read(pd.concat(frames)).frame, "MI300X", "MI355X")
+    assert pairs.paired["index"].tolist() == [0, 1, 2, 3, 4]
+    assert pairs.paired["host_counter.epoch.kernels"].tolist() == [10] * 5
+    assert pairs.report["merged_repeats"] == 0
 
 
 def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) -> None:

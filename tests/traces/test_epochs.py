@@ -83,12 +83,7 @@ def test_a_row_has_span_busy_time_work_counters_and_shares() -> None:
     table = run(4, bytes_moved=[1e6, np.nan, 2e6, 2e6], op_class=["gemm", "", "gemm", "gemm"])
     table = table.assign(**{"counter.waves": [1.0, 2.0, np.nan, np.nan]})
     first, second = epochs(table, parse_rule("kernels:2"), "train").to_dict("records")
-    assert (first["op"], first["variant"], first["run"], first["campaign"]) == (
-        "kernel",
-        "epoch kernels:2",
-        0.0,
-        "train",
-    )
+    assert [first[name] for name in ("op", "variant", "index", "campaign")] == ["epoch", "kernels:2", 0.0, "train"]
     assert (first["duration_us"], first["busy_us"], first["kernels"], first["repeats"]) == (16.0, 12.0, 2, 1.0)
     assert (first["workgroups"], first["threads"], first["source"]) == (8.0, 64.0, "t:0")
     assert (first["flops"], first["flops_known"], first["counter.epoch.gflops"]) == (200.0, 1.0, 2e-7)
@@ -102,14 +97,14 @@ def test_a_row_has_span_busy_time_work_counters_and_shares() -> None:
 
 def test_epochs_of_two_gpus_are_two_rows() -> None:
     found = epochs(run(4, gpu=[0, 1, 0, 1]), parse_rule("kernels:2"))
-    assert found[["run", "kernels", "source"]].to_numpy().tolist() == [[0.0, 2, "t:0"], [0.0, 2, "t:1"]]
+    assert found[["index", "kernels", "source"]].to_numpy().tolist() == [[0.0, 2, "t:0"], [0.0, 2, "t:1"]]
 
 
 def test_the_rows_are_a_measurement_table(tmp_path: Path) -> None:
     rows = epochs(run(10), parse_rule("kernels:2"), "train")
     rows.to_parquet(tmp_path / "epochs.parquet")
     found = read([tmp_path / "epochs.parquet"]).frame
-    assert found["run"].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert found["index"].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert found["counter.epoch.kernels"].tolist() == [2.0] * 5
 
 
