@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "validate": (
         "Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."
     ),
+    "show": "Print the tables of a saved run again, from its folder.",
     "check": "Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.",
     "advise": "Choose what to measure next on the target: the batch that teaches a run most about unseen groups.",
     "ingest": "Read profiler traces, counter files and tuner logs into one table, and check their quality.",
@@ -105,7 +106,6 @@ app = typer.Typer(
     name="flopcast",
     help="Predict GPU kernel times on other GPUs, at other sizes and for new workloads, from measured profiles.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for _name, _help in COMMANDS.items():

@@ -39,7 +39,7 @@ OPTIONS = {
 }
 """Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
 
-_SHOWN_ONLY = ("out", "jobs", "cluster", "as_json", "quiet", "rank")
+_SHOWN_ONLY = ("out", "jobs", "cluster", "as_json", "quiet", "rank", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
@@ -86,6 +86,8 @@ ClusterOption = Annotated[
     typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do it, tcp://node1:8786; same result."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.")]
+RankOption = Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 

@@ -17,7 +17,9 @@ from .options import (
     JsonOption,
     KeepOption,
     MetricOption,
+    PlotOption,
     QuietOption,
+    RankOption,
     SeedOption,
     SetOption,
     UnitOption,
@@ -56,7 +58,8 @@ def command(
         str, typer.Option(help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.")
     ] = ("e_out"),
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
-    rank: Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")] = 10,
+    rank: RankOption = 10,
+    plot: PlotOption = False,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
     set_: SetOption = None,
@@ -104,4 +107,5 @@ def command(
     from ..report.training import training_document
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
-    show(training_document(run.metrics, rank=rank, saved=out is not None), *written, as_json=as_json)
+    found = training_document(run.metrics, run.predictions, rank=rank, saved=out is not None, plot=plot)
+    show(found, *written, as_json=as_json)

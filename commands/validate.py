@@ -15,6 +15,7 @@ from .options import (
     JsonOption,
     KeepOption,
     MetricOption,
+    PlotOption,
     SeedOption,
     SetOption,
     UnitOption,
@@ -42,6 +43,7 @@ def command(
         Path | None, typer.Option("--out", "-o", help="Folder for validation.json and validation.html.")
     ] = None,
     seed: SeedOption = 0,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
@@ -65,8 +67,9 @@ def command(
     announce("reading the measurements", quiet=as_json)
     from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
+    from ..report.validation import validation_document
 
     result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
         result.save(out)
-    show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(validation_document(result, plot=plot), *(out / name for name in FILES if out is not None), as_json=as_json)

@@ -153,6 +153,34 @@ class Figure(Part):
 
 
 @dataclass(frozen=True)
+class Chart(Part):
+    """A chart in characters, left out where it has no curves. For terminals; pages have figures.
+
+    Attributes
+    ----------
+    title : str
+        Above it.
+    curves : sequence of (name, x, y)
+        Arrays of equal length; those whose name is in ``points`` are clouds of points, the others lines.
+    axes : tuple of str
+        What x and y are, with their unit.
+    limits : tuple of (least, greatest), optional
+        Of x and of y.
+    logarithmic : bool
+        Whether x, y and the limits are logarithms to base 10, whose ticks then name the values.
+    """
+
+    shape: ClassVar[str] = "chart"
+    title: str
+    curves: Sequence[tuple[str, Any, Any]]
+    axes: tuple[str, str]
+    limits: tuple[tuple[float, float], tuple[float, float]] | None = None
+    logarithmic: bool = field(default=False, kw_only=True)
+    points: frozenset[str] = field(default=frozenset(), kw_only=True)
+    medium: Medium = field(default="terminal", kw_only=True)
+
+
+@dataclass(frozen=True)
 class Line:
     """A sentence, and how it is meant."""
 

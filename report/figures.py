@@ -88,7 +88,7 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
     figure, rest = go.Figure(), [row for row in ranked if row["name"] != name and row["name"] not in colours]
-    found = _errors(predictions, cv)
+    found = errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
         figure.add_trace(_curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0))
@@ -177,7 +177,7 @@ def _short(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def _errors(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
+def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
     of_scheme = predictions[predictions["scheme"] == cv["scheme"]]
     found = {str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model")["ape"]}

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from .document import Cell, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
+from .document import Cell, Chart, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
 from .formats import counted
 
 WIDTH: Final = 120
@@ -95,6 +95,11 @@ def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
         about, rival = (f"{part.about} — " if part.about else ""), (f"{part.rival} → " if part.rival else "")
         yield Text(f"{about}{rival}{part.answer}", "bold")
         yield from ([Text(f"  {part.beneath}")] if part.beneath else [])
+    elif isinstance(part, Chart) and part.curves:
+        from .charts import drawn  # here: few commands draw
+
+        yield _Title(part.title, "bold")
+        yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
         bullet = "• " if part.look == "answer" else ""
         yield from (Text(f"{bullet}{line.text}", _style(line.tone)) for line in part.lines)

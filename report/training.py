@@ -16,8 +16,10 @@ from ..errors import few
 from ..remarks import remark
 from ..table.measurements import quantity
 from . import figures
+from .charts import agreement_chart, inlier_chart
 from .document import (
     Cell,
+    Chart,
     Column,
     Document,
     Fact,
@@ -74,13 +76,15 @@ def training_document(
     *,
     rank: int = 10,
     saved: bool = True,
+    plot: bool = False,
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
     `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the latter a page has no
     figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
     a page quotes the first; without them it shows the counts of ``metrics["data"]``. `rank` is how many features of the
-    ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so.
+    ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so. With
+    ``plot`` it draws what the predictions of the saved model's scheme look like.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     lost = losses(data.get("rejected") or {}, data.get("notes") or [])
@@ -102,6 +106,7 @@ def training_document(
             _data(data, rejected),
         ],
         closing=[
+            *(_charts(metrics, predictions) if plot and predictions is not None else ()),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
             _model(metrics.get("model"), saved),
         ],
@@ -219,6 +224,19 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
             rule = simplest(cv)
             rival = f"{rule['name']}: {percent(rule['e_out'])}" if rule else ""
             yield Headline(about(cv), f"flopcast: {percent(cv['selected']['e_out'])}", rival, said, medium=medium)
+
+
+def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
+    """Yield what a terminal draws of the scheme that the saved model is for: inlier curves, observed and predicted."""
+    wanted = (metrics.get("model") or {}).get("scheme")
+    for cv in metrics.get("cv") or []:
+        if cv["scheme"] == wanted and cv.get("selected"):
+            errors, name = figures.errors_of(predictions, cv), cv["selected"]["name"]
+            shown = [name, *(row["name"] for row in (simplest(cv), reference(cv)) if row)]
+            title = f"{left_out(cv['scheme'])}: share of workloads predicted within an error"
+            yield inlier_chart({one: errors[one] for one in dict.fromkeys(shown) if one in errors}, title)
+            rows_of = figures.selected(predictions, cv)
+            yield agreement_chart(rows_of["observed"], rows_of["predicted"], name, metric(metrics["data"]))
 
 
 def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section:

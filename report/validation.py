@@ -14,9 +14,11 @@ import plotly.graph_objects as go
 from ..errors import few
 from ..evaluation.law_comparison import Explanation
 from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, Efficiency, LawFinding, ValidationResult
+from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..table.measurements import Quantity, quantity
-from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
+from .charts import agreement_chart, inlier_chart
+from .document import Cell, Chart, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted
 from .words import in_words, say
@@ -45,11 +47,12 @@ _SYMBOLS: Final = ("circle", "square", "triangle-up", "cross", "x", "star")
 """Of the points of a class, one after the other where there are more classes than colours."""
 
 
-def validation_document(result: ValidationResult) -> Document:
-    """Return what the data say of linear scaling, for terminal, page and machines."""
+def validation_document(result: ValidationResult, *, plot: bool = False) -> Document:
+    """Return what the data say of linear scaling, for terminal, page and machines; ``plot`` draws on a terminal too."""
     symbol = quantity(result.dataset.metric).symbol
     verdict = lines(summary(result)).lines
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
+    drawn = Figure(partial(deviations, result), caption)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, in_words(result.notes))
     return Document(
@@ -57,13 +60,23 @@ def validation_document(result: ValidationResult) -> Document:
         lead=asked(result),
         opening=[Lines(verdict, "answer", medium="page")],
         sections=[
-            Section("Target against law", [Figure(partial(deviations, result), caption)], "deviations", "Deviations"),
+            Section("Target against law", [drawn, *(_charts(result) if plot else ())], "deviations", "Deviations"),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
             Section("Class by class", [said, Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
         data=validation_json(result),
     )
+
+
+def _charts(result: ValidationResult) -> tuple[Chart, ...]:
+    """Return what a terminal draws: the inlier curve of every law, observed values against those by the best law."""
+    data = result.dataset
+    errors = {str(law): ape(data.y, data.laws[law]) for law in data.laws}
+    if not errors:
+        return ()
+    best = min(errors, key=lambda law: float(np.nanmean(errors[law])))
+    return inlier_chart(errors), agreement_chart(data.y, data.laws[best], best, quantity(data.metric).label)
 
 
 def evidence(result: ValidationResult) -> Table:

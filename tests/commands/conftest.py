@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.api.training import train
 from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
 
 
@@ -21,3 +22,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one device: times from shapes."""
     folder = tmp_path_factory.mktemp("alone")
     return save_run(folder / "run", measured(folder, HOST, TARGET), None, TARGET)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as `train` saves it, of two models on the embedded fp32 GEMMs."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS", "Additive"], jobs=1).save(folder)
+    return folder

@@ -1,0 +1,51 @@
+"""``flopcast show``: a saved run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from flopcast.commands.app import app
+
+
+def show(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["show", *map(str, arguments)])
+
+
+def test_a_saved_run_is_printed_again_and_drawn_on_demand(trained: Path) -> None:
+    plain, drawn = show(trained), show(trained, "--plot")
+    assert (plain.exit_code, drawn.exit_code) == (0, 0)
+    assert "out of sample" in plain.stdout
+    assert plain.stdout.splitlines()[-1] == drawn.stdout.splitlines()[-1]
+    assert [text.count("predicted = observed") for text in (plain.stdout, drawn.stdout)] == [0, 1]
+
+
+def test_json_is_that_of_the_folder_with_the_answer(trained: Path) -> None:
+    found = json.loads(show(trained, "--json").stdout)
+    assert set(found.pop("answer")) == {cv["scheme"] for cv in found["cv"]}
+    assert found == json.loads((trained / "metrics.json").read_text(encoding="utf-8"))
+
+
+def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none"):
+        done = show(place)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+
+
+def test_the_shell_completes_commands_and_their_options() -> None:
+    for words, expected in (
+        ("flopcast sh", "show"),
+        ("flopcast show --pl", "--plot"),
+        ("flopcast train --ho", "--host"),
+    ):
+        asked = {"_FLOPCAST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        code = "import sys; sys.argv[0] = 'flopcast'; from flopcast.__main__ import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True, timeout=60
+        )
+        assert expected in done.stdout.split()
