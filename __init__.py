@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .api.advising import advise
     from .api.checking import check
+    from .api.comparing import compare
     from .api.devices import gpu, gpus
     from .api.forecasting import forecast
     from .api.ingesting import ingest
     from .api.predicting import Prediction, predict
     from .api.projecting import ProjectedTrace, fidelity, project
-    from .api.scaling import Scaling, scale
+    from .api.scaling import scale
     from .api.tables import Measurements, read, schema
     from .api.training import Run, load, train
     from .api.validating import Validation, validate
@@ -42,6 +43,7 @@ _DOOR = {
     "Validation": "api.validating",
     "advise": "api.advising",
     "check": "api.checking",
+    "compare": "api.comparing",
     "fidelity": "api.projecting",
     "forecast": "api.forecasting",
     "gpu": "api.devices",
@@ -67,10 +69,10 @@ __all__ = [
     "Prediction",
     "ProjectedTrace",
     "Run",
-    "Scaling",
     "Validation",
     "advise",
     "check",
+    "compare",
     "fidelity",
     "forecast",
     "gpu",

@@ -1,0 +1,130 @@
+"""Comparing: two runs, or two traces, to what differs between them and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..evaluation.intervals import LEVELS, check_level
+from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
+from ..report.comparing import runs_document
+from ..report.document import Document
+from ..report.html import Shown
+from ..report.run_folder import read_run
+
+FILES = ("compare.json", "compare.html")
+
+
+class Evidence(Protocol):
+    """A run (`training.Run`)."""
+
+    metrics: dict[str, Any]
+    predictions: pd.DataFrame
+    folder: Path | None
+
+
+@dataclass(frozen=True)
+class RunComparison(Shown):
+    """Two runs side by side.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What they are called.
+    metrics : tuple of dict
+        Their ``metrics.json``.
+    schemes : tuple of SchemeComparison
+        The schemes of cross-validation that both have: paired test, errors by model and group.
+    common : int
+        Rows that both predicted.
+    """
+
+    files = FILES
+    names: tuple[str, str]
+    metrics: tuple[dict[str, Any], dict[str, Any]]
+    schemes: tuple[SchemeComparison, ...]
+    common: int
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per scheme and model: E_out of each run on the common rows, %, and the second minus the first."""
+        return pd.concat([one.by_model.assign(scheme=one.scheme) for one in self.schemes], ignore_index=True)
+
+    def document(self) -> Document:
+        """Return the comparison as `report` shows it on terminals and pages."""
+        return runs_document(self.names, self.metrics, self.schemes, self.common)
+
+
+def compare(
+    first: str | Path | Evidence, second: str | Path | Evidence, *, level: float = 0.95, seed: int = 0
+) -> RunComparison:
+    """Compare two runs.
+
+    Parameters
+    ----------
+    first, second : path or Run
+        Run folders that `train` wrote, or runs.
+    level : float, default=0.95
+        Of the intervals of differences.
+    seed : int
+        Of their bootstrap and of the randomisation test.
+
+    Returns
+    -------
+    RunComparison
+        With ``table``, a page and JSON.
+
+    Raises
+    ------
+    FlopcastError
+        One is no run, or they share no scheme of cross-validation.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
+    >>> one, other = (fc.train(where=gemms, models=[name], jobs=1) for name in ("OLS", "Additive"))
+    >>> found = fc.compare(one, other)
+    >>> found.common == one.metrics["data"]["n"]
+    True
+    """
+    check_level(level, LEVELS[0], LEVELS[-1])
+    runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
+    metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
+    names = _names(runs[0][0], runs[1][0])
+    units = {one["data"]["metric"] for one in metrics}
+    if len(units) > 1:
+        raise DataError(f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of one")
+    common = common_rows(*predictions)
+    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one in metrics]
+    both = [name for name in schemes[0] if name in schemes[1]]
+    if not both:
+        raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
+    found = (
+        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=level, seed=seed)
+        for name in both
+    )
+    return RunComparison(names, metrics, tuple(found), len(common))
+
+
+def _evidence(run: str | Path | Evidence, parameter: str) -> tuple[Path, dict[str, Any], pd.DataFrame]:
+    """Return what a run is called, its metrics and its predictions."""
+    if isinstance(run, str | Path):
+        return Path(run), *read_run(Path(run))
+    if not isinstance(getattr(run, "predictions", None), pd.DataFrame):
+        raise ParameterError(parameter, f"must be a run or the folder of one, got {type(run).__name__}")
+    return run.folder or Path(parameter), run.metrics, run.predictions
+
+
+def _names(first: Path, second: Path) -> tuple[str, str]:
+    """Return the last parts of two paths from which on they differ."""
+    parts = [Path(path).parts for path in (first, second)]
+    for count in range(1, max(map(len, parts)) + 1):
+        one, other = ("/".join(own[-count:]) for own in parts)
+        if one != other:
+            return one, other
+    return f"{first.name} (1)", f"{second.name} (2)"

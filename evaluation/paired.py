@@ -1,0 +1,194 @@
+"""Two predictors, or two runs, on the same rows: how much less one errs, and whether that is more than luck.
+
+Rows of a group err together, so groups are what is resampled: an expanded percentile interval of the mean difference
+(`cluster_bootstrap`), and a randomisation test that swaps the two predictors' errors in whole groups, as would change
+nothing if both were equally good.
+
+References
+----------
+E. J. G. Pitman, "Significance tests which may be applied to samples from any populations", Supplement to the Journal of
+the Royal Statistical Society 4(1), 1937.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from .cluster_bootstrap import effective_groups, percentile_interval
+
+REPLICATES, EXACT = 10_000, 12
+"""Bootstrap samples and random swaps; groups up to which all swaps are tried."""
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The errors of two predictors on common rows.
+
+    Attributes
+    ----------
+    rows, groups : int
+        How many both predicted.
+    first, second : float
+        Mean error of each, %.
+    difference : float
+        Second minus first, points: negative where the second errs less.
+    lower, upper : float or None
+        Its interval at `level`; None of fewer than two groups.
+    p_value : float or None
+        Two-sided, of the randomisation test.
+    level : float
+        Of the interval.
+    """
+
+    rows: int
+    groups: int
+    first: float
+    second: float
+    difference: float
+    lower: float | None
+    upper: float | None
+    p_value: float | None
+    level: float
+
+    @property
+    def apart(self) -> bool:
+        """Whether the interval leaves out zero and the test rejects at the same level."""
+        if self.lower is None or self.upper is None or self.p_value is None:
+            return False
+        return (self.lower > 0 or self.upper < 0) and self.p_value < 1 - self.level
+
+
+def paired_difference(
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike, *, level: float = 0.95, seed: int = 0
+) -> PairedDifference:
+    """Compare the errors of two predictors, row by row.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n,)
+        Error of each row, %, n at least 1.
+    groups : array-like of shape (n,)
+        Group of each row.
+    level, seed
+        Level of the interval, and the seed of samples and swaps.
+
+    Examples
+    --------
+    >>> found = paired_difference([5.0, 7.0, 6.0, 8.0], [4.0, 6.0, 5.0, 7.0], ["a", "a", "b", "b"])
+    >>> found.difference, found.p_value
+    (-1.0, 0.5)
+    """
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    _, code, sizes = np.unique(np.asarray(groups).astype(str), return_inverse=True, return_counts=True)
+    sums = np.bincount(code, weights=other - one).astype(np.float64)
+    difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
+    if len(sums) > 1:
+        drawn = np.random.default_rng(seed).integers(len(sums), size=(REPLICATES, len(sums)))
+        means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        low, high = percentile_interval(means, effective_groups(code), level=level)
+        lower, upper, p_value = float(low), float(high), _swapped(sums, seed)
+    means_of = float(one.mean()), float(other.mean())
+    return PairedDifference(len(one), len(sums), *means_of, difference, lower, upper, p_value, level)
+
+
+def _swapped(sums: NDArray[np.float64], seed: int) -> float:
+    """Return the share of swaps whose difference is as large as that found."""
+    if exact := len(sums) <= EXACT:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(sums))))
+    else:
+        signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(REPLICATES, len(sums)))
+    as_large = int((np.abs(signs @ sums) >= abs(sums.sum()) * (1 - 1e-12)).sum())
+    return as_large / len(signs) if exact else (1 + as_large) / (1 + len(signs))
+
+
+@dataclass(frozen=True)
+class SchemeComparison:
+    """Two runs under one scheme of cross-validation, on the rows that both predicted.
+
+    Attributes
+    ----------
+    scheme : str
+        ``"kfold"``, ``"grouped"``.
+    names : tuple of str
+        The model that each selected.
+    paired : PairedDifference or None
+        Of their errors; None without common rows.
+    by_model : DataFrame
+        ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early) and ``difference``.
+    by_group : DataFrame
+        ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first.
+    """
+
+    scheme: str
+    names: tuple[str, str]
+    paired: PairedDifference | None
+    by_model: pd.DataFrame
+    by_group: pd.DataFrame
+
+
+def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Return which rows of two runs' predictions are one: ``row_first``, ``row_second`` and the first's ``group``.
+
+    Rows are one whose observed values agree in nine digits, and whose file and line do; of files that were renamed,
+    those of a group.
+    """
+    sides = [
+        run.drop_duplicates("row").assign(observed=lambda of: of["observed"].map("{:.9g}".format))
+        for run in (first, second)
+    ]
+    for name in ("source", "group"):
+        if all(name in side for side in sides):
+            keyed = [side.assign(key=side[name].astype(str).str.rpartition("/")[2]) for side in sides]
+            keyed = [side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed]
+            found = keyed[0].merge(keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second"))
+            if len(found):
+                return found.rename(columns={"group_first": "group"})[["row_first", "row_second", "group"]]
+    return pd.DataFrame({"row_first": [], "row_second": [], "group": []})
+
+
+def compare_scheme(
+    cvs: tuple[Mapping[str, Any], Mapping[str, Any]],
+    predictions: tuple[pd.DataFrame, pd.DataFrame],
+    common: pd.DataFrame,
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> SchemeComparison:
+    """Compare two runs under a scheme that both have.
+
+    Parameters
+    ----------
+    cvs, predictions
+        The scheme's entry of ``metrics["cv"]``, and the predictions, of each run.
+    common : DataFrame
+        As `common_rows` returns it.
+    level, seed
+        As for `paired_difference`.
+    """
+    sides = []
+    for cv, table, rows in zip(cvs, predictions, (common["row_first"], common["row_second"]), strict=True):
+        errors = table[table["scheme"] == cv["scheme"]].pivot_table("ape", "row", "model")
+        sides.append(errors.reindex(rows).reset_index(drop=True))
+    means = pd.DataFrame(
+        {side: errors.mean(skipna=False) for side, errors in zip(("first", "second"), sides, strict=True)}
+    )
+    by_model = means.assign(difference=means["second"] - means["first"]).rename_axis("model").reset_index()
+    names = (str((cvs[0].get("selected") or {}).get("name")), str((cvs[1].get("selected") or {}).get("name")))
+    paired, by_group = None, pd.DataFrame(columns=["group", "rows", "first", "second", "difference"])
+    if names[0] in sides[0] and names[1] in sides[1]:
+        own = pd.DataFrame(
+            {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
+        ).dropna()
+        if len(own):
+            paired = paired_difference(own["first"], own["second"], own["group"], level=level, seed=seed)
+        found = own.groupby("group").agg(rows=("first", "size"), first=("first", "mean"), second=("second", "mean"))
+        found = found.assign(difference=found["second"] - found["first"]).reset_index()
+        by_group = found.sort_values("difference", key=lambda of: -of.abs(), kind="stable", ignore_index=True)
+    return SchemeComparison(str(cvs[0]["scheme"]), names, paired, by_model, by_group)

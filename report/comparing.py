@@ -1,0 +1,202 @@
+"""Two runs, or two traces, side by side, as documents: what differs in one sentence, then where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from ..evaluation.paired import PairedDifference, SchemeComparison
+from .document import Cell, Column, Document, Headline, Line, Lines, Row, Section, Table, columns, rows
+from .formats import NONE, counted, known, number, percent
+from .run_folder import simplest
+from .training import left_out, metric, title
+
+SCHEMA: Final = 1
+_GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
+
+Metrics = Mapping[str, Any]
+
+
+def runs_document(
+    names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison], common: int
+) -> Document:
+    """Return two runs side by side, for terminal, page and machines.
+
+    Parameters
+    ----------
+    names, metrics
+        What the runs are called, and their ``metrics.json``.
+    schemes : sequence of SchemeComparison
+        Those that both have.
+    common : int
+        Rows that both predicted.
+    """
+    asked = settings(*metrics)
+    said = {one.scheme: sentence(one, names) for one in schemes}
+    heads = [Headline(left_out(one.scheme), *_errors(one, names), said[one.scheme]) for one in schemes]
+    lacking = lines_of_missing(metrics, common)
+    changed = [Row((name, *values), "strong") for name, *values in asked if values[0] != values[1]]
+    equal = [Row((name, *values)) for name, *values in asked if values[0] == values[1]]
+    heading = "Settings and data that differ"
+    sections = [
+        Section(heading, [_settings(changed, names, "settings and data that differ")], "settings", "Settings"),
+        *(_scheme(one, names, metrics) for one in schemes),
+        Section("What both runs share", [_settings(equal, names, "", folded=counted(len(equal), "equal setting"))]),
+    ]
+    return Document(
+        title=f"{names[0]} and {names[1]}",
+        lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
+        opening=[*(_on(head, "page") for head in heads), lacking],
+        sections=sections,
+        closing=[_on(head, "terminal") for head in heads],
+        data=_json(names, asked, schemes, said, common),
+    )
+
+
+def _on(head: Headline, medium: Any) -> Headline:
+    return Headline(head.about, head.answer, head.rival, head.beneath, medium=medium)
+
+
+def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
+    """Return what the paired test says of the models that two runs selected."""
+    found = one.paired
+    if found is None:
+        return "No row was predicted by both: the two errors are of different data and cannot be compared row by row."
+    what = f"On the {counted(found.rows, 'common row')} in {counted(found.groups, 'group')}"
+    each = " and ".join(
+        f"{model} of {name} errs by {percent(error)}"
+        for model, name, error in zip(one.names, names, (found.first, found.second), strict=True)
+    )
+    return f"{what} {each}: {difference(found)}."
+
+
+def difference(found: PairedDifference) -> str:
+    """Return the difference of two errors with its interval, its p-value and what they come to.
+
+    Examples
+    --------
+    >>> difference(PairedDifference(9, 3, 5.0, 4.0, -1.0, -1.5, -0.4, 0.02, 0.95))
+    '1.0 points less (95 % interval -1.5 to -0.4, p = 0.02), more than chance'
+    """
+    size = f"{abs(found.difference):.1f} points {'less' if found.difference < 0 else 'more'}"
+    if found.lower is None or found.upper is None or found.p_value is None:
+        return f"{size}, of one group: nothing is known of chance"
+    reach = f"{100 * found.level:g} % interval {found.lower:.1f} to {found.upper:.1f}, p = {found.p_value:.2g}"
+    return f"{size} ({reach}), {'more than chance' if found.apart else 'a coin toss'}"
+
+
+def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
+    """Return how the runs were made, as (setting, of the first, of the second)."""
+    sides = [_facts(one) for one in (first, second)]
+    return [
+        (name, sides[0].get(name, NONE), sides[1].get(name, NONE)) for name in dict.fromkeys([*sides[0], *sides[1]])
+    ]
+
+
+def _facts(metrics: Metrics) -> dict[str, str]:
+    """Return setting -> value of a run; what an older run does not know is left out."""
+    data, made = metrics.get("data") or {}, metrics.get("provenance") or {}
+    found: dict[str, Any] = {
+        "prediction": title(data),
+        "metric": data.get("metric"),
+        "rows": data.get("n"),
+        "groups": data.get("groups"),
+        "features": data.get("features_available"),
+        "training data (SHA-256)": str(data.get("sha256") or "")[:12] or None,
+        "saved model": (metrics.get("model") or {}).get("name"),
+        "for": left_out((metrics.get("model") or {}).get("scheme") or "") or None,
+        "command": made.get("command"),
+        "conditions": ", ".join(made.get("where") or []) or None,
+        "seed": made.get("seed"),
+        "date": made.get("date"),
+        **{f"file {one['name']}": one["sha256"][:12] for one in made.get("files") or []},
+        **{f"version of {name}": version for name, version in (metrics.get("versions") or {}).items()},
+    }
+    for cv in metrics.get("cv") or []:
+        where, rule = left_out(cv["scheme"]), simplest(cv) or {}
+        found[f"folds, {where}"] = cv.get("folds")
+        found[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
+        found[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
+        found[f"best simple rule, {where}"] = f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
+    return {
+        name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in found.items() if known(value)
+    }
+
+
+def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
+    """Say how many rows are in both runs, where it is not all of them."""
+    counts = [int((one.get("data") or {}).get("n") or 0) for one in metrics]
+    if not common or all(count == common for count in counts):
+        return Lines([])
+    return Lines([Line(f"{common:,} rows are in both runs, of {counts[0]:,} and {counts[1]:,}.", "soft")])
+
+
+def _errors(one: SchemeComparison, names: tuple[str, str]) -> tuple[str, str]:
+    """Return the answer and the rival of a headline."""
+    errors = ("–", "–") if one.paired is None else (percent(one.paired.first), percent(one.paired.second))
+    first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
+    return second, first
+
+
+def _settings(found: Sequence[Row], names: tuple[str, str], heading: str, folded: str = "") -> Table:
+    medium: Any = "page" if folded else "both"
+    heads = (Column("setting"), *(Column(name, "prose") for name in names))
+    return Table(heads, found, heading, folded=folded, medium=medium)
+
+
+def _scheme(one: SchemeComparison, names: tuple[str, str], metrics: tuple[Metrics, Metrics]) -> Section:
+    """Show the errors of every model and of every group under a scheme."""
+    where = left_out(one.scheme)
+    numbers = (f"{names[0]} %", f"{names[1]} %", "difference")
+    ranked = one.by_model.sort_values(["first", "second"], kind="stable").to_dict("records")
+    models = [Row((str(row["model"]), *_figures(row)), "strong" if row["model"] in one.names else "") for row in ranked]
+    groups = [(str(row["group"]), f"{row['rows']:,}", *_figures(row)) for row in one.by_group.to_dict("records")]
+    caption = "E_out of the common rows, %, and the second minus the first, points. – : not in that run, or left early"
+    parts = [
+        Table(
+            columns("model", numbers=numbers), models, f"{where}: models", caption, shown=_MODELS,
+            name=f"models-{one.scheme}",
+        ),
+        Table(
+            columns("group", numbers=("rows", *numbers)), rows(groups), f"{where}: groups, the selected models",
+            shown=_GROUPS, name=f"groups-{one.scheme}",
+        ),
+    ]  # fmt: skip
+    return Section(f"{where.capitalize()}: by model and group", parts, f"cv-{one.scheme}", where.capitalize())
+
+
+def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
+    yield from (number(row[name]) for name in ("first", "second"))
+    change = row["difference"]
+    tone: Any = "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
+    yield Cell(f"{change:+.1f}" if known(change) else NONE, tone)
+
+
+def _json(
+    names: tuple[str, str], asked: Sequence[tuple[str, str, str]], schemes: Sequence[SchemeComparison],
+    said: Mapping[str, str], common: int,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "kind": "runs",
+        "names": list(names),
+        "common_rows": common,
+        "settings": [{"setting": name, "first": one, "second": other} for name, one, other in asked],
+        "schemes": [
+            {
+                "scheme": one.scheme,
+                "selected": list(one.names),
+                "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
+                "statement": said[one.scheme],
+                "models": _records(one.by_model),
+                "groups": _records(one.by_group),
+            }
+            for one in schemes
+        ],
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

@@ -1,0 +1,49 @@
+"""The paired comparison, against cases counted by hand and its own guarantee."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flopcast.evaluation.paired import paired_difference
+
+
+def test_the_randomisation_test_counts_swaps_of_whole_groups() -> None:
+    # sums per group -2, -4, +1: of the 8 swaps, |sum| >= 5 for -7 -5 5 7 (two each of both signs): 4 of 8
+    found = paired_difference([3, 3, 6, 1], [2, 2, 2, 2], ["a", "a", "b", "c"])
+    assert (found.rows, found.groups, found.difference) == (4, 3, -1.25)
+    assert found.p_value == 0.5
+
+
+def test_it_is_the_signed_permutation_test_of_scipy_where_groups_are_rows() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.gamma(2, 3, 11), rng.gamma(2, 2, 11)
+    known = stats.permutation_test(
+        (second - first,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+    )
+    assert paired_difference(first, second, np.arange(11)).p_value == pytest.approx(known.pvalue)
+
+
+def test_equal_errors_are_not_told_apart_and_a_clear_gain_is() -> None:
+    rng = np.random.default_rng(1)
+    groups, first = np.repeat(np.arange(20), 10), rng.gamma(4, 2, 200)
+    same = paired_difference(first, first, groups)
+    assert (same.difference, same.p_value, same.apart) == (0.0, 1.0, False)
+    less = paired_difference(first, 0.6 * first, groups)
+    assert less.apart
+    assert less.upper is not None
+    assert less.upper < 0
+
+
+def test_rows_of_one_group_say_nothing_of_luck() -> None:
+    found = paired_difference([1.0, 2.0], [0.0, 0.0], ["a", "a"])
+    assert (found.lower, found.p_value, found.apart) == (None, None, False)
+
+
+def test_the_test_keeps_its_level() -> None:
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(9), 5)
+    shared = rng.normal(0, 2, (300, 9)).repeat(5, axis=1)  # rows of a group err together
+    rejected = [paired_difference(10 + one, np.full(45, 10.0), groups).p_value < 0.05 for one in shared]
+    assert 0.01 < np.mean(rejected) < 0.09
