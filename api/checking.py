@@ -25,7 +25,7 @@ from ..operators.operators import work_of
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..readers.labels import canonical_device
-from ..remarks import remark
+from ..remarks import Reasons, remark
 from ..report.checking import CheckFacts, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
@@ -298,7 +298,7 @@ def _scored(
     trained = pd.MultiIndex.from_frame(whole[["group", "observed"]]).isin(before)
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
-    unable = in_words_of_rows([why for why, done in zip(answers["reasons"], able, strict=True) if not done])[1]
+    unable = in_words_of_rows(Reasons.of(answers["reasons"][~able].tolist()))[1].tolist()
     if kept.empty:
         raise DataError(f"no row can be predicted; first: {unable[0]}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}

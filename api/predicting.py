@@ -21,7 +21,7 @@ from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.trained_model import TrainedModel
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
-from ..remarks import Remark, remark
+from ..remarks import Reasons, Remark, remark
 from ..report import figures
 from ..report.predictions import SHOWN, Identity, Tally, write_batches, write_file
 from ..report.words import in_words
@@ -387,28 +387,17 @@ def _predict_batch(
     Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are words: all reasons of the row, and
     the first one without figures.
     """
-    found = model.predict(rows[usable], level, fallback)
+    found, of_found = model.answer(rows[usable], level, fallback)
+    reasons, host = Reasons(len(rows)), model.recipe.host
+    reasons.add(np.flatnonzero(slower), remark("slower-kernel", host=str(host and host.name)))
+    reasons.extend(of_found, np.flatnonzero(usable))
+    lacking = remark("no-positive-metric", metric=model.recipe.metric)
+    for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):
+        for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
+            told = remark("row-refused", reason=why, detail=detail) if why else lacking
+            reasons.add(same["place"].to_numpy(), told)
+    words, causes = in_words_of_rows(reasons)
     whole = found.reindex(rows.index)
-    reasons = dict(zip(found.index, found["reasons"], strict=True))
-    for place in slower.index[slower]:
-        reasons[place] = (
-            remark("slower-kernel", host=str(model.recipe.host and model.recipe.host.name)),
-            *reasons[place],
-        )
-    refused = rows.loc[~usable, [REFUSED, REFUSED_DETAIL]]
-    whys = (_refusal(why, detail, model.recipe.metric) for why, detail in refused.itertuples(index=False))
-    reasons |= dict(zip(refused.index, whys, strict=True))
-    words, causes = in_words_of_rows([reasons[place] for place in rows.index])
-    return whole.assign(
-        basis=whole["basis"].fillna(""),
-        extrapolated=whole["extrapolated"].eq(True) | slower,
-        reasons=pd.Series(words, rows.index, dtype="str"),
-        cause=pd.Series(causes, rows.index, dtype="str"),
-    )
-
-
-def _refusal(reason: str, detail: str, metric: str) -> tuple[Remark, ...]:
-    """Return why a row is not predicted: the reader refused it, or it lacks the metric."""
-    if reason:
-        return (remark("row-refused", reason=reason, detail=detail),)
-    return (remark("no-positive-metric", metric=metric),)
+    whole = whole.assign(basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower)
+    whole.insert(list(whole).index("extrapolated") + 1, "reasons", pd.Series(words, rows.index, dtype="str"))
+    return whole.assign(cause=pd.Series(causes, rows.index, dtype="str"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, few
 from ..features.catalogue import PERIODIC
-from ..remarks import Remark, remark
+from ..remarks import Alike, Reasons, Remark, remark
 
 WIDENING: Final = 0.3
 """Growth of the interval's half-width (log scale) per doubling, or per trained span, outside the trained range.
@@ -41,8 +42,8 @@ class RangeCheck:
     ----------
     extrapolated : ndarray of bool, shape (n,)
         Whether any feature lies outside.
-    reasons : list of tuple of Remark
-        The features outside and by how much, the furthest first, three at most; () inside the range. Codes:
+    reasons : Reasons
+        The features outside and by how much, the furthest first, three at most; none inside the range. Codes:
         ``above-trained-range``, ``below-trained-range``, ``missing-value``, ``never-in-training``.
     distance : ndarray of shape (n,)
         Distance of the furthest feature: doublings beyond the range for positive and log features, trained spans for
@@ -52,7 +53,7 @@ class RangeCheck:
     """
 
     extrapolated: NDArray[np.bool_]
-    reasons: list[tuple[Remark, ...]]
+    reasons: Reasons
     distance: FloatArray
     widening: FloatArray
 
@@ -102,12 +103,7 @@ class TrainedRange:
         values = self._values(X)
         distances = self._distances(values)
         furthest = distances.max(axis=1, initial=0.0)
-        extrapolated = furthest > 0
-        reasons: list[tuple[Remark, ...]] = [()] * len(values)
-        outside = np.flatnonzero(extrapolated)
-        for row, why in zip(outside, self._reasons(values[outside], distances[outside]), strict=True):
-            reasons[row] = why
-        return RangeCheck(extrapolated, reasons, furthest, 1.0 + WIDENING * furthest)
+        return RangeCheck(furthest > 0, self._reasons(values, distances), furthest, 1.0 + WIDENING * furthest)
 
     def distance(self, X: pd.DataFrame) -> FloatArray:
         """Return ``check(X).distance`` alone."""
@@ -168,47 +164,44 @@ class TrainedRange:
         span = self.high - self.low
         return np.where(span > 0, span, np.maximum(np.abs(self.high), 1.0))
 
-    def _reasons(self, values: FloatArray, distances: FloatArray) -> list[tuple[Remark, ...]]:
-        """Return, for rows outside (n × p), the features that are, the furthest first, as remarks."""
-        rows, left = np.arange(len(values)), distances.copy()
-        found = np.full((len(values), _NAMED), None, dtype=object)
-        named = np.minimum((distances > 0).sum(axis=1), _NAMED)
-        for place in range(min(_NAMED, len(self.names))):
+    def _reasons(self, values: FloatArray, distances: FloatArray) -> Reasons:
+        """Return the features outside of each row (n × p), the furthest first, as remarks."""
+        found, rows = Reasons(len(values)), np.flatnonzero((distances > 0).any(axis=1))
+        values, left = values[rows], distances[rows]
+        every = np.arange(len(rows))
+        for _ in range(min(_NAMED, len(self.names))):
             furthest = left.argmax(axis=1)
-            for column in np.unique(furthest):
-                at = np.flatnonzero((furthest == column) & (left[rows, furthest] > 0))
-                there, same = np.unique(values[at, column], return_inverse=True)
-                said = np.empty(len(there), dtype=object)
-                said[:] = list(map(self._judge(int(column)), there.tolist()))
-                found[at, place] = said[same]
-            left[rows, furthest] = 0.0
-        return [tuple(why[:count]) for why, count in zip(found.tolist(), named.tolist(), strict=True)]
+            outside = left[every, furthest] > 0
+            for column in np.unique(furthest[outside]).tolist():
+                at = np.flatnonzero(outside & (furthest == column))
+                for some, what in self._outside(column, values[at, column]):
+                    found.add(rows[at[some]], what)
+            left[every, furthest] = 0.0
+        return found
 
-    def _judge(self, column: int) -> Callable[[float], Remark]:
-        """Return what says of a value of the feature how it lies outside its range."""
+    def _outside(self, column: int, values: FloatArray) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
+        """Yield positions among values of a feature (n,), all outside its range, and how they lie to it."""
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
         log, ratio, span = bool(self._is_log[column]), bool(self._is_ratio[column]), float(self._spans()[column])
-        feature, only, is_log = ("feature", name), ("only", low == high), ("log", log)
+        missing, above = np.isnan(values), values > high
+        yield np.flatnonzero(missing), remark("missing-value", feature=name)
+        if "=" in name and high == 0:
+            yield np.flatnonzero(~missing), remark("never-in-training", feature=name)
+            return
+        scaled = np.full(len(values), True) if log else ratio & (values > 0)  # far is a factor, else a number of spans
+        ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
+        for (code, limit, side), factor in product(ends, (True, False)):
+            at = np.flatnonzero(side & (scaled == factor))
+            far = _far(values[at], limit, log, factor, span)
+            shared = {"feature": name, "limit": limit, "only": low == high, "log": log, "factor": factor}
+            yield at, Alike(code, tuple(shared.items()), {"value": values[at].tolist(), "far": far.tolist()})
 
-        def outside(code: str, value: float, limit: float) -> Remark:  # as `remark`, half a million times a minute
-            factor = log or (ratio and value > 0)  # how far is then a factor of the limit, else a number of spans
-            if log:
-                far = 2 ** min(abs(value - limit), 99.0)
-            else:
-                far = max(value / limit, limit / value) if factor else abs(value - limit) / span
-            figures = ("value", value), ("limit", limit), only, is_log, ("far", far), ("factor", factor)
-            return Remark(code, (feature, *figures))
 
-        def judge(value: float) -> Remark:
-            if value != value:
-                return remark("missing-value", feature=name)
-            if "=" in name and high == 0:
-                return remark("never-in-training", feature=name)
-            if value > high:
-                return outside("above-trained-range", value, high)
-            return outside("below-trained-range", value, low)
-
-        return judge
+def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float) -> FloatArray:
+    """Return how far values (n,) lie from a limit: by which factor, or how many trained spans."""
+    if log:
+        return np.exp2(np.minimum(np.abs(values - limit), 99.0))
+    return np.maximum(values / limit, limit / values) if factor else np.abs(values - limit) / span
 
 
 def trained_range(X: pd.DataFrame) -> TrainedRange:

@@ -17,7 +17,7 @@ from ..features.recipe import FeatureRecipe
 from ..features.roofline import own_laws, scaling_laws
 from ..models import artifact
 from ..operators.operators import Work, work_of
-from ..remarks import Remark, remark
+from ..remarks import Reasons, remark
 from ..table.measurements import fill_text
 from ..table.problems import HOST
 from .beyond import Beyond, blend
@@ -212,24 +212,29 @@ class TrainedModel:
     def predict(self, rows: pd.DataFrame, level: float, fallback: bool = False) -> pd.DataFrame:
         """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated``, ``reasons`` and the baselines.
 
+        As `answer` does, with a tuple of `Remark` per row in the column ``reasons``.
+        """
+        frame, reasons = self.answer(rows, level, fallback)
+        frame.insert(list(frame).index("extrapolated") + 1, "reasons", reasons.of_rows())
+        return frame
+
+    def answer(self, rows: pd.DataFrame, level: float, fallback: bool = False) -> tuple[pd.DataFrame, Reasons]:
+        """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated`` and the baselines, and reasons.
+
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
         where there is a host, its measurements. ``basis`` says what answers: the ``model``, the ``rule`` that goes on
-        far outside the trained range, or a ``blend`` of both (see `beyond`). ``reasons`` holds a tuple of `Remark` per
-        row: how it is unlike training. Where a row's features cannot be computed, or what it computes was never
-        trained, there is no prediction, and ``reasons`` says why; with ``fallback`` the ``law`` answers there, with
-        its own wide interval.
+        far outside the trained range, or a ``blend`` of both (see `beyond`). The reasons say how a row is unlike
+        training. Where a row's features cannot be computed, or what it computes was never trained, there is no
+        prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
-        able = np.array([not why for why in reasons], dtype=bool)
-        reference = self._reference(rows, work)
-        answers, outside = self._known(X[able], reference[able], unlike[able], level)
-        for row, why in zip(np.flatnonzero(able), outside, strict=True):
-            reasons[row] = why
-        frame = answers.set_axis(np.flatnonzero(able)).reindex(range(len(rows))).set_axis(rows.index)
-        frame = frame.assign(
-            basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True), reasons=reasons
-        )
+        able = ~reasons.any()
+        known, reference = np.flatnonzero(able), self._reference(rows, work)
+        answers, outside = self._known(X[able], reference[able], unlike.where(able), level)
+        reasons.extend(outside, known)
+        frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
+        frame = frame.assign(basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True))
         baselines = self._baselines(rows, work, reference)
         if fallback and self.law is not None:
             value = self.law.predict(baselines)
@@ -237,17 +242,19 @@ class TrainedModel:
             lower, upper = self.law.intervals.bounds(value[here], level)
             frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack([value[here], lower, upper])
             frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
-        return pd.concat([frame, baselines], axis=1)
+        return pd.concat([frame, baselines], axis=1), reasons
 
     def _known(
-        self, X: pd.DataFrame, reference: np.ndarray, unlike: np.ndarray, level: float
-    ) -> tuple[pd.DataFrame, list[tuple[Remark, ...]]]:
+        self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, level: float
+    ) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
-        check, new = self.domain.check(X), np.array([bool(why) for why in unlike], dtype=bool)
+        check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         scale = None if self.difficulty is None else self.difficulty.scale(X, predicted)
-        bare = [() if value > 0 else (remark("no-positive-prediction"),) for value in predicted]
-        reasons = [(*none, *ways, *why) for none, ways, why in zip(bare, unlike, check.reasons, strict=True)]
+        reasons = Reasons(len(X))
+        reasons.add(np.flatnonzero(~(predicted > 0)), remark("no-positive-prediction"))
+        for found in (unlike, check.reasons):
+            reasons.extend(found, np.arange(len(X)))
         if self.beyond is None:
             share = np.zeros(len(X))
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
@@ -263,34 +270,30 @@ class TrainedModel:
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
         return answers if self.correction is None else self.correction.applied(answers, level), reasons
 
-    def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, Reasons, Reasons]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
-        unlike, unable = _no_reasons(len(rows)), _no_reasons(len(rows))
+        unlike, unable = Reasons(len(rows)), Reasons(len(rows))
         for kind in _kinds(rows, work):
             part, its = (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
-            why: Remark | None = None
+            new, why = Reasons(len(kind)), None
             try:
                 context = self.recipe.context(part, its)
-                new = self.recipe.never_trained(context)
-                for row, ways in zip(kind, new, strict=True):
-                    unable[row] = ways
-                if all(new):
+                new = Reasons.of(self.recipe.never_trained(context))
+                unable.extend(new, kind)
+                if new.any().all():
                     continue
                 values[kind] = self.recipe.transform(context)
-                for row, ways in zip(kind, self.recipe.unseen(context), strict=True):
-                    unlike[row] = ways
+                unlike.extend(Reasons.of(self.recipe.unseen(context)), kind)
             except NotPublishedError as error:
                 why = remark("figure-not-published", figure=error.figure, gpu=error.gpu)
             except DataError as error:
                 why = remark("features-impossible", problem=str(error))
-            for row in kind if why else ():
-                unable[row] = unable[row] or (why,)
+            if why is not None:
+                unable.add(kind[~new.any()], why)
         unknown = ~np.isfinite(values)
-        for row in np.flatnonzero(unknown.any(axis=1)):
-            unable[row] = unable[row] or (
-                remark("feature-unknown", feature=self.recipe.columns[int(np.argmax(unknown[row]))]),
-            )
+        for row in np.flatnonzero(unknown.any(axis=1) & ~unable.any()).tolist():
+            unable.add([row], remark("feature-unknown", feature=self.recipe.columns[int(np.argmax(unknown[row]))]))
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
@@ -337,10 +340,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return None if value is None or value is pd.NA else value.item() if isinstance(value, np.generic) else value
-
-
-def _no_reasons(count: int) -> np.ndarray:
-    """Return an array of so many empty tuples of remarks."""
-    empty = np.empty(count, dtype=object)
-    empty[:] = [()] * count
-    return empty

@@ -97,9 +97,12 @@ class FeatureRecipe:
             if UNSTATED in known:
                 continue
             levels = context.once(name, _CATEGORY[name].compute)
-            for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])):
-                said = remark("never-trained", category=name, level=str(levels[row]), known=known)
-                reasons[row] = reasons[row] or (said,)
+            new = dict[str, tuple[Remark]]()
+            for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])).tolist():
+                level = str(levels[row])
+                if level not in new:
+                    new[level] = (remark("never-trained", category=name, level=level, known=known),)
+                reasons[row] = reasons[row] or new[level]
         return reasons
 
     def unseen(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
@@ -113,10 +116,12 @@ class FeatureRecipe:
         context, words = self.context(rows), dict[str, np.ndarray]()
         found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
-            levels = context.once(name, _CATEGORY[name].compute)
+            levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
             for row in np.flatnonzero(~np.isin(levels, known)).tolist() if OTHER not in known else ():
-                new = remark("unseen-level", category=name, level=str(levels[row]), known=known)
-                found.setdefault(row, []).append(new)
+                level = str(levels[row])
+                if level not in new:
+                    new[level] = remark("unseen-level", category=name, level=level, known=known)
+                found.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)).tolist():

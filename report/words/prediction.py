@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
 
 from ...errors import few
-from ...remarks import Remark
+from ...remarks import Alike, Reasons, Remark
 from .reading import reason_of
 
 
-def _outside(trained: Sequence[str], side: str) -> Callable[..., str]:
-    """Return the words of a feature beyond one end of its trained range; `trained`: where it varied, and did not."""
+def _outside(feature: str, limit: float, only: bool, log: bool, factor: bool, *, above: bool) -> str:
+    """Return the words of a feature beyond one end of its trained range, to be filled with its value and how far."""
+    number = "2^%.1f" if log else "%.4g"
+    trained = "only at" if only else "to" if above else "from"
+    unit, side = "x" if factor else " spans", "beyond" if above else "below"
+    return f"{feature.replace('%', '%%')} is {number}, trained {trained} {number % limit} (%.1f{unit} {side})"
 
-    def words(feature: str, value: float, limit: float, only: bool, log: bool, far: float, factor: bool) -> str:
-        shown, edge = (f"2^{value:.1f}", f"2^{limit:.1f}") if log else (f"{value:.4g}", f"{limit:.4g}")
-        spans = "x" if factor else " spans"
-        return f"{feature} is {shown}, trained {trained[only]} {edge} ({far:.1f}{spans} {side})"
+
+OF_MANY: Final[dict[str, Callable[..., str]]] = {
+    "above-trained-range": partial(_outside, above=True),
+    "below-trained-range": partial(_outside, above=False),
+}
+"""Code -> what makes of the values that many remarks share the words that those of each, in order, are put into."""
+
+
+def _one_of_many(code: str, own: Sequence[str]) -> Callable[..., str]:
+    def words(**values: Any) -> str:
+        figures = tuple(values.pop(name) for name in own)
+        return OF_MANY[code](**values) % figures
 
     return words
 
@@ -34,8 +49,7 @@ def _refused(reason: str, detail: str) -> str:
 
 
 WORDS: Final[dict[str, str | Callable[..., str]]] = {
-    "above-trained-range": _outside(("to", "only at"), "beyond"),
-    "below-trained-range": _outside(("from", "only at"), "below"),
+    **{code: _one_of_many(code, ("value", "far")) for code in OF_MANY},
     "missing-value": "{feature} is missing, trained always with a value",
     "never-in-training": "{feature} never occurred in training",
     "never-trained": _never_trained,
@@ -93,38 +107,36 @@ def say_all(reasons: Sequence[Remark]) -> str:
     return "; ".join(map(_say, reasons))
 
 
-def in_words_of_rows(reasons: Sequence[Sequence[Remark]]) -> tuple[list[str], list[str]]:
-    """Return `say_all` of each row's reasons, and `cause` of its first ("" where it has none).
-
-    A remark that several rows share is put into words once.
+def in_words_of_rows(reasons: Reasons) -> tuple[np.ndarray, np.ndarray]:
+    """Return `say_all` of each row's reasons, and `cause` of its first ("" where it has none); arrays of object (n,).
 
     Examples
     --------
     >>> from flopcast.remarks import remark
-    >>> missing = remark("missing-value", feature="m")
-    >>> in_words_of_rows([(missing,), ()])
-    (['m is missing, trained always with a value', ''], ['m is missing, trained always with a value', ''])
+    >>> said, first = in_words_of_rows(Reasons.of([(remark("missing-value", feature="m"),), ()]))
+    >>> said.tolist()
+    ['m is missing, trained always with a value', '']
     """
-    words: dict[int, str] = {}
-    causes: dict[int, str] = {}
-    said, first = [""] * len(reasons), [""] * len(reasons)
-    for row, why in enumerate(reasons):
-        for one in why:
-            if id(one) not in words:
-                words[id(one)] = _say(one)
-        if why:
-            said[row] = words[id(why[0])] if len(why) == 1 else "; ".join([words[id(one)] for one in why])
-            if id(why[0]) not in causes:
-                causes[id(why[0])] = cause(why[0])
-            first[row] = causes[id(why[0])]
+    said, first = (np.full(reasons.rows, "", dtype=object) for _ in range(2))
+    for rows, what in reasons.parts:
+        words = np.array(_say_each(what) if isinstance(what, Alike) else [_say(what)], dtype=object)
+        new = said[rows] == ""
+        first[rows[new]] = cause(what)
+        said[rows] = np.where(new, words, said[rows] + "; " + words)
     return said, first
 
 
-def cause(reason: Remark) -> str:
+def _say_each(what: Alike) -> list[str]:
+    words = OF_MANY[what.code](**dict(what.shared))
+    return [words % figures for figures in zip(*what.own.values(), strict=True)]
+
+
+def cause(reason: Remark | Alike) -> str:
     """Return a reason without the figures of one row."""
     return _say(reason, CAUSES.get(reason.code))
 
 
-def _say(reason: Remark, words: str | Callable[..., str] | None = None) -> str:
+def _say(reason: Remark | Alike, words: str | Callable[..., str] | None = None) -> str:
     text = words or WORDS[reason.code]
-    return text(**reason.values) if callable(text) else text.format(**reason.values)
+    values = dict(reason.shared) if isinstance(reason, Alike) else reason.values
+    return text(**values) if callable(text) else text.format(**values)

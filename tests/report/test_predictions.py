@@ -13,7 +13,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.output import PREDICTION_FORMATS, check_file
-from flopcast.remarks import Remark, remark
+from flopcast.remarks import Reasons, Remark, remark
 from flopcast.report.predictions import Identity, Tally, predictions_document, to_json, write_file
 from flopcast.report.words.prediction import cause, in_words_of_rows, say_all
 
@@ -74,7 +74,7 @@ def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
     ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
     frame = predictions(len(ways)).assign(extrapolated=True)
     tally = Tally("duration_us")
-    tally.add(frame, pd.Series(in_words_of_rows(ways)[1]))
+    tally.add(frame, pd.Series(in_words_of_rows(Reasons.of(ways))[1]))
     assert list(tally.report(FACTS, [])["causes"].items()) == [
         ("log2.m is above the trained range", 2), ("he.host is below the trained range", 1),
         ("dtype fp6 was not in training", 1), ("log2.k never varied in training", 1),
