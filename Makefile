@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard setup clean
+.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -58,6 +58,13 @@ bench: .venv/.bench
 scoreboard: .venv/.run
 	$(BIN)/python -m flopcast.benchmarks.scoreboard
 
+# Every page, the examples executed; a warning is an error. Needs no network; `make linkcheck` does.
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+
+linkcheck: .venv/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck -D sphinx_gallery_conf.plot_gallery=False docs build/linkcheck
+
 setup: .venv/.dev
 
 .venv/.run: pyproject.toml
@@ -79,9 +86,13 @@ build/lowest/.test: pyproject.toml
 	  --group test --editable .
 	touch $@
 
+.venv/.docs: .venv/.run
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
 .venv/.bench: .venv/.dev
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
 clean:
-	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info
+	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated docs/reference/generated

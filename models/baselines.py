@@ -98,8 +98,8 @@ class _RelativeL1(PositiveRegressor, _OneColumn):
 class ConstantRatio(_RelativeL1):
     """``t = r x`` with the ratio r that minimises the relative L1 error ``sum_i |y_i - r x_i| / y_i``.
 
-    The sum is ``sum_i (|x_i| / y_i) |y_i / x_i - r|``, so r is the median of y / x weighted by |x| / y, exactly; the
-    smallest one where an interval is optimal. Rows with x = 0 play no part; with nothing else r is 0.
+    The sum is ``sum_i (|x_i| / y_i) |y_i / x_i - r|``, so r is the median of y / x weighted by ``|x| / y``, exactly;
+    the smallest one where an interval is optimal. Rows with x = 0 play no part; with nothing else r is 0.
 
     Parameters
     ----------

@@ -10,19 +10,19 @@ The time of a message is that of its steps and of its bytes (Hockney [2]_):
 starts from in a reduce-scatter), n the ranks, and the bandwidth what one rank can send to all its peers at once. The
 arithmetic of a reduction is not counted: GPUs reduce faster than links deliver.
 
-=============  =====================  =========================  =========================
-collective     ring                   tree                       direct
-=============  =====================  =========================  =========================
-all_reduce     2(n-1), 2(n-1)/n       2 log n, 2(n-1)/n          2, 2(n-1)/n
-all_gather     n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
-reduce_scatter n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
-all_to_all     n-1, (n-1)/n           log n, log n / 2           1, (n-1)/n
-gather         n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
-scatter        n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
-broadcast      n-1, 1                 log n, log n               2, 2(n-1)/n
-reduce         n-1, 1                 log n, log n               2, 2(n-1)/n
-send_recv      1, 1                   1, 1                       1, 1
-=============  =====================  =========================  =========================
+==============  =====================  =========================  =========================
+collective      ring                   tree                       direct
+==============  =====================  =========================  =========================
+all_reduce      2(n-1), 2(n-1)/n       2 log n, 2(n-1)/n          2, 2(n-1)/n
+all_gather      n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
+reduce_scatter  n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
+all_to_all      n-1, (n-1)/n           log n, log n / 2           1, (n-1)/n
+gather          n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
+scatter         n-1, (n-1)/n           log n, (n-1)/n             1, (n-1)/n
+broadcast       n-1, 1                 log n, log n               2, 2(n-1)/n
+reduce          n-1, 1                 log n, log n               2, 2(n-1)/n
+send_recv       1, 1                   1, 1                       1, 1
+==============  =====================  =========================  =========================
 
 ring
     Neighbours only, messages in n parts; broadcast and reduction as a pipeline.

@@ -7,7 +7,7 @@ pmc_perf_N.csv         one pass, in the columns of rocprof v2
 SQ_*.csv               passes that count occupancies ("levels")
 timestamps.csv         a pass without counters
 sysinfo.csv            the machine: the device comes from here
-others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/*, profiling_config.yaml and
+others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/, profiling_config.yaml and
                        log.txt hold nothing of single dispatches
 =====================  =================================================================================================
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings run, and print what they say."""
+"""The examples in docstrings run, and print what they say; those of the gallery run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import doctest
 import importlib
 import importlib.util
 import pkgutil
+import runpy
 from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
@@ -16,6 +17,7 @@ import flopcast
 from flopcast.api import training
 
 SCRIPTS = ("setup", "train", "predict", "validate")
+GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 def modules_with_examples() -> list[str]:
@@ -52,5 +54,12 @@ def test_examples_in_docstrings(name: str) -> None:
     assert not failures
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery(path: Path) -> None:
+    runpy.run_path(str(path))
+
+
 def test_examples_are_found() -> None:
+    assert len(GALLERY) >= 10
     assert {"flopcast.commands.options", "flopcast.models.linear.stepwise"} <= set(modules_with_examples())

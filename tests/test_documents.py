@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md")])
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+MARKER = re.compile(r'^:(?:start-after|end-before): "(.+)"$', re.MULTILINE)
+MADE = ("gallery", "generated")
+"""Folders of docs/ that `make docs` writes."""
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|toml|md|csv|json)|(?:\w+/)+)`")
 
 
@@ -19,3 +24,31 @@ def test_paths_exist(document: str) -> None:
     assert not [
         path for path in named if not any((ROOT / place / path).exists() for place in (".", "models", "evaluation"))
     ]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_what_a_page_of_the_docs_links_and_includes_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = [page.parent / link for link in LINK.findall(text) if not set(MADE) & set(Path(link).parts)]
+    included = re.findall(r"^```\{include\} (.+)$", text, re.MULTILINE)
+    assert not [str(path) for path in (*named, *(page.parent / path for path in included)) if not path.exists()]
+    sources = "\n".join((page.parent / path).read_text(encoding="utf-8") for path in included)
+    assert not [marker for marker in MARKER.findall(text) if marker not in sources]
+
+
+@pytest.mark.parametrize("folder", ["methods", "."])
+def test_the_modules_whose_texts_the_docs_show_are_there(folder: str) -> None:
+    pages = (ROOT / "docs" / folder).glob("*.rst")
+    names = [name for page in pages for name in re.findall(r"automodule:: flopcast\.(\S+)", page.read_text("utf-8"))]
+    assert names
+    found = {
+        name: [(ROOT / f"{name.replace('.', '/')}{end}").exists() for end in (".py", "/__init__.py")] for name in names
+    }
+    assert not [name for name, places in found.items() if not any(places)]
+
+
+def test_the_examples_of_the_gallery_have_a_title_and_compile() -> None:
+    for path in (ROOT / "examples").glob("*.py"):
+        code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+        title, line = code.co_consts[0].strip().splitlines()[:2]
+        assert line == "=" * len(title), path.name

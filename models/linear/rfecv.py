@@ -1,9 +1,9 @@
 """Recursive feature elimination: fits that give up one column after another, as many as inner folds find best.
 
 `RFECV` is the estimator; an elimination (`eliminate_free`, `eliminate_bounded`) returns the fits from all columns down
-to a few. Those of free coefficients come from one factorisation: all solve min |A t - b| (A: k × m, b: k) for the t of
-least norm, with singular values of A below 1e-7 of the largest taken as zero. A step costs O(r m) for m columns of rank
-r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit` the null space, which shrinks to
+to a few. Those of free coefficients come from one factorisation: all solve ``min |A t - b|`` (A: k × m, b: k) for the t
+of least norm, with singular values of A below 1e-7 of the largest taken as zero. A step costs O(r m) for m columns of
+rank r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit` the null space, which shrinks to
 nothing, and the pseudo-inverse. Non-negative fits start the active-set method from the solution before.
 """
 

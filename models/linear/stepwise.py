@@ -155,11 +155,11 @@ class Stepwise(LinearRegressor):
     selected_features_ : list of str
     steps_ : list of str
         ``"+ name"`` or ``"- name"`` of each step taken.
-    criterion_path_ : ndarray of shape (len(steps_) + 1,)
+    criterion_path_ : ndarray of shape (n_steps + 1,)
         The criterion of the first model and after each step.
-    rss_path_ : ndarray of shape (len(steps_) + 1,)
+    rss_path_ : ndarray of shape (n_steps + 1,)
         The (weighted) residual sum of squares of the same models.
-    edf_path_ : ndarray of shape (len(steps_) + 1,)
+    edf_path_ : ndarray of shape (n_steps + 1,)
         Their degrees of freedom.
     dropped_features_ : list of str
         Constant columns and copies of others, left out from the start.

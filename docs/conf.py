@@ -1,0 +1,97 @@
+"""How the documentation is built: `make docs`. Warnings are errors; nothing is fetched while it is built or read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import plotly
+from plotly.basedatatypes import BaseFigure
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import generate
+
+import flopcast
+
+project = "flopcast"
+author = "The flopcast developers"
+version = release = flopcast.__version__
+copyright = author  # noqa: A001 - Sphinx asks for this name
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["gallery/*.ipynb", "_templates"]
+suppress_warnings = ["config.cache", "ref.citation"]  # a function as a setting; sources that stand at the end of a text
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+default_role = "py:obj"
+autodoc_typehints = "none"
+autodoc_default_options = {"exclude-members": "set_fit_request, set_predict_request, set_score_request"}
+autosummary_generate = True
+numpydoc_show_class_members = False
+html_theme = "furo"
+html_title = f"flopcast {version}"
+html_static_path = ["_static"]
+html_css_files = ["flopcast.css"]
+html_show_sphinx = False
+html_copy_source = False
+copybutton_prompt_text = ">>> "
+linkcheck_timeout = 10
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": (),
+    "reset_modules": (),
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "reference_url": {"flopcast": None},
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+}
+
+# A figure stands in a page as its data; plotly.js is copied beside the pages, so that reading them needs no network.
+BaseFigure._repr_html_ = lambda figure: figure.to_html(full_html=False, include_plotlyjs=False, default_width="100%")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _with_plotly(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Load plotly.js in the pages of the gallery alone: it is large."""
+    if page.startswith("gallery/"):
+        app.add_js_file("plotly.min.js", loading_method=None)
+
+
+def _copied(app: Any, error: Exception | None) -> None:
+    """Put plotly.js of the installed plotly beside the pages."""
+    if error is None and app.builder.format == "html":
+        script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+        (Path(app.outdir) / "_static" / "plotly.min.js").write_bytes(script.read_bytes())
+
+
+def _without_headings(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Let the headings in a module's docstring be words in bold: the page around it has the headings."""
+    for at in range(len(lines) - 1 if what == "module" else 0):
+        if lines[at + 1] and not lines[at + 1].strip("-") and len(lines[at + 1]) == len(lines[at]):
+            lines[at : at + 2] = [f".. rubric:: {lines[at]}", ""]
+
+
+def setup(app: Any) -> None:
+    """Write the pages that are made from the package itself, then let Sphinx read all."""
+    generate.pages(Path(__file__).parent / "generated")
+    app.connect("autodoc-process-docstring", _without_headings)
+    app.connect("html-page-context", _with_plotly)
+    app.connect("build-finished", _copied)

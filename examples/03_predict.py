@@ -1,0 +1,38 @@
+"""
+Predict workloads nobody has run
+================================
+
+A trained run predicts rows that have shapes and, because it was trained with a host, the time on the host. Every
+prediction comes with an interval, and says when it leaves what was measured.
+"""
+
+import flopcast as fc
+
+gemms = {"op": "gemm"}
+run = fc.train(where=gemms, models=["OLS", "NNLS", "Additive"], jobs=1)
+
+# %%
+# New products, timed on the host alone. The last one is far larger than any that was trained on.
+
+new = fc.read(where={**gemms, "device": run.metrics["data"]["host"], "m": (128, 200)}).frame.head(4).copy()
+new["m"] = [96, 160, 256, 200_000]
+new["duration_us"] *= [0.8, 1.1, 1.6, 1100.0]
+found = fc.predict(run, new)
+found.frame[["m", "n", "k", "dtype_a", "predicted_us", "lower_us", "upper_us", "extrapolated", "basis"]]
+
+# %%
+# ``basis`` is ``model`` within the trained range. Beyond it a simple rule takes over step by step (``blend``,
+# ``rule``), with an interval of its own that was learnt by leaving out the larger half of the measurements.
+
+found.plot_intervals()
+
+# %%
+# An operator that the run has never seen gets no number but a reason.
+
+softmax = fc.read(where={"op": "softmax", "device": run.metrics["data"]["host"]}).frame.head(1)
+mixed = fc.predict(run, [new, softmax]).frame
+mixed[["op", "predicted_us", "reason"]]
+
+# %%
+# ``flopcast predict RUN new.csv --out predictions.csv`` does this in a terminal; ``--fallback law`` answers for the
+# rest too, by a roofline at the rates that training reached.

@@ -1,0 +1,23 @@
+"""
+Does linear scaling hold?
+=========================
+
+"The target has twice the peak, so it takes half the time." Where is that so? ``fc.validate`` tests it for each class of
+kernels: operator, number format, and whether arithmetic or memory bounds it.
+"""
+
+import flopcast as fc
+
+found = fc.validate(where={"op": ["gemm", "layer_norm", "copy"]}, replicates=200)
+found.table
+
+# %%
+# ``median`` is the measured time over the law's, with a 95 % interval that counts groups, not rows: 1 is a law that
+# holds, 1.3 one that holds with a correction of 1.3. Where the ratio depends on the size of the kernel, no single
+# factor can mend the law, and the verdict says so.
+
+held = found.table[found.table["verdict"].str.startswith("holds")]
+held[["class", "law", "verdict", "median", "lower", "upper"]].round(2)
+
+# %%
+# ``python validate.py DATA --host MI300X --target MI355X --out scaling/`` writes the same as a page.

@@ -1,0 +1,36 @@
+"""
+Forecast a model nobody has run
+===============================
+
+What will Llama-3.1-405B do on eight MI300X, and on eight MI355X, at which batch? The answer comes from the
+configuration alone: kernel by kernel, with what is not a kernel calibrated on published runs.
+"""
+
+import flopcast as fc
+
+found = fc.forecast(
+    "llama-3.1-405b",
+    gpu=["MI300X", "MI355X"],
+    gpus=8,
+    dtype="fp8",
+    batch=[1, 4, 16, 64],
+    input_len=2048,
+    output_len=512,
+)
+found.table[["gpu", "batch", "predicted", "lower", "upper", "unit"]].round(2)
+
+# %%
+# Latency and throughput pull against each other:
+
+found.plot_batch()
+
+# %%
+# Where the time goes.
+
+found.plot_parts()
+
+# %%
+# What does not fit has no time, but says by how much.
+
+found = fc.forecast("llama-3.1-405b", gpu="MI300X", gpus=[2, 4, 8], dtype="bf16", batch=1, input_len=512, output_len=64)
+found.table[["gpus", "fits", "predicted", "unit", "reason"]]
