@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,10 +12,13 @@ import pandas as pd
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS, check_level
 from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
-from ..report.comparing import runs_document
+from ..projection.trace_changes import TraceChanges, trace_changes
+from ..readers import Options, TraceFailure, read_traces
+from ..report.comparing import runs_document, traces_document
 from ..report.document import Document
 from ..report.html import Shown
-from ..report.run_folder import read_run
+from ..report.run_folder import METRICS, read_run
+from ..traces.summary import Annotated
 
 FILES = ("compare.json", "compare.html")
 
@@ -59,29 +63,59 @@ class RunComparison(Shown):
         return runs_document(self.names, self.metrics, self.schemes, self.common)
 
 
+@dataclass(frozen=True)
+class TraceComparison(Shown):
+    """Two traces side by side.
+
+    Attributes
+    ----------
+    found : TraceChanges
+        What the difference is made of, part by part and call by call (`projection.trace_changes`).
+    """
+
+    files = FILES
+    found: TraceChanges
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per kind of call, the largest difference first (`TraceChanges.calls`)."""
+        return self.found.calls
+
+    def document(self) -> Document:
+        """Return the comparison as `report` shows it on terminals and pages."""
+        return traces_document(self.found)
+
+
 def compare(
-    first: str | Path | Evidence, second: str | Path | Evidence, *, level: float = 0.95, seed: int = 0
-) -> RunComparison:
-    """Compare two runs.
+    first: str | Path | Evidence,
+    second: str | Path | Evidence,
+    *,
+    level: float = 0.95,
+    defaults: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> RunComparison | TraceComparison:
+    """Compare two runs, or two profilers' traces of a workload.
 
     Parameters
     ----------
     first, second : path or Run
-        Run folders that `train` wrote, or runs.
+        Run folders that `train` wrote, or runs; or files or folders with one trace each.
     level : float, default=0.95
-        Of the intervals of differences.
+        Of the intervals of differences between runs.
+    defaults : mapping of str to str, optional
+        Values of columns that traces lack.
     seed : int
-        Of their bootstrap and of the randomisation test.
+        Of the bootstrap and of the randomisation test of runs.
 
     Returns
     -------
-    RunComparison
+    RunComparison or TraceComparison
         With ``table``, a page and JSON.
 
     Raises
     ------
     FlopcastError
-        One is no run, or they share no scheme of cross-validation.
+        One is neither, the other is of another kind, or the runs share no scheme of cross-validation.
 
     Examples
     --------
@@ -93,6 +127,29 @@ def compare(
     True
     """
     check_level(level, LEVELS[0], LEVELS[-1])
+    runs_of = [not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in (first, second)]
+    if not any(runs_of):
+        options = Options(defaults=dict(defaults or {}))
+        paths = Path(str(first)), Path(str(second))
+        traces = [(label, _trace(path, options)) for label, path in zip(_names(*paths), paths, strict=True)]
+        return TraceComparison(trace_changes(traces))
+    return _runs(first, second, level, seed)
+
+
+def _trace(path: Path, options: Options) -> Annotated:
+    """Return the one trace of a file or folder."""
+    found = []
+    for _, trace in read_traces([path], options=options):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        found.append(trace)
+    if len(found) != 1:
+        count = f"{len(found)} traces" if found else "neither a run nor a trace"
+        raise DataError(f"holds {count}: give two runs, or two paths with one trace each", source=str(path))
+    return found[0]
+
+
+def _runs(first: str | Path | Evidence, second: str | Path | Evidence, level: float, seed: int) -> RunComparison:
     runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
     metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
     names = _names(runs[0][0], runs[1][0])
@@ -121,10 +178,8 @@ def _evidence(run: str | Path | Evidence, parameter: str) -> tuple[Path, dict[st
 
 
 def _names(first: Path, second: Path) -> tuple[str, str]:
-    """Return the last parts of two paths from which on they differ."""
-    parts = [Path(path).parts for path in (first, second)]
-    for count in range(1, max(map(len, parts)) + 1):
-        one, other = ("/".join(own[-count:]) for own in parts)
+    """Return the last parts of two paths that differ, as what they are called."""
+    for one, other in zip(reversed(first.resolve().parts), reversed(second.resolve().parts), strict=False):
         if one != other:
             return one, other
     return f"{first.name} (1)", f"{second.name} (2)"

@@ -26,7 +26,9 @@ COMMANDS: Final = {
         "Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."
     ),
     "show": "Print the tables of a saved run again, from its folder.",
-    "compare": "Compare two runs: settings, data, errors by model and group, and a paired test on their common rows.",
+    "compare": (
+        "Compare two runs (settings, errors, a paired test), or two traces (what was added, removed, faster, slower)."
+    ),
     "check": "Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.",
     "advise": "Choose what to measure next on the target: the batch that teaches a run most about unseen groups.",
     "ingest": "Read profiler traces, counter files and tuner logs into one table, and check their quality.",

@@ -1,4 +1,4 @@
-"""Two runs side by side: ``flopcast compare RUN1 RUN2`` says what differs, and whether by more than chance."""
+"""Two runs, or two traces, side by side: ``flopcast compare A B`` says what differs, and where it comes from."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from typing import Annotated
 import typer
 
 from ..output import check_output
-from .options import JsonOption, LevelOption, SeedOption, announce, check_data
+from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, check_data, parse_defaults
 
 FILES = ("compare.json", "compare.html")
 
 
 def command(
-    first: Annotated[Path, typer.Argument(metavar="RUN1", help="Run folder that train wrote.")],
-    second: Annotated[Path, typer.Argument(metavar="RUN2", help="Another.")],
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder, or a trace of any profiler.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
     interval: LevelOption = 0.95,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for compare.json and compare.html.")] = None,
     seed: SeedOption = 0,
+    set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs: settings, data, errors by model and group, and a paired test on their common rows."""
+    """Compare two runs (settings, errors, a paired test), or two traces (what was added, removed, faster, slower).
+
+    Runs are compared by model and group on the rows that both predicted. Traces are matched by operator and shape; the
+    difference of their times is taken apart without rest.
+    """
     if out is not None:
         check_output(out, FILES, [first, second])
+    defaults = parse_defaults(set_)
     check_data([first, second])
     announce("reading both", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = compare(first, second, level=interval, seed=seed)
+    found = compare(first, second, level=interval, defaults=defaults, seed=seed)
     if out is not None:
         found.save(out)
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)

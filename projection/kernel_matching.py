@@ -52,7 +52,7 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     by their first start. GPUs correspond by number. Each trace gives its kernels as rows of a dispatch table, at least
     one; the matching is of no kernel where no name is common to all.
     """
-    names, cut = _common_spelling([rows["name"] for rows in traces])
+    names, cut = common_spelling([rows["name"] for rows in traces])
     by_queue = len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1
     columns = STREAM if by_queue else DEVICE
     rows = pd.concat([_keyed(own.assign(name=spelt), columns) for own, spelt in zip(traces, names, strict=True)])
@@ -72,7 +72,7 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     )
 
 
-def _common_spelling(traces: Sequence[pd.Series]) -> tuple[list[NDArray[np.object_]], bool]:
+def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[NDArray[np.object_]], bool]:
     """Return the names of each trace's kernels as all of the traces spell them, and whether that cut any.
 
     One profiler writes "void ns::function<float>(float*)", another "function" alone.

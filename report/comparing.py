@@ -8,8 +8,25 @@ from typing import Any, Final
 import pandas as pd
 
 from ..evaluation.paired import PairedDifference, SchemeComparison
-from .document import Cell, Column, Document, Headline, Line, Lines, Row, Section, Table, columns, rows
-from .formats import NONE, counted, known, number, percent
+from ..projection.trace_changes import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
+from .document import (
+    Bar,
+    Bars,
+    Cell,
+    Column,
+    Document,
+    Headline,
+    Line,
+    Lines,
+    Listing,
+    Row,
+    Section,
+    Table,
+    columns,
+    rows,
+)
+from .formats import NONE, counted, duration, formatted, known, number, percent, shortened
+from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
 
@@ -37,7 +54,7 @@ def runs_document(
     said = {one.scheme: sentence(one, names) for one in schemes}
     heads = [Headline(left_out(one.scheme), *_errors(one, names), said[one.scheme]) for one in schemes]
     lacking = lines_of_missing(metrics, common)
-    changed = [Row((name, *values), "strong") for name, *values in asked if values[0] != values[1]]
+    changed = [Row((name, *values)) for name, *values in asked if values[0] != values[1]]
     equal = [Row((name, *values)) for name, *values in asked if values[0] == values[1]]
     heading = "Settings and data that differ"
     sections = [
@@ -171,7 +188,7 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield from (number(row[name]) for name in ("first", "second"))
     change = row["difference"]
     tone: Any = "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
-    yield Cell(f"{change:+.1f}" if known(change) else NONE, tone)
+    yield Cell(f"{round(change, 1) + 0.0:+.1f}" if known(change) else NONE, tone)
 
 
 def _json(
@@ -200,3 +217,132 @@ def _json(
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+PARTS: Final = {
+    "added": "calls that only the second has",
+    "removed": "calls that only the first has",
+    "more-calls": "more calls of the same",
+    "fewer-calls": "fewer calls of the same",
+    "faster": "calls that became faster",
+    "slower": "calls that became slower",
+    "gaps": "time without any activity",
+    "overlap": "activities that overlap",
+}
+"""Part of a difference of two traces (`projection.trace_changes.PARTS`) -> words."""
+_TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warning", SAME: ""}
+_CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
+
+
+def traces_document(found: TraceChanges) -> Document:
+    """Return two traces side by side, for terminal, page and machines."""
+    before, after = found.before, found.after
+    head = Headline(
+        "end to end" + (", a step" if before.steps else ""), f"{after.label}: {duration(after.total_us)}",
+        f"{before.label}: {duration(before.total_us)}", trace_sentence(found),
+    )  # fmt: skip
+    largest = max(map(abs, found.parts.values()), default=0.0) or 1.0
+    bars = [Bar(PARTS[name], abs(value) / largest, signed(value)) for name, value in found.parts.items() if value]
+    heads = (
+        Column("outcome"), Column("call"), Column("kernel", "cut"), Column(f"kernel, {after.label}", "cut"),
+        *columns(numbers=("calls", "calls after", "time", "time after", "change", "per call")),
+    )  # fmt: skip
+    texts = [call_row(row, None) for row in found.calls.to_dict("records")]
+    shown = [
+        Row((*row[:2], *row[-6:]), _TONES.get(row[0], ""))
+        for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
+    ]
+    parts = [
+        (PARTS[name], signed(value), f"{100 * value / before.total_us:+.1f} %")
+        for name, value in [*found.parts.items()]
+        if value
+    ]
+    made = Table(columns("where the difference comes from", numbers=("change", "of the first")), rows(parts))
+    both = Table(
+        (*heads[:2], *heads[-6:]), shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal"
+    )
+    listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
+    return Document(
+        title=f"{before.label} and {after.label}",
+        lead=times_text(found),
+        opening=[_on(head, "page"), Bars("Where the difference comes from", bars)],
+        sections=[
+            Section("Difference, part by part", [made]),
+            Section("Every call", [listing, both], "calls", "Calls"),
+        ],
+        closing=[_on(head, "terminal")],
+        data=_trace_json(found),
+    )
+
+
+def trace_sentence(found: TraceChanges) -> str:
+    """Say by how much the second trace is longer or shorter, and what most of that is made of."""
+    change = found.change_us
+    if not change:
+        return "Both take the same time."
+    way = "less" if change < 0 else "more"
+    size = f"{duration(abs(change))} {way} ({100 * change / found.before.total_us:+.1f} %)"
+    same = {name: value for name, value in found.parts.items() if value * change > 0}
+    most = sorted(same, key=lambda name: -abs(same[name]))[:2]
+    told = f"{size}, first of all by {' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in most)}"
+    if found.interval_us is None:
+        return f"{told}. One run of each: what of it is noise is not known."
+    low, high = (signed(value) for value in found.interval_us)
+    return f"{told}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
+
+
+def times_text(found: TraceChanges) -> str:
+    """Return of how many steps, and on which of their activities, the comparison is."""
+
+    def side(one: Side) -> str:
+        steps = f"{counted(one.steps, 'step')}, " if one.steps else ""
+        return f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy {duration(one.busy_us)}"
+
+    return f"{side(found.before)}; {side(found.after)}"
+
+
+def signed(value: float) -> str:
+    """Return a difference of times with its sign.
+
+    Examples
+    --------
+    >>> signed(-1234.5), signed(2.0)
+    ('-1.234 ms', '+2 µs')
+    """
+    return f"{'-' if value < 0 else '+'}{duration(abs(value))}"
+
+
+def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
+    """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
+    kernels = [str(row[name]) if known(row[name]) else NONE for name in ("kernel", "kernel_after")]
+    known_op = row["op"] not in ("", "kernel")
+    sizes = {key: int(value) for key, value in row.items() if isinstance(value, float) and value.is_integer()}
+    name = workload({**row, **sizes}) if known_op else kernels[0] if kernels[0] != NONE else kernels[1]
+    if width is not None:
+        name = shortened(name, width)
+    counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))
+    times = (duration(row[name]) for name in ("time_us", "time_us_after"))
+    return (
+        str(row["outcome"]),
+        name,
+        *kernels,
+        *counts,
+        *times,
+        signed(row["change_us"]),
+        formatted(row["ratio"], "{:.3f}"),
+    )
+
+
+def _trace_json(found: TraceChanges) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "kind": "traces",
+        "names": [found.before.label, found.after.label],
+        "before": vars(found.before),
+        "after": vars(found.after),
+        "change_us": found.change_us,
+        "interval_us": found.interval_us and list(found.interval_us),
+        "parts_us": found.parts,
+        "statement": trace_sentence(found),
+        "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
+    }

@@ -176,7 +176,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
     found = [
         Row(
-            (_workload(row), *(figure(row[name]) for name in figures), row["reason"]),
+            (workload(row), *(figure(row[name]) for name in figures), row["reason"]),
             "warning" if row["reason"] else "",
         )
         for row in frame.head(SHOWN).to_dict("records")
@@ -204,7 +204,7 @@ def _counts(report: Report) -> Iterator[Fact]:
         yield Fact(f"{count:,}", f"– {why}", "warning")
 
 
-def _workload(row: Mapping[Any, Any]) -> str:
+def workload(row: Mapping[Any, Any]) -> str:
     """Return operator, format and the dimensions that are not at their default."""
     op = OPS.get(str(row["op"]))
     defaults = op.defaults if op else {}
