@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError, few
-from .work import element_bytes, numbers, texts
+from .work import coded, element_bytes, numbers, texts
 
 SCALES = ("", "tensor", "token", "1x128", "1x32", "1x16")
 """Known scale layouts: none, one per tensor, per token and channel, DeepSeek blocks, OCP MX, NVFP4."""
@@ -67,20 +69,22 @@ def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray
       int4, which MX does not know, a bf16 per 32 elements;
     - ``1x16``: one e4m3 byte per 16 elements and one fp32 (NVFP4).
     """
-    block = texts(frame, "scale_block")
-    unknown = sorted({str(b) for b in block} - set(SCALES))
-    if unknown:
+    codes, words = coded(frame, "scale_block")
+    present = np.unique(codes).tolist()
+    if unknown := sorted({str(words[code]) for code in present} - set(SCALES)):
         raise DataError(f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}")
     in_block = np.ceil(rows / 128) if dtype == "dtype_b" else rows
-    mx_size = np.where(np.isin(texts(frame, dtype), ["int4", "uint4"]), 2.0, 1.0)
-    sizes = {
-        "tensor": np.full(len(frame), 4.0),
-        "token": 4 * rows,
-        "1x128": 4 * in_block * np.ceil(k / 128),
-        "1x32": mx_size * rows * np.ceil(k / 32),
-        "1x16": rows * np.ceil(k / 16) + 4,
+    sizes: dict[str, Callable[[], np.ndarray]] = {
+        "tensor": lambda: np.full(len(frame), 4.0),
+        "token": lambda: 4 * rows,
+        "1x128": lambda: 4 * in_block * np.ceil(k / 128),
+        "1x32": lambda: np.where(np.isin(texts(frame, dtype), ["int4", "uint4"]), 2.0, 1.0) * rows * np.ceil(k / 32),
+        "1x16": lambda: rows * np.ceil(k / 16) + 4,
     }
-    total = np.select([block == name for name in sizes], list(sizes.values()), default=0.0)
+    total = np.zeros(len(frame))
+    for code in present:
+        if words[code]:
+            total = np.where(codes == code, sizes[words[code]](), total)
     return np.where(element_bytes(frame, dtype) < 2, total, 0.0)
 
 

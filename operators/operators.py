@@ -16,7 +16,7 @@ from . import attention, elementwise, gemm, moe
 from . import convolution as conv
 from . import elementwise as vector
 from . import work as launched
-from .work import BITS, as_numbers, texts, with_default
+from .work import BITS, as_numbers, coded, texts, with_default
 
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
@@ -135,11 +135,11 @@ class Op:
     def completed(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return the columns that `complete` fills."""
         columns = {name: _filled(frame, name, default) for name, default in self.defaults.items()}
-        codes, levels = pd.factorize(texts(frame, "dtype_a"))
         widen = self.unit == "matrix"
-        written = ["bf16" if widen and BITS.get(level, 32) <= 8 else level for level in levels]
-        columns["dtype_b"] = _filled_text(frame, "dtype_b", levels[codes])
-        columns["dtype_out"] = _filled_text(frame, "dtype_out", np.array(written, dtype=object)[codes])
+        columns["dtype_b"] = _of_both(frame, "dtype_b", lambda a, b: b or a)
+        columns["dtype_out"] = _of_both(
+            frame, "dtype_out", lambda a, out: out or ("bf16" if widen and BITS.get(a, 32) <= 8 else a)
+        )
         return columns
 
     def least(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -171,17 +171,21 @@ class Op:
         or unsigned integers are multiplied as int8. Vector operators: fp32, or fp64 for fp64 (PyTorch's
         ``at::opmath_type``: half precisions are computed in float).
         """
-        a = texts(frame, "dtype_a")
         if self.unit == "vector":
-            return np.where(a == "fp64", "fp64", "fp32").astype(object)
-        b = _filled_text(frame, "dtype_b", a)
-        wider = np.where(_bits(b) > _bits(a), b, a)
-        return np.where(np.isin(wider, _AS_INT8), "int8", wider).astype(object)
+            return _of_both(frame, "dtype_b", lambda a, b: "fp64" if a == "fp64" else "fp32")
+        return _of_both(frame, "dtype_b", _multiplied)
 
 
-def _bits(dtypes: np.ndarray) -> np.ndarray:
-    codes, levels = pd.factorize(dtypes)
-    return np.array([BITS.get(level, 0) for level in levels])[codes]
+def _multiplied(a: str, b: str) -> str:
+    wider = b if BITS.get(b, 0) > BITS.get(a, 0) else a
+    return "int8" if wider in _AS_INT8 else wider
+
+
+def _of_both(frame: pd.DataFrame, name: str, make: Callable[[str, str], str]) -> np.ndarray:
+    """Return what is made of ``dtype_a`` and another precision of each row; asked once for those that are equal."""
+    (codes, words), (others, second) = coded(frame, "dtype_a"), coded(frame, name)
+    made = [[make(str(a), str(b)) for b in second] for a in words]
+    return np.array(made, dtype=object)[codes, others]
 
 
 def _filled(frame: pd.DataFrame, name: str, default: float | str) -> np.ndarray:
@@ -350,9 +354,9 @@ def example_of(op: Op) -> dict[str, float | str]:
 
 def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:
     """Yield each operator of the table with the positions of its rows."""
-    codes, names = pd.factorize(texts(frame, "op"))
-    for code, name in enumerate(names):
-        yield op_of(str(name)), np.flatnonzero(codes == code)
+    codes, names = coded(frame, "op")
+    for code in pd.unique(codes):
+        yield op_of(str(names[code])), np.flatnonzero(codes == code)
 
 
 def complete(frame: pd.DataFrame) -> pd.DataFrame:

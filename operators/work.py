@@ -83,20 +83,29 @@ def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
     return values
 
 
-def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Return a text column as an object array, with ``""`` where it is missing or empty."""
+def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a text column as positions (n_rows,) in its words, an object array; ``""`` where it is missing or empty.
+
+    There are few words and many rows. Some of the words may be in no row.
+    """
     if name not in frame:
-        return np.full(len(frame), "", dtype=object)
+        return np.zeros(len(frame), dtype=np.int64), np.array([""], dtype=object)
     column = frame[name]
-    if isinstance(column.dtype, pd.CategoricalDtype):  # told apart once, not row by row
-        return np.array([*column.cat.categories, ""], dtype=object)[column.cat.codes.to_numpy()]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy(), np.array([*column.cat.categories, ""], dtype=object)
     if column.dtype == "str" and len(frame):
         given = pa.array(column)
         whole = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
-        words = whole.dictionary_encode().fill_null("")  # equal texts become one object
-        return words.dictionary.to_numpy(zero_copy_only=False)[words.indices.to_numpy()]
-    column = column.astype(object)
-    return (column.where(column.notna(), "") if column.hasnans else column).to_numpy(dtype=object)
+        words = whole.fill_null("").dictionary_encode()
+        return words.indices.to_numpy(), words.dictionary.to_numpy(zero_copy_only=False)
+    codes, levels = pd.factorize(column.astype(object))
+    return codes, np.array([*levels, ""], dtype=object)
+
+
+def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a text column as an object array, with ``""`` where it is missing or empty."""
+    codes, words = coded(frame, name)
+    return words[codes]
 
 
 def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
@@ -104,12 +113,12 @@ def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
 
     Raises DataError where it is missing or unknown.
     """
-    codes, levels = pd.factorize(texts(frame, name))
-    unknown = [level for level in levels if level not in BITS]
-    if unknown:
-        bad = np.isin(codes, [i for i, level in enumerate(levels) if level in unknown])
+    codes, words = coded(frame, name)
+    sizes = np.array([BITS.get(word, 0) / 8 for word in words])[codes]
+    if (bad := sizes == 0).any():
+        unknown = dict.fromkeys(words[codes[bad]])
         raise DataError(f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are {', '.join(BITS)}")
-    return np.array([BITS[level] / 8 for level in levels], dtype=float)[codes]
+    return sizes
 
 
 #: Collectives by what a rank's memory sees of a message (the larger of input and output), as share of it: names of

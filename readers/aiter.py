@@ -134,10 +134,12 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
     numbers = coded[0].indices.to_numpy().astype(np.int64)
     for one in coded[1:]:
         numbers = numbers * max(len(one.dictionary), 1) + one.indices.to_numpy()
-    codes, _ = pd.factorize(numbers)
-    first = pa.array(np.unique(codes, return_index=True)[1])
-    values = (one.dictionary.take(one.indices.take(first)).to_pylist() for one in coded)
-    return pa.array(codes), list(zip(*values, strict=True))
+    found = pa.array(numbers).dictionary_encode()
+    rest, values = found.dictionary.to_numpy(), list[list[str]]()
+    for one in reversed(coded):
+        rest, places = np.divmod(rest, max(len(one.dictionary), 1))
+        values.insert(0, one.dictionary.take(pa.array(places)).to_pylist())
+    return found.indices, list(zip(*values, strict=True))
 
 
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:

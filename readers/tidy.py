@@ -62,6 +62,7 @@ _DURATION_WORDS = frozenset(
 )
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
+_FIRST = 100  # cells of a column that mostly tell words from numbers
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
@@ -154,7 +155,7 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     if (plain := plain_numbers(cells)) is not None:
         return plain.to_pandas()
     column = cells.to_pandas().astype("str")
-    if pc.all(pc.match_substring_regex(cells, _PERHAPS_NUMBER)).as_py():
+    if all(pc.all(pc.match_substring_regex(some, _PERHAPS_NUMBER)).as_py() for some in (cells[:_FIRST], cells)):
         column = _numbers_or_text(column)
     text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
     return column.map(unguarded) if text_left else column

@@ -160,9 +160,10 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     told = {op: f"{op}: {nearest_op(op)}" for op in frame["op"][unknown].unique() if op}
     verdict.refuse(unknown, "unknown-operator", frame["op"].map(told).fillna("") if told else "")
     _clean_dtypes(frame, ops, verdict)
+    duration = _numbers(frame, "duration_us")
     if "duration_us" in required:
-        _clean_duration(frame, verdict)
-    frame["duration_us"] = _numbers(frame, "duration_us")
+        _check_duration(frame["duration_us"], duration, verdict)
+    frame["duration_us"] = duration
     _clean_dimensions(frame, ops, verdict)
     frame["spread_us"] = _numbers(frame, "spread_us")
     verdict.refuse(frame["spread_us"].lt(0) | np.isinf(frame["spread_us"]), "impossible-spread", frame["spread_us"])
@@ -190,16 +191,13 @@ class _Verdict:
     def __init__(self, rows: int) -> None:
         self.reason = np.full(rows, "", dtype=object)
         self.detail = np.full(rows, "", dtype=object)
-
-    @property
-    def accepted(self) -> np.ndarray:
-        return self.reason == ""
+        self.accepted = np.ones(rows, dtype=bool)
 
     def refuse(self, mask: pd.Series | np.ndarray, reason: str, detail: str | pd.Series, prefix: str = "") -> None:
         """Refuse the rows of `mask` that no earlier reason has refused; a detail may be one value per row."""
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
-            self.reason[new] = reason
+            self.reason[new], self.accepted[new] = reason, False
             given = detail if isinstance(detail, str) else as_text(detail[new]).str.slice(0, _SHOWN)
             self.detail[new] = given if isinstance(given, str) else prefix + given.replace("", "blank")
 
@@ -224,9 +222,7 @@ def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict)
     verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no-number-format", "set dtype_a=NAME")
 
 
-def _clean_duration(frame: pd.DataFrame, verdict: _Verdict) -> None:
-    given = frame["duration_us"]
-    duration = _numbers(frame, "duration_us")
+def _check_duration(given: pd.Series, duration: pd.Series, verdict: _Verdict) -> None:
     verdict.refuse(duration.isna(), "no-duration", given)
     verdict.refuse(np.isinf(duration), "infinite-duration", given)
     verdict.refuse(duration.eq(0), "zero-duration", given)
@@ -298,7 +294,8 @@ def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
     return pd.to_numeric(given, errors="coerce").astype(float)
 
 
-_PLAIN_NUMBER = r"^(?:[0-9.\-][0-9.eE+\-]*)?$"
+_IN_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.-+eE", dtype=np.uint8))
+"""Which bytes stand in plain numbers: no ``x`` of hexadecimal ones, no ``inf``, no space."""
 
 
 def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
@@ -306,13 +303,25 @@ def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
 
     Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows more of them.
     """
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    if not all(_IN_NUMBERS[_bytes_of(chunk)].all() for chunk in chunks):
+        return None
     filled = pc.fill_null(pc.not_equal(cells, ""), False)
-    if not pc.any(filled).as_py() or not pc.all(pc.match_substring_regex(cells, _PLAIN_NUMBER)).as_py():
+    if not pc.any(filled).as_py():
         return None
     for kind in (pa.int64(), pa.float64()):
         with suppress(pa.ArrowInvalid):
             return pc.if_else(filled, cells, None).cast(kind)
     return None
+
+
+def _bytes_of(texts: pa.StringArray | pa.LargeStringArray) -> np.ndarray:
+    """Return the bytes of all the texts."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return np.zeros(0, dtype=np.uint8)
+    ends = np.frombuffer(offsets, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
+    return np.frombuffer(data, np.uint8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
 
 
 def _text(frame: pd.DataFrame, column: str) -> pd.Series:

@@ -120,7 +120,7 @@ def problem_keys(frame: pd.DataFrame) -> np.ndarray:
     """
     keys = np.zeros((4, len(frame)), dtype=np.uint64)
     for op, rows in each_op(frame):
-        part = frame.take(rows)
+        part = _told_apart(frame, op.name).take(rows)
         own = np.zeros((2, len(rows)), dtype=np.uint64)
         for name in ("device", *problem_columns(frame, op.name)):
             own += _hashed(part["device"] if name == "device" else _comparable(part, name), name)
@@ -152,7 +152,7 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
     ids = np.empty(len(frame), dtype=np.int64)
     first = 0
     for op, rows in each_op(frame):
-        part = frame.take(rows)
+        part = _told_apart(frame, op.name).take(rows)
         keys = [_comparable(part, name) for name in problem_columns(frame, op.name)]
         keys += [part["device"]] if device else []
         keys += [part["kernel"].where(~part["tuned"], "")] if kernel else []
@@ -188,6 +188,11 @@ def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
     words = as_text(frame[name])
     return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"}) if name == CACHE else words
+
+
+def _told_apart(frame: pd.DataFrame, op: str) -> pd.DataFrame:
+    """Return the columns by which rows of an operator are told apart: of wide tables few."""
+    return frame[[name for name in frame if name in ("device", "kernel", "tuned", *problem_columns(frame, op))]]
 
 
 def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
