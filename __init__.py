@@ -92,6 +92,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _DOOR:
         return getattr(import_module(f".{_DOOR[name]}", __name__), name)
+    if name == "datasets":
+        return import_module(".datasets", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,4 +1,7 @@
-"""The embedded measurements: kernels timed by this project, and the two devices they were timed on."""
+"""The embedded measurements: kernels timed by this project, and the two devices they were timed on.
+
+`fetch_aiter` and `fetch_miopen` bring public tables of GPUs to a cache and return their folder.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,24 @@ DEFAULT_TARGET = str(_FOLDER / "cpu-2t.toml")
 def default_paths() -> list[Path]:
     """Return the files of the embedded measurements (README.md beside them says how they were made)."""
     return [_FOLDER / "cpu_kernels.parquet"]
+
+
+def fetch_aiter(cache: str | Path | None = None) -> Path:
+    """Return the folder of AITER's tuned kernels, fetched once (`fetching.fetch`).
+
+    Examples
+    --------
+    With a network::
+
+        fc.train(fc.datasets.fetch_aiter(), where={"op": "gemm"}, host="MI300X", target="MI355X")
+    """
+    from .fetching import fetch  # here: the embedded measurements need nothing of it
+
+    return fetch("aiter", cache)
+
+
+def fetch_miopen(cache: str | Path | None = None) -> Path:
+    """Return the folder of MIOpen's find databases, fetched once (`fetching.fetch`)."""
+    from .fetching import fetch
+
+    return fetch("miopen", cache)

@@ -65,14 +65,9 @@ sphinx_gallery_conf = {
 }
 
 # A figure stands in a page as its data; plotly.js is copied beside the pages, so that reading them needs no network.
-BaseFigure._repr_html_ = lambda figure: figure.to_html(full_html=False, include_plotlyjs=False, default_width="100%")
+SCRIPT = "../_static/plotly.min.js"
+BaseFigure._repr_html_ = lambda figure: figure.to_html(full_html=False, include_plotlyjs=SCRIPT, default_width="100%")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def _with_plotly(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """Load plotly.js in the pages of the gallery alone: it is large."""
-    if page.startswith("gallery/"):
-        app.add_js_file("plotly.min.js", loading_method=None)
 
 
 def _copied(app: Any, error: Exception | None) -> None:
@@ -93,5 +88,4 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the package itself, then let Sphinx read all."""
     generate.pages(Path(__file__).parent / "generated")
     app.connect("autodoc-process-docstring", _without_headings)
-    app.connect("html-page-context", _with_plotly)
     app.connect("build-finished", _copied)

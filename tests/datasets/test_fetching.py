@@ -1,0 +1,159 @@
+"""Public tables are fetched at their commit, from a server on this machine; a second time the cache has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from flopcast.commands.app import app
+from flopcast.datasets import fetch_aiter, fetching
+from flopcast.datasets.fetching import Source, fetch
+from flopcast.errors import DataError, ParameterError
+
+pytestmark = pytest.mark.skipif(
+    subprocess.run(("git", "http-backend"), capture_output=True).returncode == 1, reason="needs git with http-backend"
+)
+FILES = {"aiter/configs/a.csv": "us\n1\n", "aiter/configs/deep/b.csv": "us\n2\n", "aiter/code.py": "", "c.csv": "us\n"}
+
+
+class _Backend(BaseHTTPRequestHandler):
+    """Serves repositories by git's own server program; asked as a proxy, the host does not matter."""
+
+    root: Path
+    asked: list[str]  # hosts
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        self._serve(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _serve(self, body: bytes) -> None:
+        url = urlsplit(self.path)
+        self.asked.append(url.netloc)
+        variables = {
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": url.path,
+            "QUERY_STRING": url.query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }
+        done = subprocess.run(("git", "http-backend"), input=body, env={**os.environ, **variables}, capture_output=True)
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        lines = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        self.send_response(int(lines.pop("Status", "200").split()[0]))
+        for name, value in lines.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a bare repository ``data``, and the name of its only commit."""
+    folder = tmp_path_factory.mktemp("served")
+    work = folder / "work"
+    for name, text in FILES.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text)
+    author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+
+    def git(*words: str, at: Path = work) -> str:
+        return subprocess.run(("git", *words), cwd=at, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "--quiet")
+    git("add", ".")
+    git(*author, "commit", "--quiet", "--message=tables")
+    git("clone", "--quiet", "--bare", ".", str(folder / "data"))
+    for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        git("config", setting, "true", at=folder / "data")
+    return folder, git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def server(repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Backend]]:
+    """Serve the repository as the source of ``aiter``, with a fresh cache."""
+    folder, commit = repository
+    handler = type("Handler", (_Backend,), {"root": folder, "asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        handler.url = f"http://127.0.0.1:{running.server_address[1]}"
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("FLOPCAST_CACHE", str(tmp_path / "cache"))
+        source = Source(f"{handler.url}/data", commit, "aiter/configs", ("*.csv",))
+        monkeypatch.setitem(fetching.SOURCES, "aiter", source)
+        yield handler
+        running.shutdown()
+        thread.join()
+
+
+def held(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_files_asked_for_arrive_and_nothing_else(server: type[_Backend], tmp_path: Path) -> None:
+    folder = fetch_aiter()
+    assert folder.is_relative_to(tmp_path / "cache")
+    (place,) = (tmp_path / "cache").iterdir()
+    assert held(place) == {name: text for name, text in FILES.items() if name.startswith("aiter/configs/")}
+    asked = len(server.asked)
+    assert fetch_aiter() == folder
+    assert len(server.asked) == asked
+
+
+def test_a_proxy_is_asked_where_one_is_set(server: type[_Backend], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = fetching.SOURCES["aiter"]
+    elsewhere = Source("http://tables.invalid/data", known.commit, known.folder, known.files)
+    monkeypatch.setitem(fetching.SOURCES, "aiter", elsewhere)
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert (fetch("aiter") / "a.csv").read_text() == "us\n1\n"
+    assert set(server.asked) == {"tables.invalid"}
+
+
+def test_the_command_prints_the_folder_alone(server: type[_Backend]) -> None:
+    done = CliRunner().invoke(app, ["fetch", "aiter"])
+    assert (done.exit_code, done.stdout) == (0, f"{fetch('aiter')}\n")
+
+
+@pytest.mark.parametrize("wrong", ["commit", "url"])
+def test_what_cannot_be_fetched_is_one_line_and_leaves_nothing(
+    server: type[_Backend], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: str
+) -> None:
+    known = fetching.SOURCES["aiter"]
+    url, commit = (known.url, "0" * 40) if wrong == "commit" else ("http://127.0.0.1:9/data", known.commit)
+    monkeypatch.setitem(fetching.SOURCES, "aiter", Source(url, commit, known.folder, known.files))
+    done = CliRunner().invoke(app, ["fetch", "aiter"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {url}: ")
+    assert done.stderr.count("\n") == 1
+    assert not any((tmp_path / "cache").iterdir())
+
+
+def test_without_git_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
+    with pytest.raises(DataError):
+        fetch("aiter", tmp_path)
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ParameterError) as told:
+        fetch("rocblas")
+    assert told.value.parameter == "name"
