@@ -33,6 +33,7 @@ from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
 from ..report.document import Document
+from ..report.formats import duration
 from ..report.html import page
 from ..report.projection import in_words, projection_document
 from ..report.words import say
@@ -160,8 +161,8 @@ class ProjectedTrace:
             )
 
     def __repr__(self) -> str:
-        found = self.document()
-        return f"<ProjectedTrace {found.title} {found.lead}>"
+        low, high = (duration(value) for value in self.interval_us)
+        return f"<ProjectedTrace {self.document().title}: {duration(self.projected_us)} [{low}, {high}]>"
 
     def _repr_html_(self) -> str:
         columns = ["op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound"]

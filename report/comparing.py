@@ -244,12 +244,13 @@ def traces_document(found: TraceChanges) -> Document:
     largest = max(map(abs, found.parts.values()), default=0.0) or 1.0
     bars = [Bar(PARTS[name], abs(value) / largest, signed(value)) for name, value in found.parts.items() if value]
     heads = (
-        Column("outcome"), Column("call"), Column("kernel", "cut"), Column(f"kernel, {after.label}", "cut"),
+        Column("outcome"), Column("call"),
         *columns(numbers=("calls", "calls after", "time", "time after", "change", "per call")),
+        Column(f"kernel, {before.label}"), Column(f"kernel, {after.label}"),
     )  # fmt: skip
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
     shown = [
-        Row((*row[:2], *row[-6:]), _TONES.get(row[0], ""))
+        Row(row[:-2], _TONES.get(row[0], ""))
         for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
     ]
     parts = [
@@ -258,9 +259,7 @@ def traces_document(found: TraceChanges) -> Document:
         if value
     ]
     made = Table(columns("where the difference comes from", numbers=("change", "of the first")), rows(parts))
-    both = Table(
-        (*heads[:2], *heads[-6:]), shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal"
-    )
+    both = Table(heads[:-2], shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
         title=f"{before.label} and {after.label}",
@@ -325,11 +324,11 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     return (
         str(row["outcome"]),
         name,
-        *kernels,
         *counts,
         *times,
         signed(row["change_us"]),
         formatted(row["ratio"], "{:.3f}"),
+        *kernels,
     )
 
 

@@ -11,10 +11,28 @@ import pandas as pd
 
 from ..projection.result import Result, changes
 from ..projection.sweep import SWEPT
+from ..projection.trace_kernels import cpu_operations, kernel_table
 from ..projection.uncertainty import MEASURED
 from ..projection.whole_trace import Laws
-from .document import Column, Document, Figure, Lines, Medium, Part, Row, Section, Table, lines, remarked
-from .formats import duration, formatted, share, shortened
+from .document import (
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Kind,
+    Lines,
+    Listing,
+    Medium,
+    Part,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    remarked,
+)
+from .formats import counted, duration, formatted, share
+from .predictions import workload
 from .words import say
 from .words.projection import say_all
 
@@ -31,32 +49,104 @@ WAYS = {
 BOUNDS = {"": "unknown"}
 SHOWN = 8
 """Rows of the tornado, kernels, streams, steps and remarks that are printed."""
+_LONG = (
+    "longest kernels of the critical path", "what the CPU works for on the critical path",
+    "what the interval is made of", "other laws than asked for", "how laws were applied",
+)  # fmt: skip
+"""Tables of which a terminal prints the first rows."""
 _NAME = 60  # columns for a kernel's name
 _SHORT = 24  # columns of a first cell that never folds
 
 
 def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
-    unsure, projection = result.uncertainty, result.projection
-    times = (duration(value) for value in (projection.measured_us, unsure.nominal_us))
-    measured, projected = (
-        f"{time} on {gpu.name}" for time, gpu in zip(times, (projection.host, projection.target), strict=True)
-    )
-    reach = f"[{duration(unsure.lower_us)}, {duration(unsure.upper_us)}]"
-    verdict = lines([say(result.verdict)]).lines
+    projection, unsure = result.projection, result.uncertainty
+    kernels = kernel_table(projection)
+    said = [say(result.verdict), *unknown(kernels)]
     remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
+    head = Headline(
+        "end to end", f"{duration(unsure.nominal_us)} on {projection.target.name}",
+        f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
+    )  # fmt: skip
     return Document(
-        title=f"{result.label}: {measured} → {projected}",
-        lead=f"{reach}, {100 * unsure.level:g} % interval, accuracy band {unsure.band}",
-        opening=[Lines(verdict, medium="terminal"), Lines(verdict, "answer", medium="page")],
-        sections=[*_sections(result), Section("Notes", [Lines(lines(remarks).lines, "list", medium="page")])],
+        title=f"{result.label} on {projection.target.name}",
+        lead=f"measured on {projection.host.name}: {counted(len(projection.activities), 'activity', 'activities')}",
+        opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
+        sections=[
+            *_sections(result, kernels),
+            Section("Notes", [Lines(lines(remarks).lines, "list", medium="page")]),
+        ],
         closing=[Lines(remarked(remarks))],
-        data=data(result),
+        data=data(result) | {"unknown_work": _unknown_json(kernels)},
     )
 
 
-def _sections(result: Result) -> Iterator[Section]:
-    """Yield a section for every table that has rows, with the figures that belong to it."""
+def answer(result: Result) -> str:
+    """Return the answer in a sentence: between what the time lies, and what FLOPS scaling says."""
+    unsure, published = result.uncertainty, result.published.totals["sum"]
+    reach = f"{duration(unsure.lower_us)} and {duration(unsure.upper_us)}"
+    ratio = unsure.nominal_us / result.projection.measured_us
+    return (
+        f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, accuracy band "
+        f"{unsure.band}). FLOPS scaling, the published rule, says {duration(published)}."
+    )
+
+
+def unknown(kernels: pd.DataFrame) -> list[str]:
+    """Say how much of the projected time is of kernels whose work is not known; nothing where there is none."""
+    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    if own.empty or not total:
+        return []
+    part = share(float(own["projected_us"].sum()) / total)
+    count = counted(int(own["count"].sum()), "kernel")
+    return [
+        f"{part} of the activities' time is of {count} whose work is not known: the law has only their time to go by"
+    ]
+
+
+def _unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
+    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    by = own.groupby("name", sort=False)[["count", "measured_us", "projected_us"]].sum().reset_index()
+    part = float(own["projected_us"].sum()) / total if total else 0.0
+    return {"share": part, "kernels": _records(by)}
+
+
+def _kernels(kernels: pd.DataFrame, name: str, total: float) -> Listing:
+    """List kinds of activities with all that is known of each, and their share of a total."""
+    heads = (
+        Column("kernel"), Column("class"), *columns(numbers=("count", "measured", "projected")),
+        Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
+        Column("on critical path", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
+        Column("file and line"),
+    )  # fmt: skip
+
+    def texts() -> list[list[str]]:
+        rows = [
+            (
+                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", duration(row["measured_us"]),
+                duration(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
+                formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
+                _spread(row["sigma"]), duration(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
+                str(row["law"]), _work(row), say_all(row["why"]), str(row["source"]),
+            )
+            for row in kernels.to_dict("records")
+        ]  # fmt: skip
+        return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
+
+    return Listing(heads, texts, name)
+
+
+def _work(row: dict[Any, Any]) -> str:
+    return "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row)
+
+
+def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
+    """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
+    total = float(kernels["projected_us"].sum())
+    if len(own := kernels[kernels["unknown"]]):
+        yield Section(
+            "Kernels whose work is unknown", [_kernels(own, "unknown-kernels", total)], "unknown", "Unknown work"
+        )
     figures: dict[str, list[Part]] = {
         "kernels by class": [
             Figure(partial(_figure, "class_figure", result), "Time by class: measured, by FLOPS scaling, projected")
@@ -72,7 +162,10 @@ def _sections(result: Result) -> Iterator[Section]:
         if title == "sweep":
             yield Section("Another target", _sweeps(result, heads, rows), "sweep", "Sweep")
         else:
-            yield Section(title.capitalize(), [*figures.get(title, ()), _table(title, heads, rows)])
+            yield Section(title[:1].upper() + title[1:], [*figures.get(title, ()), _table(title, heads, rows)])
+    count = counted(int(kernels["count"].sum()), "activity", "activities")
+    every = f"Every kernel: {counted(len(kernels), 'kind')} of {count}"
+    yield Section(every, [_kernels(kernels, "kernels", total)], "kernels", "Every kernel")
 
 
 def _figure(name: str, result: Result) -> go.Figure | None:
@@ -129,6 +222,7 @@ def data(result: Result) -> dict[str, Any]:
             "measured": result.measured_path,
             "projected": result.path,
             "kernels": _records(result.path_kernels),
+            "cpu_operations": _records(cpu_operations(result.projection)),
         },
         "totals": _records(result.totals),
         "classes": _records(result.classes),
@@ -178,6 +272,11 @@ def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[st
             "longest kernels of the critical path",
             ("kernel", "class", "count", "time on it", "share"),
             list(_path_kernels(result.path_kernels)),
+        ),
+        (
+            "what the CPU works for on the critical path",
+            ("operator or call", "calls", "time on it", "share"),
+            list(_cpu(cpu_operations(result.projection))),
         ),
         (
             "where the measured time goes",
@@ -241,9 +340,13 @@ def _path(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _path_kernels(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table.head(SHOWN)):
-        name, time = shortened(str(row.name), _NAME), duration(row.path_us)
-        yield name, str(row.op_class), f"{row.count:,}", time, share(row.share)
+    for row in each(table):
+        yield str(row.name), str(row.op_class), f"{row.count:,}", duration(row.path_us), share(row.share)
+
+
+def _cpu(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in each(table):
+        yield str(row.name), f"{row.count:,}", duration(row.path_us), share(row.share)
 
 
 def _split(result: Result) -> Iterator[tuple[str, ...]]:
@@ -267,7 +370,7 @@ def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
-    for row in each(result.uncertainty.tornado.head(SHOWN)):
+    for row in each(result.uncertainty.tornado):
         times = (duration(value) for value in (row.low_us, row.high_us))
         yield str(row.name), _spread(row.sigma), *times, share(row.share)
 
@@ -278,7 +381,7 @@ def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
-    for row in each(table[table["other"] == other].head(SHOWN)):
+    for row in each(table[table["other"] == other]):
         yield say_all(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
 
 
@@ -301,15 +404,19 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
 
 def _spread(sigma: float) -> str:
     """Return the relative standard deviation of a factor, as users state it (`uncertainty.parse_sigmas`)."""
-    return f"{100 * np.sqrt(np.expm1(sigma**2)):.0f} %"
+    return formatted(100 * np.sqrt(np.expm1(sigma**2)), "{:.0f} %")
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medium: Medium = "both") -> Table:
     """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
-    columns = []
+    found = []
     for place, head in enumerate(heads):
         cells = [row[place] for row in rows]
         whole = place > 0 or max(map(len, cells)) <= _SHORT
         in_letters = all(cell[:1].isalpha() for cell in cells)
-        columns.append(Column(head, "number" if not in_letters else "name" if whole else "words"))
-    return Table(columns, [Row(tuple(row)) for row in rows], title, medium=medium)
+        named = head in ("kernel", "operator or call")
+        kind: Kind = "cut" if named else "number" if not in_letters else "name" if whole else "words"
+        found.append(Column(head, kind, most=_NAME if named else None))
+    return Table(
+        found, [Row(tuple(row)) for row in rows], title, medium=medium, shown=SHOWN if title in _LONG else None
+    )

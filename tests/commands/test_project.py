@@ -66,7 +66,8 @@ def invoke(*arguments: str | Path) -> Result:
 def test_the_outcome_stands_first(tmp_path: Path) -> None:
     result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X")
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("t.json: 9 ms on MI300X → ")
+    assert result.output.startswith("t.json on MI355X")
+    assert "9 ms on MI300X → " in result.output.splitlines()[2]
     words = " ".join(result.output.split())
     for part in (
         "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed",
@@ -294,5 +295,5 @@ def test_a_projection_in_a_notebook(tmp_path: Path) -> None:
     assert found.kernels["projected_us"].sum() == pytest.approx(found.classes["projected_us"].sum())
     assert found.kernels["why"].tolist() == [""] * 30
     assert [len(figure.data) > 0 for figure in (found.plot_classes(), found.plot_interval(), *found.plot_sweeps())]
-    assert "9 ms on MI300X" in found._repr_html_()
+    assert "t.json on MI355X: " in found._repr_html_()
     assert any("one measured" in note for note in found.notes)
