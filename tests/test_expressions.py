@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.no_cover  # the source is read, and time is taken
 ROOT = Path(__file__).parents[1]
 SIZES = (60, 600, 4000)
 MOST_SECONDS = 0.02

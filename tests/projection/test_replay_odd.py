@@ -81,7 +81,7 @@ def tables(
     return activities, calls
 
 
-@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 40), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 30), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(kind: str, seeds: range) -> None:
     for seed in seeds:

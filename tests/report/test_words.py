@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -19,51 +20,52 @@ ROOT = Path(__file__).parents[2]
 OTHER = {"build", "tests", "benchmarks", "examples", "docs"}
 
 
-def package() -> Iterator[tuple[Path, ast.Module]]:
-    """Yield the modules of the package."""
-    for path in sorted(ROOT.rglob("*.py")):
-        place = path.relative_to(ROOT)
-        if place.parts[0] not in OTHER and not place.parts[0].startswith("."):
-            yield place, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def package() -> list[tuple[Path, list[ast.Call | ast.Constant]]]:
+    """Return the calls and the literals of each module of the package."""
+    places = ((path, path.relative_to(ROOT)) for path in sorted(ROOT.rglob("*.py")))
+    own = [(path, place) for path, place in places if place.parts[0] not in OTHER and place.parts[0][0] != "."]
+    return [(place, [*_calls_and_literals(ast.parse(path.read_text(encoding="utf-8")))]) for path, place in own]
+
+
+def _calls_and_literals(tree: ast.Module) -> Iterator[ast.Call | ast.Constant]:
+    return (node for node in ast.walk(tree) if isinstance(node, (ast.Call, ast.Constant)))
 
 
 def remarks() -> list[tuple[str, str, list[str | None]]]:
     """Return place, code and keys of every call of `remark` whose code is a literal; the key of ``**`` is None."""
-    found = []
-    for path, tree in package():
-        for node in ast.walk(tree):
-            named = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "remark" and node.args
-            if named and isinstance(code := node.args[0], ast.Constant):
-                found.append((f"{path}:{node.lineno}", code.value, [word.arg for word in node.keywords]))
-    return found
+    return [
+        (f"{path}:{node.lineno}", str(code.value), [word.arg for word in node.keywords])
+        for path, nodes in package()
+        for node in nodes
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "remark" and node.args
+        if isinstance(code := node.args[0], ast.Constant)
+    ]
 
 
-REMARKS = remarks()
+@pytest.mark.no_cover
+def test_every_code_has_words_that_take_its_values() -> None:
+    found = remarks()
+    assert len({code for _, code, _ in found}) > 100
+    assert [(place, code) for place, code, _ in found if code not in WORDS] == []
+    for place, code, keys in found:
+        if None in keys:
+            continue  # some values are only known when it runs
+        text = WORDS[code]
+        if callable(text):
+            inspect.signature(text).bind(**dict.fromkeys(keys))
+        else:
+            asked = {name.split(".")[0].split("[")[0] for _, name, _, _ in Formatter().parse(text) if name}
+            assert asked <= set(keys), f"{code!r} of {place} lacks {asked - set(keys)}"
 
 
-def test_there_are_remarks() -> None:
-    assert len({code for _, code, _ in REMARKS}) > 100
-
-
-@pytest.mark.parametrize(("place", "code", "keys"), REMARKS, ids=lambda one: one if isinstance(one, str) else "")
-def test_every_code_has_words_that_take_its_values(place: str, code: str, keys: list[str | None]) -> None:
-    assert code in WORDS, f"report/words has none for {code!r} of {place}"
-    text = WORDS[code]
-    if None in keys:
-        return  # some values are only known when it runs
-    if callable(text):
-        inspect.signature(text).bind(**dict.fromkeys(keys))
-    else:
-        asked = {name.split(".")[0].split("[")[0] for _, name, _, _ in Formatter().parse(text) if name}
-        assert asked <= set(keys), f"{code!r} of {place} lacks {asked - set(keys)}"
-
-
+@pytest.mark.no_cover
 def test_no_words_are_left_of_codes_that_are_gone() -> None:
     literals = {
         node.value
-        for path, tree in package()
+        for path, nodes in package()
         if path.parts[:2] != ("report", "words")
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert set(WORDS) <= literals
