@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .api.advising import advise
     from .api.checking import check
     from .api.comparing import compare
+    from .api.counters import counters as counters
     from .api.devices import gpu, gpus
     from .api.forecasting import forecast
     from .api.ingesting import ingest
@@ -44,6 +45,7 @@ _DOOR = {
     "advise": "api.advising",
     "check": "api.checking",
     "compare": "api.comparing",
+    "counters": "api.counters",
     "fidelity": "api.projecting",
     "forecast": "api.forecasting",
     "gpu": "api.devices",

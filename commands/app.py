@@ -31,6 +31,7 @@ COMMANDS: Final = {
     ),
     "check": "Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.",
     "advise": "Choose what to measure next on the target: the batch that teaches a run most about unseen groups.",
+    "counters": "Say which few hardware counters keep the accuracy, with how many passes of the profiler.",
     "ingest": "Read profiler traces, counter files and tuner logs into one table, and check their quality.",
     "measure": (
         "Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed."

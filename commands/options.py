@@ -244,6 +244,20 @@ def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> 
     return value
 
 
+def parse_assigned_counts(texts: Sequence[str] | None, option: str, example: str) -> dict[str, int]:
+    """Return ``NAME=N`` settings as name -> whole number.
+
+    Raises
+    ------
+    DataError
+        If one is not of that form, or a name has two values.
+    """
+    try:
+        return {name: int(value) for name, value in _unique(_assignments(texts, option, example), option).items()}
+    except ValueError:
+        raise DataError(f"{option} must be NAME=N with a whole number N: write e.g. {option} {example}") from None
+
+
 def parse_size(size: str) -> int:
     """Return a size such as ``500M`` or ``16G`` (powers of 1024) in bytes.
 

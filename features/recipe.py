@@ -15,7 +15,7 @@ from ..operators.operators import Work
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
-from ..table.problems import HOST, carried
+from ..table.problems import HOST, beside
 from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
 from .context import Context
 
@@ -295,7 +295,7 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
     missing = [name for name in dict.fromkeys(("duration_us", metric)) if name not in rows]
     if missing:
         raise DataError(f"this model predicts from what {host.name} measured: the rows lack {' and '.join(missing)}")
-    return rows.assign(**{HOST + name: rows[name] for name in carried(rows, metric)})
+    return beside(rows, rows, metric)
 
 
 def _numerical(

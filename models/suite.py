@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class Columnar:
         Whether that grows with the work (power does not).
     """
 
-    roles: Mapping[str, str]
+    roles: Mapping[str, str] = field(hash=False)
     shape_columns: tuple[str, ...]
     n_rows: int
     host: bool

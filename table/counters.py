@@ -7,11 +7,16 @@ A counter of a banked unit is written once for every bank, ``TCC_HIT[0]`` ... ``
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .. import hardware
 
 FloatArray = NDArray[np.float64]
 
@@ -64,6 +69,43 @@ def counts_time(name: str) -> bool:
     (True, True, False)
     """
     return _TIME.search(name) is not None
+
+
+OTHER = "other"
+"""Block of counters whose name begins with no known one."""
+_BLOCK = {"SQC": "SQ"}
+_SUMMARY = re.compile(r"\[\d+\]$|\.(sum|max|imbalance)$|_(sum|avr|max|min)$")
+
+
+@cache
+def per_pass() -> Mapping[str, int]:
+    """Return how many counters of each hardware block one pass of the profiler counts (``counter_blocks.toml``)."""
+    text = (resources.files(hardware) / "counter_blocks.toml").read_text(encoding="utf-8")
+    return {str(block): int(most) for block, most in tomllib.loads(text).items()}
+
+
+def recorded_as(name: str) -> str:
+    """Return the counter that a profiler is asked for to have a value: that of all channels for a channel, or a sum.
+
+    Examples
+    --------
+    >>> recorded_as("TCC_HIT.imbalance"), recorded_as("TCC_HIT[3]"), recorded_as("SQ_WAVES")
+    ('TCC_HIT', 'TCC_HIT', 'SQ_WAVES')
+    """
+    return _SUMMARY.sub("", name)
+
+
+def block_of(name: str) -> str:
+    """Return the hardware block that counts, `OTHER` where the name tells none.
+
+    Examples
+    --------
+    >>> block_of("SQC_TC_REQ"), block_of("TCP_TCC_READ_REQ_sum"), block_of("loss")
+    ('SQ', 'TCP', 'other')
+    """
+    first = name.partition("_")[0]
+    block = _BLOCK.get(first, first)
+    return block if block in per_pass() else OTHER
 
 
 def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) -> dict[str, FloatArray]:

@@ -241,6 +241,12 @@ def carried(rows: pd.DataFrame, metric: str) -> list[str]:
     return [name for name in dict.fromkeys((*CARRIED, metric, *counters)) if name in rows]
 
 
+def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the rows with what `carried` names of the host's, row by row, under the prefix ``host_``."""
+    columns = mates[carried(mates, metric)].add_prefix(HOST).set_axis(rows.index)
+    return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
+
+
 _WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layout", "op", "scale_block", "variant")
 """Identity columns that hold words; the others hold numbers."""
 
@@ -321,7 +327,6 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         raise DataError(_no_pairs(host_rows, target_rows, host, target))
     paired = target_rows[matched].reset_index(drop=True)
     mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
-    columns = {HOST + name: mates[name] for name in carried(mates, metric)}
     target_only = target_rows[~matched].reset_index(drop=True)
     host_only = host_rows[~np.isin(host_ids, target_ids)].reset_index(drop=True)
     report = {
@@ -332,7 +337,7 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         "target_only": len(target_only),
         **{name: host_counts[name] + target_counts[name] for name in host_counts},
     }
-    return Pairs(paired.assign(**columns), target_only, host_only, report)
+    return Pairs(beside(paired, mates, metric), target_only, host_only, report)
 
 
 def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, target: str) -> str:

@@ -27,6 +27,7 @@ DATA = {
     "datasets/cpu_kernels.parquet",
     "datasets/scale_model.csv",
     "traces/patterns.toml",
+    "hardware/counter_blocks.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
     "projection/law_errors.toml",

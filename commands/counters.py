@@ -1,0 +1,80 @@
+"""Which counters to record: ``flopcast counters DATA... --host A --target B`` weighs profiling passes against error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..output import check_file
+from .options import (
+    GroupOption,
+    JobsOption,
+    JsonOption,
+    MetricOption,
+    QuietOption,
+    SeedOption,
+    SetOption,
+    UnitOption,
+    WhereOption,
+    check_data,
+    parse_assigned_counts,
+    parse_defaults,
+    parse_gpu,
+    parse_group,
+    parse_units,
+    parse_where,
+)
+
+
+def command(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],
+    target: Annotated[str, typer.Option(help="Device to predict: a name or a TOML file.")],
+    host: Annotated[str | None, typer.Option(help="Device with the counters: a name or a TOML file.")] = None,
+    passes: Annotated[int, typer.Option(help="Most passes of the profiler to try.")] = 2,
+    without_features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="See what a family of features is worth: 'counter.TCC*' (repeatable)."),
+    ] = None,
+    per_pass: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BLOCK=N", help="Counters of a hardware block in a pass, e.g. SQ=8 (repeatable)."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Input file for rocprofv3 to write: .txt.")] = None,
+    where: WhereOption = None,
+    group: GroupOption = None,
+    metric: MetricOption = "duration_us",
+    unit: UnitOption = None,
+    set_: SetOption = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = -1,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say which few hardware counters keep the accuracy, with how many passes of the profiler."""
+    if out is not None:
+        check_file(out, (".txt",), data)
+    settings: dict[str, Any] = {
+        "host": parse_gpu(host),
+        "target": parse_gpu(target),
+        "passes": passes,
+        "without_features": without_features or (),
+        "per_pass": parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
+        "where": parse_where(where),
+        "group": parse_group(group),
+        "units": parse_units(unit),
+        "defaults": parse_defaults(set_),
+    }
+    check_data(data)
+    from ..report.progress import shown_progress
+
+    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
+        from ..api.counters import counters  # here: what it imports takes seconds, and the options are checked before
+
+        found = counters(data, **settings, metric=metric, seed=seed, jobs=jobs, progress=progress)
+    if out is not None:
+        found.save(out)
+    from ..report.terminal import show
+
+    show(found.document(), *([out] if out else []), as_json=as_json)
