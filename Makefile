@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck setup clean
+.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -28,6 +28,10 @@ tests: .venv/.dev
 
 brief: .venv/.dev
 	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py)
+
+# Pages in a real browser; they are among `make test` too. Where there is no Chromium they skip, and say so.
+test-browser: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/browser
 
 # The tests that are not marked `long` with the lowest versions that pyproject.toml allows.
 test-lowest: build/lowest/.test

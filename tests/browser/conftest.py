@@ -1,0 +1,102 @@
+"""Pages made by the quick commands, and a browser to look at them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flopcast.commands.app import app
+from flopcast.report.document import Column, Document, Listing, Section
+from flopcast.report.html import page
+from flopcast.tests.browser.chromium import PROGRAM, Chromium, Tab
+from flopcast.tests.readers.kineto.test_reader import MI300X, event, kernel, launch, op
+
+EMBEDDED = Path(__file__).parents[2] / "datasets"
+EVIL = "<img src=x onerror=\"document.title='run'\">"
+GEMMS = "--where op=gemm --where dtype_a=fp32"
+COMMANDS = {
+    "train": f"train {GEMMS} --models OLS,Additive --jobs 1 --quiet --out OUT",
+    "validate": f"validate {GEMMS} --out OUT",
+    "check": f"check TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --out OUT",
+    "ingest": "ingest TRACE --out OUT",
+    "project": "project TRACE --to MI355X --sweep memory_bw_gbs=6000:10000:2000 --out OUT",
+    "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input 128,2048 --output 99 --out OUT",
+    "scale": f"scale {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --target 128 --out OUT",
+    "compare": "compare TRAIN TRAIN --out OUT",
+}
+"""Name -> the command that makes the page; TRAIN is the folder of the first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Look only where there is a browser, and not in the brief form of the tests."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("long")
+            item.add_marker(pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: chromium)"))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def tab(browser: Chromium) -> Tab:
+    return browser.tab()
+
+
+def write_trace(path: Path) -> None:
+    """Write a PyTorch trace with a launch and a kernel for each of 30 operators, one of a name that is markup."""
+    events = []
+    for number in range(1, 31):
+        at, name = 100.0 * number, EVIL if number == 7 else f"Cijk_{number % 4}"
+        shapes = {"Input Dims": [[512, 1024], [1024, 1024]], "Input type": ["float", "float"]}
+        events += [
+            op("aten::mm", at, 20.0, number, **shapes),
+            launch(at + 2, number, **{"External id": number}),
+            kernel(at + 10, number, 40.0 + number % 3, name, **{"External id": number}),
+        ]
+    events.append(event("user_annotation", "ProfilerStep#1", 50.0, 3200.0))
+    path.write_text(json.dumps({"deviceProperties": [MI300X], "traceEvents": events}))
+
+
+class Pages(dict[str, Path]):
+    """The page of each command, made when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        words = {"OUT": self._folder / name, "TRACE": self._folder / "trace.json", "TRAIN": self._folder / "train"}
+        if "TRAIN" in COMMANDS[name]:
+            assert self["train"].exists()
+        if "TRACE" in COMMANDS[name]:
+            write_trace(words["TRACE"])
+        done = CliRunner().invoke(app, [str(words.get(word, word)) for word in COMMANDS[name].split()])
+        assert done.exit_code == 0, done.output
+        (self[name],) = words["OUT"].glob("*.html")
+        return self[name]
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    return Pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="session")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page with a table of 120 rows, of which one has a name that is markup."""
+    names = [f"K{place}" for place in range(119)] + [EVIL]
+    times = [f"{place + 1:,} µs" if place % 2 else f"{place + 1:,} ms" for place in range(120)]
+    kinds = ["even" if place % 2 == 0 else "odd" for place in range(120)]
+    columns = (Column("kernel"), Column("time", "number"), Column("kind"))
+    table = Listing(columns, lambda: [names, times, kinds], "all")
+    path = tmp_path_factory.mktemp("listed") / "page.html"
+    path.write_text(page(Document("T", "", sections=[Section("All", [table])])), encoding="utf-8")
+    return path

@@ -1,0 +1,96 @@
+"""Every page in a real browser: it asks for nothing, logs nothing, fits, can be read and be reached by keyboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flopcast.tests.browser.chromium import Tab
+from flopcast.tests.browser.conftest import COMMANDS, Pages
+
+AUDIT = (Path(__file__).parent / "audit.js").read_text(encoding="utf-8")
+WIDE = (
+    "[...document.body.querySelectorAll('*')].filter(one => one.getBoundingClientRect().right > innerWidth + 1 && "
+    "!one.closest('.scroll, nav, .plot')).map(one => one.outerHTML.slice(0, 80)).slice(0, 3)"
+)
+
+
+BAD = """<!DOCTYPE html><html lang="en"><title>Bad</title><h1 style="color: #999; background: #fff">Pale</h1>
+<p style="color: #777; background: #fff">pale</p><button></button><a href="#x" tabindex="-1">there</a>
+<table><thead><tr><td>a</td></tr></thead><tbody><tr><td>1</td></tr></tbody></table>
+<img src="https://example.invalid/x.png"><script>console.error("no")</script></html>"""
+
+
+def test_what_is_wrong_with_a_page_is_found(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "bad.html").write_text(BAD)
+    tab.errors.clear(), tab.requests.clear()
+    tab.shown_as()
+    tab.open(tmp_path / "bad.html")
+    assert [fault.split(":")[0] for fault in tab.run(AUDIT)] == [
+        *("contrast 2.85 of h1.", "contrast 4.48 of p."),
+        *("no name", "out of the keyboard's reach", "no heads", "no heads of rows"),
+    ]
+    assert tab.requests == ["https://example.invalid/x.png"]
+    assert tab.errors
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name: str) -> None:
+    tab.errors.clear(), tab.requests.clear()
+    tab.shown_as()
+    tab.open(pages[name])
+    found = {"light": tab.run(AUDIT)}
+    tab.shown_as(scheme="dark")
+    found["dark"] = tab.run(AUDIT)
+    tab.sized(400)
+    found["400 px"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    tab.shown_as("print")
+    tab.sized(794)
+    found["print"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    assert found == {shown: [] for shown in found}
+    assert (tab.errors, tab.requests) == ([], [])
+
+
+def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["train"])
+    paper, ink = "getComputedStyle(document.body).backgroundColor", "document.querySelector('.plot').layout.font.color"
+    before = tab.run(paper), tab.run(ink)
+    tab.shown_as(scheme="dark")
+    tab.run("new Promise(done => setTimeout(done, 50))")
+    after = tab.run(paper), tab.run(ink)
+    tab.shown_as()
+    assert before == ("rgb(255, 255, 255)", "rgb(27, 31, 36)")
+    assert after == ("rgb(20, 23, 26)", "rgb(230, 233, 236)")
+
+
+def test_names_that_are_cut_are_whole_in_a_tooltip(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["project"])
+    cut = "[...document.querySelectorAll('th, td')].filter(one => one.scrollWidth > one.clientWidth + 1 && !one.title)"
+    assert tab.run(f"{cut}.map(one => one.textContent)") == []
+
+
+def test_a_point_of_a_figure_finds_its_row(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["train"])
+    tab.run("place = document.querySelector('.plot[data-of]'), 0")
+    tab.run("place.emit('plotly_click', {points: [{pointNumber: 40, id: place.data.find(one => one.ids)?.ids[3]}]}), 0")
+    assert tab.run("document.querySelectorAll('tr.found').length") == 1
+    tab.run("document.querySelector('tr.found').focus()")
+    tab.press("Enter")
+    assert tab.run("place.querySelectorAll('.hoverlayer > *').length") > 0
+
+
+def test_sliders_change_what_is_shown(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["forecast"])
+    answer = "[document.querySelector('.sliders output').textContent, document.querySelector('.choice').textContent]"
+    tab.run("document.querySelector('.sliders input').focus()")
+    tab.press("Home")
+    first, before = tab.run(answer)
+    tab.press("ArrowRight")
+    second, after = tab.run(answer)
+    assert (first, second) == ("1", "4")
+    assert before != after
