@@ -32,7 +32,8 @@ class _OneColumn(RegressorMixin, BaseEstimator):
             validate_data(self, X, skip_check_array=True, reset=reset)
             j = self._position()
             name = feature_names(self)[j]
-            return check_array(X.iloc[:, [j]], dtype=np.float64, input_name=f"column {name!r} of X")[:, 0]
+            values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
+            return check_array(values[:, np.newaxis], input_name=f"column {name!r} of X")[:, 0]
         return validate_data(self, X, dtype=np.float64, reset=reset)[:, self._position()]
 
     def _position(self) -> int:

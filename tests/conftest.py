@@ -26,14 +26,15 @@ def shared_data() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run some tests without tracing: those that are long, draw their data, or read data that not everybody has.
+    """Run some tests without tracing: long ones, of benchmarks or damaged files, with drawn or measured data.
 
-    The share of lines covered is that of the others, the same on every machine. Tracing more than doubles the time of
-    what calls many small functions; these tests repeat them most.
+    The share of lines covered is that of the others, the same on every machine. Tracing nearly doubles the time of
+    what calls many small functions, those of other packages included; these tests repeat them most.
     """
     for item in items:
         drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-        if drawn or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
+        apart = item.path.parent.name in ("benchmarks", "fuzz")
+        if drawn or apart or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
 
 

@@ -89,7 +89,11 @@ def test_peak_memory_is_what_was_allocated_at_once() -> None:
     assert nothing.peak_mb < 0.1
 
 
-def test_the_smallest_configuration_runs_through(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_smallest_configuration_runs_through(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = {"flopcast --version": ("-m", "flopcast", "--version"), "python alone": ("-c", "pass")}
+    monkeypatch.setattr("flopcast.benchmarks.start_up.CALLS", calls)
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["task"] for row in rows}) == 15
