@@ -16,7 +16,7 @@ from ..output import check_output, check_table, dumps, whole_folder, whole_table
 from ..readers import Options, TraceFailure, read, read_traces
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
 from ..remarks import Remark
-from ..report.document import Document
+from ..report.document import Document, footer
 from ..report.formats import counted
 from ..report.html import page
 from ..report.ingest import ingest_document, overview_json, profile_json
@@ -84,10 +84,10 @@ class Ingested:
             examples=self.examples, held=held, data=self.to_dict(),
         )  # fmt: skip
 
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        held = counted(self.rows, "measurement")
-        return page(replace(self.document(held), title="What was read", lead=held))
+    def report(self, made: Mapping[str, Any] | None = None) -> str:
+        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
+        held, ending = counted(self.rows, "measurement"), footer(made or {})
+        return page(replace(self.document(held), title="What was read", lead=held, footer=ending))
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -148,6 +148,7 @@ def ingest(
     strict: bool = False,
     jobs: int = -1,
     cluster: str | Client | None = None,
+    made: Mapping[str, Any] | None = None,
 ) -> Ingested:
     """Read profilers' and tuners' files into one table, and check their quality.
 
@@ -183,6 +184,8 @@ def ingest(
     cluster : str or distributed.Client, optional
         Scheduler of a Dask cluster, or a client of one, whose workers read the files instead; they must find them at
         the same paths. Needs ``flopcast[cluster]``.
+    made : mapping, optional
+        What the page says at its end of where it comes from (`report.document.footer`).
 
     Returns
     -------
@@ -219,8 +222,8 @@ def ingest(
         if dispatches:
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:
-            return ingest_parts(paths, place, options=options, strict=strict, jobs=who)
-        return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who)
+            return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
+        return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
 
 
 def ingest_measurements(
@@ -231,6 +234,7 @@ def ingest_measurements(
     options: Options | None = None,
     strict: bool = False,
     jobs: Jobs = -1,
+    made: Mapping[str, Any] | None = None,
 ) -> Ingested:
     """Read files into the measurement table: a row for each operator, shape and kernel on each device.
 
@@ -248,6 +252,8 @@ def ingest_measurements(
         Write nothing where a file is unreadable or has a finding of severity error.
     jobs : int or Cluster
         Processes, -1 for one per core, or the workers of a cluster.
+    made : mapping, optional
+        As for `ingest`.
 
     Raises
     ------
@@ -266,11 +272,19 @@ def ingest_measurements(
         with whole_folder(out) as folder:
             write_table(table, folder / FILES[0], result.to_json())
             (folder / FILES[1]).write_text(result.to_json(), encoding="utf-8")
-            (folder / FILES[2]).write_text(result.report(), encoding="utf-8")
+            (folder / FILES[2]).write_text(result.report(made), encoding="utf-8")
     return result
 
 
-def ingest_parts(paths: Sequence[Path], out: Path, *, options: Options, strict: bool, jobs: Jobs) -> Ingested:
+def ingest_parts(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    options: Options,
+    strict: bool,
+    jobs: Jobs,
+    made: Mapping[str, Any] | None = None,
+) -> Ingested:
     """Write the rows of each source to a file of its own in the folder ``out``, as they are read.
 
     Parameters and errors are those of `ingest_measurements`.
@@ -293,7 +307,7 @@ def ingest_parts(paths: Sequence[Path], out: Path, *, options: Options, strict: 
             result.refuse_errors()
         told = {**result.to_dict(), PARTS: sorted(path.name for path in (folder / PARTS).iterdir())}
         (folder / FILES[1]).write_text(dumps(told, missing=True), encoding="utf-8")
-        (folder / FILES[2]).write_text(result.report(), encoding="utf-8")
+        (folder / FILES[2]).write_text(result.report(made), encoding="utf-8")
     return result
 
 

@@ -32,7 +32,7 @@ from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
-from ..report.document import Document
+from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
 from ..report.projection import in_words, projection_document
@@ -89,9 +89,9 @@ class ProjectedTrace:
         """Return the projection as `report` shows it on terminals and pages."""
         return projection_document(self.result)
 
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
+    def report(self, made: Mapping[str, Any] | None = None) -> str:
+        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
+        return page(replace(self.document(), footer=footer(made or {})))
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -133,8 +133,10 @@ class ProjectedTrace:
 
         return sweep_figures(self.result)
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
         """Write project.json, project.html, kernels.parquet and trace.json.gz into a folder, whole or not at all.
+
+        The page ends with what it was ``made`` of, where that is given (`report.document.footer`).
 
         Raises
         ------
@@ -147,7 +149,7 @@ class ProjectedTrace:
         with whole_folder(Path(folder)) as unfinished:
             found = self.document()
             (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
-            (unfinished / FILES[1]).write_text(page(found), encoding="utf-8")
+            (unfinished / FILES[1]).write_text(self.report(made), encoding="utf-8")
             self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
             write_chrome(
                 unfinished / FILES[3],

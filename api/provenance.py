@@ -1,10 +1,11 @@
-"""What a run says of itself: how it was asked for, from which files and rows, when, and on which machine."""
+"""What a run or a page says of itself: how it was asked for, from which files and rows, when, on which machine."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
@@ -14,12 +15,57 @@ import pandas as pd
 
 from ..hardware import GPU
 from ..measuring.backend import cpu_model
+from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
 from ..table.conditions import Where, conditions
 
 _WITHOUT: Final = ("jobs", "cluster", "progress", "command")
 """Parameters that do not change a result."""
+
+
+MOST_FILES: Final = 500
+"""Files of a folder that are named one by one."""
+LARGEST: Final = 2**31
+"""Bytes of the largest file that is hashed."""
+
+
+def made_of(asked: str, paths: Iterable[Path], seed: int | None = None) -> dict[str, Any]:
+    """Return where a page comes from, as `provenance`, with ``versions``; ``seed`` is None where nothing is random.
+
+    Of files above `LARGEST`, and of folders with more than `MOST_FILES`, there is no SHA-256 ("").
+    """
+    files = [entry for path in paths for entry in _entries(Path(path))]
+    return {"command": visible(asked), "files": files, "where": [], "seed": seed, "versions": versions(), **_now()}
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    inside = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    if len(inside) > MOST_FILES:
+        size = sum(one.stat().st_size for one in inside)
+        return [{"name": visible(f"{path.name}/ ({len(inside):,} files)"), "bytes": size, "sha256": ""}]
+    return [_entry(one, str(one.relative_to(path.parent))) for one in inside if one.is_file()]
+
+
+def _entry(path: Path, name: str) -> dict[str, Any]:
+    size = path.stat().st_size
+    if size > LARGEST:
+        return {"name": visible(name), "bytes": size, "sha256": ""}
+    with path.open("rb") as file:
+        return {"name": visible(name), "bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _now() -> dict[str, Any]:
+    """Return the date and the machine."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": cpu_model(),
+            "cores": os.cpu_count(),
+            "os": platform.platform(),
+            "python": platform.python_version(),
+        },
+    }
 
 
 def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> dict[str, Any]:
@@ -46,13 +92,7 @@ def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> d
         "files": [{"name": visible(file.name), "bytes": file.size, "sha256": file.sha256} for file in measured.files],
         "where": [visible(str(condition)) for condition in conditions(where)],
         "seed": seed,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "cpu": cpu_model(),
-            "cores": os.cpu_count(),
-            "os": platform.platform(),
-            "python": platform.python_version(),
-        },
+        **_now(),
     }
 
 

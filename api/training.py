@@ -25,10 +25,11 @@ from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
+from ..report.document import origin
 from ..report.html import page
 from ..report.run_folder import REPORT, SCHEMA, check_run_folder, read_run, write_run
 from ..report.training import metric as label_of
-from ..report.training import origin, training_document
+from ..report.training import training_document
 from ..report.words import in_words
 from ..report.words.evaluation import selection
 from ..table.conditions import Where

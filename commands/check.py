@@ -20,6 +20,7 @@ from .options import (
     WhereOption,
     announce,
     check_data,
+    made_by,
     parse_defaults,
     parse_group,
     parse_units,
@@ -30,6 +31,7 @@ FILES = ("check.json", "check.html")
 
 
 def command(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
     host: Annotated[
@@ -74,6 +76,6 @@ def command(
         found.correct(correct)
         found = replace(found, facts=replace(found.facts, saved=str(correct)))
     if out is not None:
-        found.save(out)
+        found.save(out, made_by(context))
     saved = [Path(found.facts.saved)] if found.facts.saved else []
     show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json)

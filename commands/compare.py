@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from ..output import check_output
-from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, check_data, parse_defaults
+from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, check_data, made_by, parse_defaults
 
 FILES = ("compare.json", "compare.html")
 
 
 def command(
+    context: typer.Context,
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder, or a trace of any profiler.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
     interval: LevelOption = 0.95,
@@ -37,5 +38,5 @@ def command(
 
     found = compare(first, second, level=interval, defaults=defaults, seed=seed)
     if out is not None:
-        found.save(out)
+        found.save(out, made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)

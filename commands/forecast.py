@@ -7,6 +7,7 @@ step), ``hpl`` and ``hpcg``. A parameter is called as the field that it sets (`w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 
 from ..errors import ParameterError
 from ..output import check_file, check_output
-from .options import JsonOption, LevelOption, SeedOption, announce, check_data, run_command
+from .options import JsonOption, LevelOption, SeedOption, announce, check_data, made_by, run_command
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 
@@ -108,7 +109,7 @@ def forecast_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a batch from its start to its end, or requests served as they fit; needs no name in front of MODEL."""
-    _answer(context.params, {"kind": "throughput"} if num_prompts else {})
+    _answer(context, {"kind": "throughput"} if num_prompts else {})
 
 
 def train_command(
@@ -147,7 +148,7 @@ def train_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast one optimizer step."""
-    _answer(context.params, {"kind": "training"} | ({"flash": False} if unfused else {}))
+    _answer(context, {"kind": "training"} | ({"flash": False} if unfused else {}))
 
 
 def hpl_command(
@@ -168,7 +169,7 @@ def hpl_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPL."""
-    _score("hpl", context.params)
+    _score("hpl", context)
 
 
 def hpcg_command(
@@ -184,10 +185,11 @@ def hpcg_command(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPCG."""
-    _score("hpcg", context.params)
+    _score("hpcg", context)
 
 
-def _answer(given: Mapping[str, Any], fields: dict[str, Any]) -> None:
+def _answer(context: typer.Context, fields: dict[str, Any]) -> None:
+    given = context.params
     wanted, paid = _part(given["need"]), _price(given["price"])
     out, cases, as_json = given["out"], given.get("cases"), given["as_json"]
     answers = cases is not None and out is not None and out.suffix == ".csv"
@@ -208,15 +210,17 @@ def _answer(given: Mapping[str, Any], fields: dict[str, Any]) -> None:
         found.save_table(out)
         show(found.document(), out, as_json=as_json)
     else:
-        found.save(out)
+        found.save(out, made_by(context))
         show(found.document(), *(out / name for name in FILES), as_json=as_json)
 
 
-def _score(benchmark: str, given: Mapping[str, Any]) -> None:
+def _score(benchmark: str, context: typer.Context) -> None:
+    given = context.params
     out, files = given["out"], FILES[:2]
     if out is not None:
         check_output(out, files)
     from ..hardware import find
+    from ..report.document import footer
     from ..report.forecast import score_document
     from ..report.html import save_page
     from ..report.terminal import show
@@ -229,7 +233,7 @@ def _score(benchmark: str, given: Mapping[str, Any]) -> None:
     options |= {name: _spread(options[name], name) for name in spread if name in options}
     document = score_document(forecast(find(given["gpu"]), given["devices"], **options), given["level"])
     if out is not None:
-        save_page(out, document, files)
+        save_page(out, replace(document, footer=footer(made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=given["as_json"])
 
 

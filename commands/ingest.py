@@ -20,6 +20,7 @@ from .options import (
     WhereOption,
     announce,
     check_data,
+    made_by,
     parse_defaults,
     parse_size,
     parse_units,
@@ -28,6 +29,7 @@ from .options import (
 
 
 def command(
+    context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Files and folders, any mix of formats.")],
     out: Annotated[
         Path | None,
@@ -70,6 +72,8 @@ def command(
     from ..report.terminal import show
 
     given: dict[str, Any] = {"each": each, "channels": channels, "strict": strict, "jobs": jobs, "cluster": cluster}
+    if out is not None and (parts or not out.suffix):
+        given["made"] = made_by(context)
     found = ingest(paths, out, dispatches=dispatches, parts=parts, **given, **settings)
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)

@@ -344,7 +344,10 @@ def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
 
 def command_line(context: typer.Context) -> str:
     """Return the command as it was called, options in full and in the order of the help, without `_SHOWN_ONLY`."""
-    words = ["flopcast", str(context.command.name)]
+    named, at = [str(context.command.name)], context.parent
+    while at is not None and at.parent is not None:
+        named, at = [str(at.info_name), *named], at.parent
+    words = ["flopcast", *named]
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
         source = context.get_parameter_source(name)
@@ -354,6 +357,19 @@ def command_line(context: typer.Context) -> str:
         values = value if isinstance(value, list | tuple) else [value]
         words += option if value is True else [word for each in values for word in (*option, str(each))]
     return shlex.join(words)
+
+
+def made_by(context: typer.Context) -> dict[str, Any]:
+    """Return where the page of a command comes from: the call, the files that it was given, its seed."""
+    from ..api.provenance import made_of  # here: it takes time, and only pages need it
+    from ..datasets import default_paths
+
+    given = {name: value for name, value in context.params.items() if name not in _SHOWN_ONLY}
+    arguments = {parameter.name for parameter in context.command.params if parameter.param_type_name == "argument"}
+    if "data" in arguments and not given["data"]:  # of an option, none means none
+        given["data"] = [Path(one) for one in default_paths()]
+    paths = [one for value in given.values() for one in (value if isinstance(value, list | tuple) else [value])]
+    return made_of(command_line(context), [one for one in paths if isinstance(one, Path)], given.get("seed"))
 
 
 def announce(doing: str, *, quiet: bool = False) -> None:

@@ -5,13 +5,24 @@ Two commands: ``plan`` (how to measure a kernel) and ``profile`` (power and ener
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..output import check_output
-from .options import JsonOption, LevelOption, SeedOption, announce, check_data, parse_names, parse_time, run_command
+from .options import (
+    JsonOption,
+    LevelOption,
+    SeedOption,
+    announce,
+    check_data,
+    made_by,
+    parse_names,
+    parse_time,
+    run_command,
+)
 
 FILES = ("power.json", "power.html")
 
@@ -60,6 +71,7 @@ def plan_command(
 
 
 def profile_command(
+    context: typer.Context,
     log: Annotated[
         Path, typer.Argument(metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.")
     ],
@@ -91,6 +103,7 @@ def profile_command(
     check_data([path for path in (log, executions, clocks) if path is not None])
     announce(f"reading {log}", quiet=as_json)
     from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
+    from ..report.document import footer
     from ..report.html import save_page
     from ..report.power import power_document
     from ..report.terminal import show
@@ -109,7 +122,7 @@ def profile_command(
     )
     document = power_document(profiles)
     if out is not None:
-        save_page(out, document, FILES)
+        save_page(out, replace(document, footer=footer(made_by(context))), FILES)
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 

@@ -11,7 +11,7 @@ import typer
 from ..errors import ParameterError
 from ..hardware import find
 from ..output import check_output, dumps
-from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, parse_defaults, parse_gpu
+from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, made_by, parse_defaults, parse_gpu
 
 OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
@@ -22,6 +22,7 @@ GAPS = "kept, scaled, modelled"
 
 
 def command(
+    context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces of any supported profiler.")],
     to: Annotated[str, typer.Option("--to", metavar="GPU", help="Target: a name, or a TOML file with a GPU of yours.")],
     host: Annotated[
@@ -97,7 +98,7 @@ def command(
         first = list(islice(found, 2))
         if len(first) > 1:
             raise ParameterError("out", f"takes one trace at a time, got {first[1].label} too")
-        first[0].save(out)
+        first[0].save(out, made_by(context))
         found = iter(first)
     if as_json:
         print(dumps([one.answers for one in found], missing=True), end="")

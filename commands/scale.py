@@ -26,6 +26,7 @@ from .options import (
     WhereOption,
     announce,
     check_data,
+    made_by,
     parse_counts,
     parse_defaults,
     parse_group,
@@ -67,6 +68,7 @@ app = typer.Typer(
 
 
 def predict_command(
+    context: typer.Context,
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="CSV or Parquet with benchmark, size and performance.")
     ] = None,
@@ -110,10 +112,11 @@ def predict_command(
         scenario=scenario,
         level=level,
     )
-    _tell(result, out, as_json)
+    _tell(result, out, as_json, context)
 
 
 def devices_command(
+    context: typer.Context,
     data: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[DATA]...", help="Measured files and folders. None: the embedded measurements."),
@@ -144,7 +147,7 @@ def devices_command(
     result = scale_devices(
         paths, names, where=chosen, group=columns, units=units, defaults=defaults, margin=margin, seed=seed
     )
-    _tell(result, out, as_json)
+    _tell(result, out, as_json, context)
 
 
 def facts_command(as_json: JsonOption = False) -> None:
@@ -177,12 +180,12 @@ def configs_command(
     show(configurations_document(models, base), as_json=as_json)
 
 
-def _tell(result: Any, out: Path | None, as_json: bool) -> None:
+def _tell(result: Any, out: Path | None, as_json: bool, context: typer.Context) -> None:
     """Write the folder of a result, where one is asked for, and show it."""
     from ..report.terminal import show
 
     if out is not None:
-        result.save(out)
+        result.save(out, made_by(context))
     show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
 
 

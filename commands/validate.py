@@ -22,6 +22,7 @@ from .options import (
     WhereOption,
     announce,
     check_data,
+    made_by,
     parse_defaults,
     parse_gpu,
     parse_group,
@@ -33,6 +34,7 @@ FILES = ("validation.json", "validation.html")
 
 
 def command(
+    context: typer.Context,
     data: DataArgument = None,
     host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
     target: Annotated[str | None, typer.Option(help="Device to scale to: a name or a TOML file.")] = None,
@@ -71,5 +73,5 @@ def command(
 
     result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
-        result.save(out)
+        result.save(out, made_by(context))
     show(validation_document(result, plot=plot), *(out / name for name in FILES if out is not None), as_json=as_json)

@@ -378,3 +378,32 @@ def losses(rejected: Mapping[Any, int], remarks: Iterable[Remark | str] = (), un
     ordered = sorted(said.items(), key=lambda item: (-item[1], item[0]))
     lost = [Line(f"{counted(count, 'row')} rejected: {reason}", "warning") for reason, count in ordered]
     return Lines((*lost, *remarked(remarks), *(Line(f"unreadable: {error}", "error") for error in unreadable)), "list")
+
+
+def origin(made: Mapping[str, Any]) -> list[str]:
+    """Say in a few words what something was made from and when; nothing of what does not know."""
+    if not made:
+        return []
+    seed = [] if made.get("seed") is None else [f"seed {made['seed']}"]
+    return [", ".join([counted(len(made["files"]), "file"), *seed, made["date"]])]
+
+
+def footer(made: Mapping[str, Any]) -> list[Part]:
+    """Return the end of a page: how it was asked for, when and where it was made, and every file with its hash.
+
+    Parameters
+    ----------
+    made : mapping
+        As ``provenance`` of ``metrics.json``; ``versions`` are named where they are in it. Without content, nothing.
+    """
+    if not made:
+        return []
+    machine = made["machine"]
+    where = f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python {machine['python']}"
+    conditions = [f"rows with {', '.join(made['where'])}"] if made["where"] else []
+    software = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
+    said = [made["command"], "; ".join([*origin(made), *conditions, where]), *([software] if software else [])]
+    files = [(file["name"], f"{file['bytes']:,}", file["sha256"] or "not hashed") for file in made["files"]]
+    heads = (Column("file"), Column("bytes", "number"), Column("SHA-256"))
+    folded = f"{counted(len(files), 'file')} with size and SHA-256"
+    return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]

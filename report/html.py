@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,21 @@ from isal import igzip
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..output import dumps, visible, write_texts
-from .document import Bars, Document, Facts, Figure, Headline, Lines, Listing, Part, Row, Sliders, Table, printable
+from .document import (
+    Bars,
+    Document,
+    Facts,
+    Figure,
+    Headline,
+    Lines,
+    Listing,
+    Part,
+    Row,
+    Sliders,
+    Table,
+    footer,
+    printable,
+)
 
 _BESIDE = Path(__file__).parent
 _PLAIN: Final = 50  # rows of a listing that stand in the page itself, for who reads it without scripts
@@ -59,13 +73,13 @@ def page(document: Document) -> str:
         if (parts := list(_placed(one.parts, plots)))
     ]
     every = [part for section in sections for part in section.parts]
-    footer = printable(list(_placed(document.footer, plots)))
+    ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
-    shown = [*(part for _, parts in opening for part in parts), *every, *footer]
+    shown = [*(part for _, parts in opening for part in parts), *every, *ending]
     tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(
-        document=document, opening=opening, sections=sections, footer=footer, plots=plots,
+        document=document, opening=opening, sections=sections, footer=ending, plots=plots,
         plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
         tables=tables, sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
     )  # fmt: skip
@@ -107,19 +121,27 @@ class Shown:
         """Return the result for readers; its ``data`` are those of the JSON."""
         raise NotImplementedError
 
-    def report(self) -> str:
-        """Return the page: HTML that needs nothing beside it."""
-        return page(self.document())
+    def report(self, made: Mapping[str, Any] | None = None) -> str:
+        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
+        return page(replace(self.document(), footer=footer(made or {})))
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, made: Mapping[str, Any] | None = None) -> None:
         """Write ``files`` into a folder, whole or not at all.
+
+        Parameters
+        ----------
+        folder : path
+            New, or with these files of before.
+        made : mapping, optional
+            What the page says at its end of where it comes from (`report.document.footer`).
 
         Raises
         ------
         DataError
             The folder holds other files or cannot be written.
         """
-        save_page(Path(folder), self.document(), self.files, *self._beside())
+        document = replace(self.document(), footer=footer(made or {}))
+        save_page(Path(folder), document, self.files, *self._beside())
 
     def _beside(self) -> tuple[str, ...]:
         return ()

@@ -34,6 +34,7 @@ from .document import (
     Section,
     Table,
     columns,
+    footer,
     lines,
     losses,
     rows,
@@ -110,17 +111,9 @@ def training_document(
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
             _model(metrics.get("model"), saved),
         ],
-        footer=_footer(metrics.get("provenance") or {}),
+        footer=footer(metrics.get("provenance") or {}),
         data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
     )
-
-
-def origin(provenance: Metrics) -> list[str]:
-    """Say in a few words what a run was made from and when; nothing of one that does not know."""
-    if not provenance:
-        return []
-    files = counted(len(provenance["files"]), "file")
-    return [f"{files}, seed {provenance['seed']}, {provenance['date']}"]
 
 
 def title(data: Metrics) -> str:
@@ -389,20 +382,6 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         Lines(lines(said, tone="soft").lines, medium="page"),
     ]
     return Section("What the data lost in cleaning", parts, "data", "Data")
-
-
-def _footer(provenance: Metrics) -> list[Part]:
-    """Show how the run was asked for, when and where it was made, and every file with its hash."""
-    if not provenance:
-        return []
-    machine = provenance["machine"]
-    made = f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python {machine['python']}"
-    conditions = [f"rows with {', '.join(provenance['where'])}"] if provenance["where"] else []
-    said = [provenance["command"], "; ".join([*origin(provenance), *conditions, made])]
-    files = [(file["name"], f"{file['bytes']:,}", file["sha256"]) for file in provenance["files"]]
-    heads = (Column("file"), Column("bytes", "number"), Column("SHA-256"))
-    folded = f"{counted(len(files), 'file')} with size and SHA-256"
-    return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]
 
 
 def _model(model: Metrics | None, saved: bool) -> Lines:
