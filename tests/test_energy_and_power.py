@@ -127,6 +127,7 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     assert fitted == {(), ("ratio",), (f"a_{metric[-1]}", "b")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("metric", "law"), [("energy_j", "TDP x roofline"), ("power_w", "TDP")])
 def test_one_device(metric: str, law: str, data: Path, train: Train) -> None:
     trained, folder = train(metric, target="MI355X")
@@ -152,6 +153,7 @@ def test_power_does_not_grow_beyond_the_trained_sizes(train: Train, tmp_path: Pa
         assert frame["predicted_w"].max() < 1.2 * TARGET.require("tdp_w")
 
 
+@pytest.mark.long
 def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tmp_path: Path) -> None:
     table = pd.read_csv(data)
     table.replace({"device": {"MI355X": "Secret"}}).to_csv(tmp_path / "s.csv", index=False)

@@ -157,6 +157,7 @@ def slow(pattern: re.Pattern, methods: set[str]) -> tuple[str, str, int] | None:
     return None
 
 
+@pytest.mark.long
 def test_every_expression_takes_time_in_proportion() -> None:
     found = {}
     for place, pattern, methods in (*expressions(), *kernel_patterns()):

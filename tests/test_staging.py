@@ -118,6 +118,7 @@ def test_a_folder_is_removed_and_so_are_temporary_ones(tmp_path: Path, monkeypat
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("old", [False, True])

@@ -49,6 +49,7 @@ def written(table: pd.DataFrame, path: Path) -> Path:
     return path
 
 
+@pytest.mark.no_cover
 def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(run: Path, tmp_path: Path) -> None:
     data = written(gemms(1), tmp_path / "autumn.csv")
     code, out, _ = call(run, data, "--json", "--correct", tmp_path / "none")
@@ -65,6 +66,7 @@ def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(ru
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.long
 def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path) -> None:
     data = written(gemms(1, factor=1.2), tmp_path / "autumn.csv")
     code, out, _ = call(run, data, "--json", "--correct", tmp_path / "corrected", "--out", tmp_path / "page")
@@ -116,6 +118,7 @@ def test_rows_trained_on_are_left_out_unless_there_are_no_others(run: Path) -> N
     assert (found.found.score.n, found.facts.all_trained) == (48, True)
 
 
+@pytest.mark.no_cover
 def test_what_cannot_be_is_one_line(run: Path, tmp_path: Path) -> None:
     alone = fc.train(gemms(0), target="MI355X", models=["OLS"], jobs=1)
     with pytest.raises(fc.ParameterError):

@@ -103,6 +103,7 @@ def test_steps_are_chosen_and_shown(tmp_path: Path) -> None:
     assert [step["reason"] for step in found["steps"]][1:4] == ["step-not-asked-for", "", ""]
 
 
+@pytest.mark.no_cover
 def test_repeated_runs_are_cleaned_together(tmp_path: Path) -> None:
     paths = [trace(tmp_path / f"{i}.json", [time]) for i, time in enumerate([*repeats(9), 50.0])]
     found = clean(paths)
@@ -110,6 +111,7 @@ def test_repeated_runs_are_cleaned_together(tmp_path: Path) -> None:
     assert found.frame["repeats"].tolist() == [9.0]
 
 
+@pytest.mark.no_cover
 def test_runs_of_a_part_each_are_joined_and_proved_complete(tmp_path: Path) -> None:
     one = trace(tmp_path / "1.json", repeats(2), name="Cijk_A")
     two = trace(tmp_path / "2.json", repeats(1), name="Cijk_B", height=32)

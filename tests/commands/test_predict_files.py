@@ -57,6 +57,7 @@ def many_rows() -> pd.DataFrame:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_batches_are_predicted_as_the_whole(
     run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str

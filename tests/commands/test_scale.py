@@ -97,6 +97,7 @@ def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) ->
     assert "holds other files (sizes.csv)" in error
 
 
+@pytest.mark.no_cover
 def test_measured_devices_need_no_command_either(tmp_path: Path) -> None:
     devices = f"{DEFAULT_HOST},{DEFAULT_TARGET}"
     code, text, _ = run("--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
@@ -108,6 +109,7 @@ def test_measured_devices_need_no_command_either(tmp_path: Path) -> None:
     assert {one["op"] for one in found["families"]} == {"softmax"}
 
 
+@pytest.mark.no_cover
 def test_the_embedded_measurements_have_their_devices() -> None:
     code, text, _ = run("devices", "--where", "op=copy", "--json")
     assert (code, json.loads(text)["devices"]) == (0, ["CPU-1T", "CPU-2T"])
@@ -165,6 +167,7 @@ def facts(tried_once: None) -> dict[str, Any]:
     return json.loads(text)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tried_once")
 def test_alone_it_reproduces_the_published_results() -> None:
     lines = [line.split() for line in run()[1].splitlines()]

@@ -183,6 +183,7 @@ def test_literature_mode_shows_its_failures(data: Path) -> None:
     assert published["e_out"] > 3 * ours["e_out"]
 
 
+@pytest.mark.no_cover
 def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     found = job.train(
         [data], host="MI300X", target="MI355X", where={"n": ["1024"], "k": ["1024", "2048"]}, models=["NNLS"], jobs=1
@@ -312,6 +313,7 @@ def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: P
         assert any(line.startswith("Of the models alone: MLP: honest error") for line in report.verdict(cv))
 
 
+@pytest.mark.long
 def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:
     table = pd.read_csv(data)
     table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
@@ -343,6 +345,7 @@ def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, argument
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.long
 def test_quick_runs_two_models_and_says_which_it_left_out(tmp_path: Path) -> None:
     where = {"host": HOST, "target": TARGET, "jobs": 1}
     run = job.train(measurements(tmp_path / "runs.csv"), quick=True, **where)

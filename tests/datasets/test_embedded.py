@@ -62,6 +62,7 @@ def test_the_reader_merges_the_passes_and_refuses_nothing() -> None:
     assert set(measured.frame["device"]) == {find(DEFAULT_HOST).name, find(DEFAULT_TARGET).name}
 
 
+@pytest.mark.no_cover
 def test_host_and_target_pair_completely(pairs: Dataset) -> None:
     assert len(pairs) == 520
     assert pairs.unpaired is None

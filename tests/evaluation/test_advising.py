@@ -26,6 +26,7 @@ def test_what_a_row_costs_and_weighs_counts() -> None:
     assert choose(points, heavy, budget=1)[0] == 7
 
 
+@pytest.mark.no_cover
 def test_the_same_candidates_give_the_same_batch_in_their_thousands() -> None:
     points = np.random.default_rng(0).normal(size=(4000, 3))
     first, second = (choose(points, np.ones(4000), budget=5, measured=[3999]) for _ in range(2))
@@ -49,6 +50,7 @@ def test_sizes_are_told_apart_by_their_logarithms() -> None:
     assert coordinates(X[["m"]])[:, 0].std() == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> None:
     rng = np.random.default_rng(0)
     shapes = pd.DataFrame([(16 * m, 512 * n, 2048) for n in range(1, 9) for m in (1, 2, 4, 8, 16)], columns=list("mnk"))

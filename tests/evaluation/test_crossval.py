@@ -131,6 +131,7 @@ def relatives() -> tuple[Data, list[Candidate]]:
     ]
 
 
+@pytest.mark.long
 def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
     relatives: tuple[Data, list[Candidate]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,11 +140,11 @@ def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
     grow, base = ExtraTreesRegressor.fit, AdditiveTime.fit
     monkeypatch.setattr(ExtraTreesRegressor, "fit", lambda self, X, y: fits.append("trees") or grow(self, X, y))
     monkeypatch.setattr(AdditiveTime, "fit", lambda self, X, y: fits.append("base") or base(self, X, y))
-    together = evaluate(data, candidates, folds=5)
+    together = evaluate(data, candidates, folds=3)
     # a fold needs both on all rows, on two inner folds, for two members of the shape model, and beside its prediction
-    assert (fits.count("trees"), fits.count("base")) == (10 * 6, 10 * 6)
+    assert (fits.count("trees"), fits.count("base")) == (6 * 6, 6 * 6)
     for candidate in candidates:
-        alone = evaluate(data, [candidate], folds=5)
+        alone = evaluate(data, [candidate], folds=3)
         for scheme, result in together.schemes.items():
             predicted = result.predictions[candidate.name].to_numpy().tobytes()
             assert predicted == alone[scheme].predictions[candidate.name].to_numpy().tobytes(), candidate.name

@@ -121,6 +121,7 @@ def test_the_interval_score_is_width_and_what_is_missed() -> None:
     np.testing.assert_allclose(found, [2.0, 2.0 + 20 * 2.0, np.inf])
 
 
+@pytest.mark.long
 def test_a_saved_run_widens_the_intervals_of_difficult_rows(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     shapes = pd.DataFrame(

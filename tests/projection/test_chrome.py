@@ -181,6 +181,7 @@ def test_compressed_files_hold_the_same_and_are_the_same_each_time(tmp_path: Pat
     assert (tmp_path / "out.json.gz").read_bytes() == first
 
 
+@pytest.mark.no_cover
 def test_many_chunks_make_one_ordered_list(tmp_path: Path) -> None:
     rows = 2 * CHUNK + 7
     rng = np.random.default_rng(0)

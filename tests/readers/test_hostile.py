@@ -159,6 +159,7 @@ def test_names_of_files_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
     assert r"caf\udce9.csv" in str(refused.value)
 
 
+@pytest.mark.no_cover
 def test_many_files_are_labelled_in_proportion(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -44,6 +44,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "dataset"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("where", "each"), [(None, False), (None, True), (["m=16..64", "dtype_a=bf16"], False), (["op=softmax"], True)]
 )

@@ -47,6 +47,7 @@ def test_classes_say_what_their_interval_rests_on() -> None:
     assert cells["elementwise"][8].endswith(" %")
 
 
+@pytest.mark.no_cover
 def test_remarks_on_the_law_asked_for_are_no_other_laws() -> None:
     affine, flops = projected(), projected(laws=Laws(compute="flops"))
     assert [row[1:3] for row in rows_of(affine, "how laws were applied")][-1] == ("affine", "1")
@@ -67,6 +68,7 @@ def test_the_longest_kernels_of_the_path_have_names() -> None:
     assert row == ("mystery_kernel", "unknown", "1", "50 µs", "7.7 %")
 
 
+@pytest.mark.no_cover
 def test_nothing_is_said_of_a_cpu_that_the_trace_does_not_show() -> None:
     blind = result_of("t.json", replace(trace(ROWS), calls=empty_calls()), HOST, TARGET)
     assert "cpu_speed" not in [row[0] for row in rows_of(blind, "what the interval is made of")]

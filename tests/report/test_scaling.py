@@ -287,6 +287,7 @@ def test_per_unit_the_smallest_size_is_one(curved: SizePredictions) -> None:
     assert measured[2].y[3] == pytest.approx(8**-0.1)
 
 
+@pytest.mark.no_cover
 def test_a_page_fetches_nothing_and_escapes_names(curved: SizePredictions) -> None:
     text = html.page(predictions_document(curved))
     assert "<b>a</b>" not in text

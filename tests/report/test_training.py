@@ -94,6 +94,7 @@ def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> N
     assert "zero 12 duration" in said(page(training_document(run[0])))
 
 
+@pytest.mark.no_cover
 def test_names_of_the_data_cannot_become_markup(run) -> None:
     evil = '</script><img src=x onerror="alert(1)">[/bold]'
     metrics, predictions, rejected = copy.deepcopy(run[0]), run[1].copy(), run[2].assign(reason=evil, detail=evil)

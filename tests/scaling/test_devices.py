@@ -65,6 +65,7 @@ def test_only_what_all_devices_solved_counts() -> None:
     assert len(common_problems(dropped.reset_index(drop=True), DEVICES).rows) == 31
 
 
+@pytest.mark.no_cover
 def test_families_are_told_apart(result: DeviceScaling) -> None:
     found = {one.op: one for one in result.families}
     assert {op: one.growth for op, one in found.items()} == {
@@ -103,6 +104,7 @@ def test_laws_that_say_the_same_stand_once(result: DeviceScaling) -> None:
     assert laws == [CU_LAW, "bandwidth scaling"]
 
 
+@pytest.mark.no_cover
 def test_the_law_joins_the_others_where_size_is_what_devices_differ_in() -> None:
     small, large = DEVICES[:2]
     table = frame(DEVICES[:2])

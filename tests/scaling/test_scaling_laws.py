@@ -118,6 +118,7 @@ def test_the_interval_holds_residuals_and_errors_on_others() -> None:
     ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("law", [Linear, Amdahl, Power])
 def test_residual_intervals_cover_noise_about_a_law_that_holds(law: type) -> None:
     rng = np.random.default_rng(0)

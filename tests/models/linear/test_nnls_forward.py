@@ -36,6 +36,7 @@ def refits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("n", "p", "seed"), [(90, 40, 0), (60, 30, 1), (40, 60, 2)])
 def test_counters_of_few_causes_are_selected_as_by_the_plain_search(
     n: int, p: int, seed: int, refits: list[int]

@@ -100,6 +100,7 @@ def test_the_slow_beginning_is_found_whatever_outliers_there_are(outliers: float
     assert np.mean([25 <= count <= 40 for count in counts]) >= 0.9
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("count", [20, 50, 300])
 def test_a_stationary_series_keeps_everything(count: int) -> None:
     rng = np.random.default_rng(count)
