@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need not wait for NumPy
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ class Reasons:
     def add(self, rows: Sequence[int] | NDArray[np.intp], what: Remark | Alike) -> None:
         """Say of some rows something more."""
         if len(rows):
+            import numpy as np
+
             self.parts.append((np.asarray(rows, dtype=np.intp), what))
 
     def extend(self, others: Reasons, at: NDArray[np.intp]) -> None:
@@ -120,6 +123,8 @@ class Reasons:
 
     def where(self, kept: NDArray[np.bool_]) -> Reasons:
         """Return what is said of the rows of a mask."""
+        import numpy as np
+
         found, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
         for rows, what in self.parts:
             here = kept[rows]
@@ -128,6 +133,8 @@ class Reasons:
 
     def any(self) -> NDArray[np.bool_]:
         """Return of which rows anything is said."""
+        import numpy as np
+
         told = np.zeros(self.rows, dtype=bool)
         for rows, _ in self.parts:
             told[rows] = True
