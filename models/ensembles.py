@@ -32,6 +32,8 @@ from .base import (
 from .baselines import AdditiveTime
 from .target_space import LARGEST_LOG, Columns
 
+ENOUGH_ROWS, ENOUGH_GROUPS = 3000, 100
+"""Held-out rows, and groups where they are given, that are enough to learn the weights of a stack from."""
 _SUM_TO_ONE = 1e4
 _TINY = np.finfo(np.float64).tiny
 
@@ -159,7 +161,7 @@ class GeometricStack(PositiveRegressor):
     parts : sequence of (str, regressor), optional
         Models with positive predictions. `AdditiveTime` and `LogResidual` where None.
     cv : int, default=5
-        Inner folds (see `base.inner_folds`).
+        Inner folds (see `base.inner_folds`), of which as many are fitted as leave out `ENOUGH_ROWS` and `ENOUGH_GROUPS`.
     learn_weights : bool, default=True
         Otherwise the weights are equal and there are no inner folds: with few groups, learnt weights cost more than
         they gain.
@@ -205,22 +207,29 @@ class GeometricStack(PositiveRegressor):
         parts = [("additive", AdditiveTime()), ("residual", LogResidual())] if self.parts is None else self.parts
         weights = np.full(len(parts), 1 / len(parts))
         if self.learn_weights and len(y) > len(parts):
-            weights = simplex_weights(self._out_of_fold(parts, X, y, groups), np.log(y))
+            known, logs = self._out_of_fold(parts, X, y, groups)
+            weights = simplex_weights(logs, np.log(y[known]))
         self.weights_ = {name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)}
         self.parts_ = [fit(clone(model), X, y, groups, memo=memo) for name, model in parts if self.weights_[name] > 0]
         self.selected_features_ = all_selected(self.parts_, feature_names(self))
         return self
 
-    def _out_of_fold(self, parts: Sequence[tuple[str, Any]], X: Any, y: np.ndarray, groups: Any) -> np.ndarray:
-        """Return the logarithm of each model's out-of-fold predictions, shape (n_samples, n_models)."""
-        logs = np.full((len(y), len(parts)), np.nan)
+    def _out_of_fold(
+        self, parts: Sequence[tuple[str, Any]], X: Any, y: np.ndarray, groups: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows left out, (n_left_out,), and the logarithm of each model's predictions of them."""
+        rows, logs = np.empty(0, dtype=np.intp), np.empty((0, len(parts)))
+        told = None if groups is None else np.asarray(groups)
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
-            told = None if groups is None else np.asarray(groups)[train]
             known, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
-            for j, (_, model) in enumerate(parts):
-                inner = fit(clone(model), known, y[train], told, memo=memo)
-                logs[held_out, j] = log_predictions(inner, unknown)
-        return logs
+            own = None if told is None else told[train]
+            fitted = [fit(clone(model), known, y[train], own, memo=memo) for _, model in parts]
+            rows = np.r_[rows, held_out]
+            logs = np.vstack([logs, np.column_stack([log_predictions(model, unknown) for model in fitted])])
+            if len(rows) >= ENOUGH_ROWS and (told is None or len(np.unique(told[rows])) >= ENOUGH_GROUPS):
+                break
+        order = np.argsort(rows)
+        return rows[order], logs[order]
 
     def predict(self, X: Any) -> np.ndarray:
         """Return predictions in the unit of y, shape (n_samples,), all positive."""

@@ -54,6 +54,22 @@ def test_a_ratio_column_enters_as_logarithm_over_the_base() -> None:
     assert np.mean(np.abs(with_ratio.fit(X, y).predict(new) / truth - 1)) < 0.02
 
 
+@pytest.mark.parametrize(
+    ("n", "groups", "fits"),
+    [(1000, None, 6), (9001, None, 2), (9001, np.arange(9001) % 900, 2), (9001, np.arange(9001) % 150, 3)],
+)
+def test_weights_are_learnt_from_as_many_rows_and_groups_as_are_enough(
+    n: int, groups: np.ndarray | None, fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    fit = AnalyticLaw.fit
+    monkeypatch.setattr(AnalyticLaw, "fit", lambda self, X, y: seen.append(len(y)) or fit(self, X, y))
+    y = np.random.default_rng(0).uniform(1, 9, n)
+    stack = GeometricStack([("law", AnalyticLaw())], cv=5 if n < 2000 else 3)
+    assert stack.fit(y[:, None], y, groups).weights_ == {"law": 1.0}
+    assert len(seen) == fits
+
+
 def test_weights_of_hand_made_predictions() -> None:
     log_y = np.log(np.linspace(1, 50, 60))
     off = np.where(np.arange(60) % 2, 0.3, -0.3)
