@@ -17,8 +17,9 @@ from ..features.recipe import FeatureRecipe
 from ..features.roofline import own_laws, scaling_laws
 from ..models import artifact
 from ..operators.operators import Work, work_of
+from ..operators.work import told_apart
 from ..remarks import Reasons, remark
-from ..table.measurements import fill_text
+from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST
 from .beyond import Beyond, blend
 from .difficulty import Difficulty
@@ -30,6 +31,9 @@ from .verdicts import Interval
 ANSWERS: Final = 5
 LEVEL: Final = 0.9
 """Rows whose answers are kept with a model, and the level of their intervals."""
+_WORDS: Final = tuple(
+    dict.fromkeys(("op", "device", "library", *DTYPE_COLUMNS, *TEXT_COLUMNS, *sorted(TEXT_DIMENSIONS)))
+)
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,7 @@ class TrainedModel:
         training. Where a row's features cannot be computed, or what it computes was never trained, there is no
         prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
+        rows = rows.assign(**{name: told_apart(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()

@@ -81,10 +81,17 @@ def best_tile(work: Work, cus: int) -> Quantised:
     parts = {split: _part(work, split) for split in SPLITS}
     batch, products = np.ceil(work.batch), work.batch * work.m * work.n * work.k
     for place, ((tall, wide), split) in enumerate(_CHOICES):
-        waves = np.ceil(rows[tall] * cols[wide] * batch * split / cus)
-        stretch = waves * cus * tall * wide * parts[split] / _rate(tall, wide) / products
-        better = stretch < least
-        least, chosen = np.where(better, stretch, least), np.where(better, place, chosen)
+        stretch = rows[tall] * cols[wide]
+        for factor in (batch, split):
+            stretch *= factor
+        stretch /= cus
+        np.ceil(stretch, out=stretch)  # waves
+        for factor in (cus, tall, wide, parts[split]):
+            stretch *= factor
+        stretch /= _rate(tall, wide)
+        stretch /= products
+        chosen[stretch < least] = place
+        np.fmin(least, stretch, out=least)
     tall, wide, split = np.array([(*tile, split) for tile, split in _CHOICES])[chosen].T
     return quantise(work, cus, (tall, wide), split)
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -53,6 +54,10 @@ class Work:
 
     def kinds(self) -> tuple[np.ndarray, list[tuple[str, str]]]:
         """Return the kind of arithmetic of each row, as positions in the list of (dtype, unit) that occur."""
+        return self._kinds
+
+    @cached_property
+    def _kinds(self) -> tuple[np.ndarray, list[tuple[str, str]]]:
         dtypes, dtype_names = pd.factorize(self.dtype)
         units, unit_names = pd.factorize(self.unit)
         codes, pairs = pd.factorize(dtypes * max(len(unit_names), 1) + units)

@@ -19,6 +19,7 @@ import pandas as pd
 from ..hardware import GPU, all_gpus
 from ..hardware.spec import UNITS
 from .operators import Op, each_op
+from .work import told_apart
 
 BYTES_PER_CLOCK = 128
 """What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
@@ -47,9 +48,9 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     gpus = {gpu.name: gpu for gpu in all_gpus()}
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
-    every = [*each_op(pd.DataFrame({"op": _plain(frame, "op")}))]
+    every = [*each_op(pd.DataFrame({"op": told_apart(frame["op"])}))]
     names_of_work = dict.fromkeys(name for op, _ in every for name in op.identity if name in frame)
-    plain = {name: _plain(frame, name) for name in names_of_work}
+    plain = {name: told_apart(frame[name]) for name in names_of_work}
     for op, rows in every:
         part = pd.DataFrame({name: plain[name][rows] for name in op.identity if name in plain})
         flops, moved = op.least(part)
@@ -95,13 +96,6 @@ def _link_times(gpu: GPU, sent: np.ndarray, peers: np.ndarray) -> np.ndarray:
     every = gpu.require("link_bw_gbs")
     joined = np.where((peers > 1) & gpu.joins_two, np.nan, peers)
     return sent / (np.minimum(every, joined * (gpu.p2p_uni_gbs or every)) * 1e3)
-
-
-def _plain(frame: pd.DataFrame, name: str) -> np.ndarray | pd.Categorical:
-    """Return a column with its words told apart: they are asked for many times, and there are few."""
-    if pd.api.types.is_numeric_dtype(frame[name]):
-        return frame[name].to_numpy()
-    return pd.Categorical.from_codes(*pd.factorize(frame[name]))
 
 
 def _sparse(frame: pd.DataFrame) -> np.ndarray:

@@ -102,6 +102,13 @@ def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
     return codes, np.array([*levels, ""], dtype=object)
 
 
+def told_apart(column: pd.Series) -> np.ndarray | pd.Categorical:
+    """Return a column with its words told apart, numbers as they are: words are asked for many times, and are few."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy()
+    return pd.Categorical.from_codes(*pd.factorize(column))
+
+
 def texts(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Return a text column as an object array, with ``""`` where it is missing or empty."""
     codes, words = coded(frame, name)
