@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +19,11 @@ from .staging import put_folder, staged
 if TYPE_CHECKING:  # what writes tables imports them: commands check where a result goes before they take the time
     import pyarrow as pa
 
-FORMATS: Final = (".parquet", ".csv")
-PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json")
-"""Suffixes of files of predictions, the last with a report beside the rows."""
+READABLE: Final = (".parquet", ".csv")
+FORMATS: Final = (*READABLE, ".xlsx")
+"""Suffixes of tables; those that can be read again as data stand apart."""
+PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
+"""Suffixes of files of predictions; JSON has a report beside the rows."""
 METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 
@@ -102,13 +105,15 @@ def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = (), par
     Raises
     ------
     ParameterError
-        The suffix is another.
+        The suffix is another, or nothing is installed that writes it.
     DataError
         ``out`` is a folder or a file that is read, or cannot be written.
     """
     if out.suffix.lower() not in formats:
         known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
         raise ParameterError(parameter, f"must end in {known}, got {str(out)!r}")
+    if out.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
+        raise ParameterError(parameter, "needs openpyxl for .xlsx: pip install 'flopcast[excel]', or end it in .csv")
     if out.is_dir():
         raise DataError("is a folder: give a file", source=str(out))
     _check_unread(out, data)
@@ -135,7 +140,7 @@ def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Iter
     Parameters
     ----------
     out : Path
-        CSV, or else Parquet.
+        CSV or Excel, or else Parquet.
     schema : pyarrow.Schema
         Of the tables.
     beside : str, optional
@@ -156,6 +161,9 @@ def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Iter
         if out.suffix.lower() == ".csv":
             with pyarrow.csv.CSVWriter(path, _guarded(schema.empty_table()).schema) as file:
                 yield _Writer(file, schema, _guarded)
+        elif out.suffix.lower() == ".xlsx":
+            with _workbook(path, schema, out) as sheet:
+                yield _Writer(sheet, schema)
         else:
             with pq.ParquetWriter(path, schema, compression="zstd") as file:
                 yield _Writer(file, schema)
@@ -283,6 +291,64 @@ class _Writer:
 
     def write_table(self, table: pa.Table) -> None:
         self.file.write_table(self.prepared(table.cast(self.schema)))
+
+
+# Excel: one sheet, numbers as numbers. Texts are cells of text, so that none of them is run.
+
+_SHEET_ROWS: Final = 1_048_575
+"""Rows of a sheet below its head."""
+_EXACT: Final = 2**53
+"""Whole numbers beyond it are texts: a spreadsheet would round them."""
+
+
+@contextmanager
+def _workbook(path: Path, schema: pa.Schema, out: Path) -> Iterator[Any]:
+    from openpyxl import Workbook  # an extra, which `check_file` has found
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("table")
+    sheet.freeze_panes = "A2"
+    try:
+        yield _Sheet(sheet, schema.names, out)
+        book.save(path)
+    except BaseException:
+        sheet.close()  # it writes to a file of its own meanwhile
+        raise
+
+
+class _Sheet:
+    """The rows of a sheet that is written from top to bottom."""
+
+    def __init__(self, sheet: Any, names: Sequence[str], out: Path) -> None:
+        self._sheet, self._out, self._rows = sheet, out, 0
+        sheet.append([self._cell(name) for name in names])
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append the rows of a table.
+
+        Raises
+        ------
+        DataError
+            A sheet cannot hold so many.
+        """
+        self._rows += table.num_rows
+        if self._rows > _SHEET_ROWS:
+            raise DataError(f"a sheet holds {_SHEET_ROWS:,} rows: write .csv or .parquet", source=str(self._out))
+        for batch in table.to_batches():
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                self._sheet.append([self._cell(value) for value in row])
+
+    def _cell(self, value: Any) -> Any:
+        from openpyxl.cell import WriteOnlyCell
+
+        if value is None or value != value:  # NaN is not itself
+            return None
+        limit = math.inf if isinstance(value, float) else _EXACT
+        if isinstance(value, int | float) and abs(value) < limit:
+            return value
+        cell = WriteOnlyCell(self._sheet, visible(str(value)))
+        cell.data_type = "s"
+        return cell
 
 
 # JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse or a terminal obey.

@@ -51,7 +51,7 @@ class Advice:
         return advice_document(self.batch, self.report)
 
     def save(self, out: str | Path) -> None:
-        """Write the batch to a ``.csv`` or ``.parquet`` file, with the report to a ``.json`` file; whole or not at all.
+        """Write the batch to .csv, .parquet or .xlsx, with the report to .json; whole or not at all.
 
         Raises
         ------

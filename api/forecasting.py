@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
-from ..output import whole_file, write_csv
+from ..output import write_table
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.words import say
@@ -100,15 +100,14 @@ class Forecasts(Shown):
         return (self.table.to_csv(index=False),)
 
     def save_table(self, file: str | Path) -> None:
-        """Write `table` as CSV, whole or not at all.
+        """Write `table` as .csv, .parquet or .xlsx, whole or not at all.
 
         Raises
         ------
         DataError
             The file cannot be written.
         """
-        with whole_file(Path(file)) as beside:
-            write_csv(pa.Table.from_pandas(self.table, preserve_index=False), beside)
+        write_table(pa.Table.from_pandas(self.table, preserve_index=False), Path(file), "{}")
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""

@@ -71,7 +71,7 @@ class Prediction:
     report: dict[str, Any]
 
     def save(self, out: str | Path) -> None:
-        """Write the rows to a ``.csv`` or ``.parquet`` file, rows and report to a ``.json`` file; whole or not at all.
+        """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.
 
         Raises
         ------

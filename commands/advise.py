@@ -37,7 +37,9 @@ def command(
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="How much each candidate counts in your workload.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet, .json or .xlsx.")
+    ] = None,
     where: WhereOption = None,
     group: GroupOption = None,
     unit: UnitOption = None,

@@ -35,9 +35,9 @@ def command(
         str | None,
         typer.Option("--epochs", metavar="RULE", help="A row per epoch: step, kernels:N, flops:X or marker:REGEX."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Measurement table: .parquet or .csv.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Measurement table: .parquet, .csv or .xlsx.")] = None,
     removed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet or .csv.")
+        Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet, .csv or .xlsx.")
     ] = None,
     set_: SetOption = None,
     jobs: JobsOption = -1,

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import ParameterError
-from ..output import check_file, check_output
+from ..output import FORMATS, check_file, check_output
 from .options import JsonOption, LevelOption, SeedOption, announce, check_data, made_by, run_command
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
@@ -192,9 +192,9 @@ def _answer(context: typer.Context, fields: dict[str, Any]) -> None:
     given = context.params
     wanted, paid = _part(given["need"]), _price(given["price"])
     out, cases, as_json = given["out"], given.get("cases"), given["as_json"]
-    answers = cases is not None and out is not None and out.suffix == ".csv"
+    answers = cases is not None and out is not None and out.suffix.lower() in FORMATS
     if out is not None:
-        check_file(out, (".csv",), [cases] if cases else []) if answers else check_output(out, FILES)
+        check_file(out, FORMATS, [cases] if cases else []) if answers else check_output(out, FILES)
     announce("forecasting", quiet=as_json)
     from ..api.forecasting import forecast  # here: what it imports takes seconds
     from ..report.terminal import show

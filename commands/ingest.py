@@ -33,7 +33,7 @@ def command(
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Files and folders, any mix of formats.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Table (.parquet, .csv), or a folder for table, JSON and page."),
+        typer.Option("--out", "-o", help="Table (.parquet, .csv, .xlsx), or a folder for table, JSON and page."),
     ] = None,
     dispatches: Annotated[bool, typer.Option("--dispatches", help="One row per GPU activity, not per shape.")] = False,
     parts: Annotated[bool, typer.Option("--parts", help="To a folder, a part per file: memory does not grow.")] = False,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..errors import FlopcastError
-from ..output import check_table, visible
+from ..output import READABLE, check_file, visible
 from .options import JsonOption, check_data, parse_budget, parse_counts, parse_names
 
 DEFAULT_OUT = Path("measured.parquet")
@@ -62,7 +62,7 @@ def command(
     """
     kernels, counts = parse_names(kernel, "--kernel", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
     budget_seconds = parse_budget(budget)
-    check_table(out, data=[shapes] if shapes else [])
+    check_file(out, READABLE, [shapes] if shapes else [])
     check_data([shapes] if shapes else None)
     from ..measuring.measure import measure  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.protocol import Rule

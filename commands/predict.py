@@ -28,7 +28,9 @@ def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
     interval: LevelOption = 0.9,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet, .json or .xlsx.")
+    ] = None,
     where: WhereOption = None,
     unit: UnitOption = None,
     set_: SetOption = None,

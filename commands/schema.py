@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import check_table, write_table
+from ..output import READABLE, check_file, write_table
 from .options import JsonOption
 
 
@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """List the operators and the columns of their measurements, with units and an example row."""
     if out is not None:
-        check_table(out)
+        check_file(out, READABLE)
     from ..api.tables import schema, template  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op
     from ..report.schema import schema_document

@@ -38,7 +38,7 @@ import pyarrow as pa
 
 from .. import output
 from ..errors import DataError
-from ..output import check_table, whole_file
+from ..output import READABLE, check_file, whole_file
 from ..remarks import Remark, remark
 from .machine import STATE
 from .protocol import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, half_widths, row_statistics
@@ -155,7 +155,7 @@ def check_table_path(out: Path, *, resume: bool = False) -> None:
         Its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that
         of the measurement to resume.
     """
-    check_table(out)
+    check_file(out, READABLE)
     if out.exists() and not resume:
         raise DataError("exists: choose another file, or delete it", source=str(out))
     beside = provenance_path(out)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.output import (
     METADATA,
     _guarded,
@@ -120,8 +121,10 @@ def test_tables_are_written_with_their_metadata(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.xlsx"])
 def test_a_table_that_breaks_off_does_not_appear(tmp_path: Path, name: str) -> None:
+    if name == "t.xlsx":
+        pytest.importorskip("openpyxl")
     table = pa.table({"a": [1]})
 
     def half() -> None:
@@ -134,10 +137,36 @@ def test_a_table_that_breaks_off_does_not_appear(tmp_path: Path, name: str) -> N
     assert names(tmp_path) == []
 
 
-def test_a_table_has_one_of_two_formats() -> None:
+def test_a_table_has_one_of_three_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     check_table(Path("t.CSV"))
-    with pytest.raises(DataError, match=r"removed.*'t\.xlsx'"):
+    with pytest.raises(DataError, match=r"removed.*'t\.ods'"):
+        check_table(Path("t.ods"), "removed")
+    monkeypatch.setattr("flopcast.output.find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r"removed.*flopcast\[excel\]"):
         check_table(Path("t.xlsx"), "removed")
+
+
+def test_a_sheet_holds_numbers_as_numbers_and_runs_no_text(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    texts = ["=1+1", "gemm\x1b", None]
+    columns = {"name": texts, "us": [1.5, math.nan, math.inf], "ns": [2, 2**60, None], "ok": [True, False, None]}
+    write_table(pa.table(columns), tmp_path / "t.xlsx", "{}")
+    sheet = openpyxl.load_workbook(tmp_path / "t.xlsx")["table"]
+    assert [[cell.value for cell in row] for row in sheet.rows] == [
+        ["name", "us", "ns", "ok"],
+        ["=1+1", 1.5, 2, True],
+        ["gemm\\x1b", None, str(2**60), False],
+        [None, "inf", None, None],
+    ]
+    assert sheet["A2"].data_type == "s"
+
+
+def test_a_sheet_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openpyxl")
+    monkeypatch.setattr("flopcast.output._SHEET_ROWS", 2)
+    with pytest.raises(DataError, match=r"t\.xlsx"):
+        write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "t.xlsx", "{}")
+    assert names(tmp_path) == []
 
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "''@", "＝1", '=HYPERLINK("x")', "-", "\n=2"]

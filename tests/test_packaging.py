@@ -99,6 +99,12 @@ def test_every_folder_with_init_is_listed_as_a_package() -> None:
     assert listed == sorted(".".join(("flopcast", *path.parts)) for path in folders_with_init())
 
 
+def test_the_citation_names_this_version_and_licence() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert {f"version: {project['version']}", f"license: {project['license']}"} <= set(cited)
+
+
 def test_every_data_file_is_named_here() -> None:
     beside = (path for folder in folders_with_init() for path in (ROOT / folder).iterdir() if folder.parts)
     data = {str(path.relative_to(ROOT)) for path in beside if path.is_file() and path.suffix not in (".py", ".pyc")}

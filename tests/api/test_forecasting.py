@@ -70,6 +70,8 @@ def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
     assert answers["predicted"].notna().tolist() == [True, False, True]
     assert answers["predicted"].dropna().tolist() == pytest.approx(fc.forecast(cases=cases).table["predicted"].dropna())
     assert "batch" in answers["reason"][1]
+    result = CliRunner().invoke(app, ["forecast", "--cases", str(path), "--out", str(tmp_path / "answers.parquet")])
+    assert pd.read_parquet(tmp_path / "answers.parquet")["predicted"].notna().tolist() == [True, False, True]
 
 
 def test_the_command_answers_in_json() -> None:

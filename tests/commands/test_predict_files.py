@@ -109,8 +109,8 @@ def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypat
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    code, _, error = invoke("no-such-run", data, "--out", "x.xlsx")
-    assert (code, error) == (2, "error: --out must end in .csv, .parquet or .json, got 'x.xlsx'\n")
+    code, _, error = invoke("no-such-run", data, "--out", "x.ods")
+    assert (code, error) == (2, "error: --out must end in .csv, .parquet, .json or .xlsx, got 'x.ods'\n")
     code, _, error = invoke(run, data, "--out", data)
     assert code == 2
     assert "file that is read" in error
