@@ -11,8 +11,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
+from ..features.matrix import Dataset
 from ..hardware import GPU
 from ..measuring.backend import cpu_model
 from ..models.artifact import versions
@@ -121,3 +123,15 @@ def _written(value: Any) -> str:
         inner = ", ".join(map(_written, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     return repr(value.name if isinstance(value, GPU) else os.fspath(value) if isinstance(value, Path) else value)
+
+
+def data_hash(dataset: Dataset) -> str:
+    """Return the SHA-256 of features, column names, target and groups, those of unpaired rows included."""
+    digest = hashlib.sha256()
+    for rows in (dataset, dataset.unpaired):
+        if rows is not None:
+            for part in (rows.X.to_numpy(np.float64), rows.y):
+                digest.update(np.ascontiguousarray(part).tobytes())
+            for words in (rows.X.columns, rows.groups):
+                digest.update("\0".join(map(str, words)).encode())
+    return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +18,7 @@ from ..errors import ArtifactError, DataError, ParameterError
 from ..evaluation.competition import Competition, compete
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
+from ..evaluation.forest_size import by_trees
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..models import artifact
@@ -37,7 +37,7 @@ from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device
 from .predicting import predict
-from .provenance import call_text, provenance
+from .provenance import call_text, data_hash, provenance
 from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
@@ -218,15 +218,22 @@ class Run:
             raise DataError("no model was selected under this scheme: there is nothing to draw")
         return figure
 
-    def plot_inliers(self, scheme: str | None = None) -> go.Figure:
+    def plot_inliers(self, scheme: str | None = None, *, families: bool = False) -> go.Figure:
         """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 
-        Parameters
-        ----------
-        scheme : {"grouped", "kfold"}, optional
-            By default that of the saved model.
+        With ``families`` only of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; ``scheme`` as above.
         """
-        return figures.inliers(self.predictions, self._cv(scheme))
+        return (figures.families if families else figures.inliers)(self.predictions, self._cv(scheme))
+
+    def plot_order(self, scheme: str | None = None) -> go.Figure:
+        """Draw the place of each workload by its predicted value over that by its observed one; ``scheme`` as above."""
+        return figures.order(self.predictions, self._cv(scheme))
+
+    def plot_trees(self, scheme: str | None = None) -> go.Figure:
+        """Draw E_out and inlier ratios against the number of trees of a forest; of a run trained with ``trees``."""
+        if not (found := self._cv(scheme).get("trees")):
+            raise ParameterError("trees", "was not asked for: train with it to have the errors of 2 to 1024 trees")
+        return figures.trees(found)
 
     def __repr__(self) -> str:
         data, selected = self.metrics["data"], self.selected
@@ -275,6 +282,7 @@ def train(
     quick: bool = False,
     scheme: str = "grouped",
     select: str = "e_out",
+    trees: bool = False,
     budget: float | None = None,
     seed: int = 0,
     jobs: int = -1,
@@ -316,6 +324,8 @@ def train(
         calibrated, under that scheme.
     select : {"e_out", "ir10", "ir20"}
         What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
+    trees : bool
+        Whether a forest of up to 1024 trees is grown in every fold, to show its error against the number of trees.
     budget : float, optional
         Seconds after which no further fit of the cross-validation starts.
     seed, jobs : int
@@ -373,9 +383,12 @@ def train(
             scheme=scheme,
             criterion=select,
         )
+        forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
     model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
+    for cv in metrics["cv"] if trees else ():
+        cv["trees"] = forests[cv["scheme"]]
     return Run(metrics, competition.table(dataset), trained_model(trained), fresh=trained)
 
 
@@ -448,18 +461,6 @@ def _in_words(selected: Mapping[str, Any]) -> dict[str, Any]:
     """Return a selection with its statement; so has the best model, where a baseline was selected."""
     inner = {"best_model": _in_words(selected["best_model"])} if "best_model" in selected else {}
     return {**selected, **inner, "statement": selection(selected)}
-
-
-def data_hash(dataset: Dataset) -> str:
-    """Return the SHA-256 of features, column names, target and groups, those of unpaired rows included."""
-    digest = hashlib.sha256()
-    for rows in (dataset, dataset.unpaired):
-        if rows is not None:
-            for part in (rows.X.to_numpy(np.float64), rows.y):
-                digest.update(np.ascontiguousarray(part).tobytes())
-            for words in (rows.X.columns, rows.groups):
-                digest.update("\0".join(map(str, words)).encode())
-    return digest.hexdigest()
 
 
 def _copy(run: Path, out: Path) -> None:

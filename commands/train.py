@@ -57,6 +57,7 @@ def command(
     select: Annotated[
         str, typer.Option(help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.")
     ] = ("e_out"),
+    trees: Annotated[bool, typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).")] = False,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
     rank: RankOption = 10,
     plot: PlotOption = False,
@@ -91,6 +92,7 @@ def command(
         "quick": quick,
         "scheme": scheme,
         "select": select,
+        "trees": trees,
         "seed": seed,
         "jobs": jobs,
         "cluster": cluster,

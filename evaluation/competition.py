@@ -19,7 +19,7 @@ from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from ..workers import Jobs
-from .crossval import SCHEMES, Evaluation, Progress, SchemeResult, evaluate
+from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, evaluate
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
@@ -255,7 +255,7 @@ def fit_all(
         return fit(clone(candidate.estimator), X, y, groups if scheme == "grouped" else None)
 
 
-def usable_schemes(dataset: Dataset) -> tuple[tuple[str, ...], list[Remark]]:
+def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
     """Return the schemes that the number of groups allows, and a remark where one is left out."""
     count = len(np.unique(dataset.groups.astype(str)))
     if count >= 3:

@@ -8,13 +8,15 @@ vermilion.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from scipy.stats import rankdata
 
 from ..table.measurements import prediction_columns, quantity
 from .formats import percent
@@ -104,6 +106,57 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="workloads, %", range=[0, 101])
     return styled(figure, 460, legend={"traceorder": "reversed"})
+
+
+FAMILIES: Final = {
+    "RandomForest": SELECTED, "Lasso/NNLS": OTHERS[0], "Lasso": OTHERS[1], "NNLS*": OTHERS[2], "OLS*": BASELINE
+}  # fmt: skip
+"""Kinds of models of the literature, by name or by how names begin, and their colours; the best of a kind is drawn."""
+
+
+def families(predictions: pd.DataFrame, cv: Row) -> go.Figure:
+    """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest together."""
+    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error")]
+    found, figure = errors_of(predictions, cv), go.Figure()
+    for pattern, colour in FAMILIES.items():
+        row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
+        if row is not None:
+            label = f"{row['name']}, E_out {percent(row['e_out'])}"
+            figure.add_trace(_curve(row, found, {"color": colour, "width": 2.5}, label, row["name"]))
+    figure.update_xaxes(title_text="error at most, %", range=[0, 50])
+    figure.update_yaxes(title_text="workloads, %", range=[0, 101])
+    return styled(figure, 420, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+
+
+def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
+    """Draw the place of each workload among all by its predicted value over that by its observed value."""
+    rows = selected(predictions, cv)
+    place = rankdata(rows["predicted"].to_numpy(dtype=float)).astype(np.float32)
+    kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
+    marker, hover = {"color": SELECTED, "size": 4, "opacity": 0.6}, "observed %{x}, predicted %{y}<extra></extra>"
+    figure = go.Figure(kind(x0=1, dx=1, y=place, mode="markers", marker=marker, hovertemplate=hover, name="workloads"))
+    line = {"color": NEUTRAL, "width": 1}
+    figure.add_trace(go.Scatter(x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"))
+    figure.update_xaxes(title_text="place by observed value, from the smallest")
+    figure.update_yaxes(title_text="place by predicted value")
+    return styled(figure, 420, legend={}).update_layout(showlegend=False)
+
+
+def trees(rows: Sequence[Row]) -> go.Figure:
+    """Draw the error of forests of 2, 4, 8, ... trees, and below it their inlier ratios; `rows` as in metrics."""
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
+    for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
+        line = {"color": colour, "width": 2}
+        figure.add_trace(go.Scatter(name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode), row=1, col=1)
+    for threshold, colour in zip(("5", "10", "20"), OTHERS, strict=False):
+        share, line = [row["ir"][threshold] for row in rows], {"color": colour, "width": 2}
+        figure.add_trace(go.Scatter(name=f"within {threshold} %", x=sizes, y=share, line=line, **mode), row=2, col=1)
+    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[str(size) for size in sizes])
+    figure.update_xaxes(title_text="trees", row=2, col=1)
+    figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="workloads, %", row=2, col=1)
+    return styled(figure, 520, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
 
 
 def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:

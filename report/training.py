@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 import pandas as pd
+from scipy.stats import kendalltau
 
 from ..errors import few
 from ..remarks import remark
@@ -246,9 +247,24 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section
         rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
         parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
         parts.append(_workloads(rows_of, cv, unit, table))
-        parts.append(Figure(partial(figures.inliers, predictions, cv), "Share of workloads predicted within an error"))
+        within = "Share of workloads predicted within an error"
+        kinds = f"{within}: the best of each kind of the literature's models"
+        parts.append(Figure(partial(figures.inliers, predictions, cv), within))
+        parts.append(Figure(partial(figures.families, predictions, cv), kinds))
+        if len(rows_of):
+            ordered_as = (
+                f"Order: every workload's place by {name} over its observed place (Kendall's tau {_tau(rows_of)})"
+            )
+            parts.append(Figure(partial(figures.order, predictions, cv), ordered_as, table))
+    if cv.get("trees"):
+        parts.append(Figure(partial(figures.trees, cv["trees"]), "A forest's error against the number of its trees"))
     link = left_out(cv["scheme"]).capitalize()
     return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+
+
+def _tau(rows_of: pd.DataFrame) -> str:
+    """Return how well the predictions keep the order of the observed values: 1 where they keep all of it."""
+    return f"{kendalltau(rows_of['observed'], rows_of['predicted']).statistic:.3f}"
 
 
 def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:

@@ -109,6 +109,10 @@ def test_results_show_themselves_in_notebooks(run: fc.Run, measured: fc.Measurem
         assert "<table" in result._repr_html_()
     assert len(prediction.plot_intervals().data) == 2
     assert run.plot_inliers().data
+    assert run.plot_inliers("kfold", families=True).data
+    assert run.plot_order().data
+    with pytest.raises(ParameterError, match="trees"):
+        run.plot_trees()
     assert run.plot_workloads("kfold").data
     with pytest.raises(ParameterError, match=r"scheme.*'best'"):
         run.plot_inliers("best")

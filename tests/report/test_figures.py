@@ -106,3 +106,32 @@ def test_groups_have_a_bar_and_their_baselines_mark(run):
     assert values(bars, "x").tolist() == [4, 5, 6, 7]
     assert list(marks.x) == [20, 21, 22, 23]
     assert figures.groups([{"group": "g", "n": 1, "e_out": 3.0}], "x").data[1:] == ()
+
+
+def test_of_each_kind_of_the_literature_the_best_is_drawn(run, cv):
+    curves = figures.families(run[1], cv).data
+    names = [trace.name.partition(",")[0] for trace in curves]
+    best = {
+        kind: min(
+            (row for row in cv["models"] if row["name"].startswith(kind) and not row["error"]),
+            key=lambda row: (row.get("left") is not None, row["e_out"]),
+        )["name"]
+        for kind in ("OLS", "NNLS")
+    }
+    assert set(names) <= {"RandomForest", "Lasso", "Lasso/NNLS", *best.values()}
+    assert {best["OLS"], best["NNLS"]} <= set(names)
+
+
+def test_the_order_is_of_places(run, cv):
+    points = figures.order(run[1], cv).data[0]
+    assert sorted(values(points)) == list(range(1, 430))
+    exact = run[1].assign(predicted=run[1]["observed"] * 3)
+    steps = np.diff(values(figures.order(exact, cv).data[0]))
+    assert (steps >= 0).all()
+
+
+def test_errors_over_the_number_of_trees():
+    rows = [{"trees": n, "e_out": 30 / n, "e_in": 10 / n, "ir": {"5": n, "10": 2 * n, "20": 3 * n}} for n in (2, 4)]
+    drawn = {trace.name: values(trace).tolist() for trace in figures.trees(rows).data}
+    assert drawn["E_out"] == [15.0, 7.5]
+    assert drawn["within 20 %"] == [6.0, 12.0]

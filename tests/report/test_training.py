@@ -87,7 +87,7 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
         "All 16 groups as a table",
     ):
         assert part in words
-    assert len(plots(text)) == 2 * 2 + 2 + 1
+    assert len(plots(text)) == 4 * 2 + 2 + 1
 
 
 def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> None:
