@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .ensembles import CrossFitted as CrossFitted
     from .ensembles import GeometricStack as GeometricStack
     from .ensembles import LogResidual as LogResidual
+    from .ensembles import PrecisionTransfer as PrecisionTransfer
     from .ensembles import Transfer as Transfer
     from .learners import MLP as MLP
     from .learners import Boosted as Boosted
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "base": ("Candidate",),
     "baselines": ("AdditiveTime", "Affine", "AnalyticLaw", "ConstantRatio"),
-    "ensembles": ("CrossFitted", "GeometricStack", "LogResidual", "Transfer"),
+    "ensembles": ("CrossFitted", "GeometricStack", "LogResidual", "PrecisionTransfer", "Transfer"),
     "learners": ("MLP", "Boosted", "Forest"),
     "linear.least_squares": ("NNLS", "OLS"),
     "linear.regularised": ("ElasticNet", "Lasso"),

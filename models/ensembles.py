@@ -288,9 +288,13 @@ class CrossFitted(PositiveRegressor):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return predictions in the unit of y, shape (n_samples,), all positive."""
+        return np.exp(self.log_members(X).mean(axis=0))
+
+    def log_members(self, X: Any) -> np.ndarray:
+        """Return the logarithm of each member's predictions, shape (n_members, n_samples)."""
         check_is_fitted(self, "members_")
         X = check_table(self, X, reset=False)
-        return np.exp(np.mean([log_predictions(member, X) for member in self.members_], axis=0))
+        return np.array([log_predictions(member, X) for member in self.members_])
 
 
 SHAPE_TIME = "shape_us"
@@ -351,10 +355,8 @@ class Transfer(PositiveRegressor):
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
             shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
         )
-        regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
         told = None if groups is None else np.asarray(groups)[paired]
-        X = self._with_shape(values[paired], shape_time[paired])
-        self.regressor_ = fit(regressor, X, y[paired], told, memo=memo)
+        self._fit_regressor(self._with_shape(values[paired], shape_time[paired]), y[paired], told, memo)
         self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
         return self
 
@@ -370,6 +372,11 @@ class Transfer(PositiveRegressor):
         values = validate_data(self, X, dtype=np.float64, reset=False)
         return self.regressor_.predict(self._with_shape(values, self.shape_model_.predict(self._shapes(values))))
 
+    def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
+        """Fit the second model to the paired rows with their shape time."""
+        regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
+        self.regressor_ = fit(regressor, X, y, groups, memo=memo)
+
     def _shapes(self, values: np.ndarray) -> pd.DataFrame:
         names = feature_names(self)
         return pd.DataFrame(values[:, self.shape_columns_], columns=[names[j] for j in self.shape_columns_])
@@ -382,3 +389,55 @@ class Transfer(PositiveRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.shape_columns is not None
         return tags
+
+
+class PrecisionTransfer(Transfer):
+    """The mean of the shape model and a second one (a line in the host's time), each by the inverse of its variance.
+
+    ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are the errors of the
+    second model and, out of fold, of the shape model on the paired rows (mean absolute residuals of the logarithm, as
+    standard deviations). ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of the shape
+    model at the row: far from what it has seen its members part, and the second model takes over.
+
+    Parameters
+    ----------
+    shape_model : CrossFitted, default=None
+        shape -> time.
+    regressor : regressor, default=None
+        The second model; `GeometricStack` where None.
+    shape_columns : sequence of str, optional
+        As `Transfer`'s.
+
+    Attributes
+    ----------
+    variances_ : list of float
+        L² and S².
+
+    References
+    ----------
+    J. M. Bates and C. W. J. Granger, The combination of forecasts, Operational Research Quarterly 20 (1969) 451.
+    B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans, SIAM (1982), section 2.
+    """
+
+    def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
+        super()._fit_regressor(X, y, groups, memo)
+        found = log_predictions(self.regressor_, X), np.log(X[SHAPE_TIME].to_numpy())
+        self.variances_ = [float(np.pi / 2 * np.abs(np.log(y) - logs).mean() ** 2) for logs in found]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions in the unit of y, shape (n_samples,), all positive.
+
+        Raises
+        ------
+        ValueError
+            For NaN in X: rows to predict need a host time.
+        """
+        check_is_fitted(self, "regressor_")
+        values = validate_data(self, X, dtype=np.float64, reset=False)
+        members = self.shape_model_.log_members(self._shapes(values))
+        shape = members.mean(axis=0)
+        second = log_predictions(self.regressor_, self._with_shape(values, np.exp(shape)))
+        known, average = self.variances_
+        unsure = average + (len(members) - 1) * members.var(axis=0)
+        weight = known / np.maximum(known + unsure, _TINY)
+        return np.exp(weight * shape + (1.0 - weight) * second)

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from flopcast.models.base import fit, inner_folds, selected_features
 from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
+from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
 from flopcast.models.learners import MLP, Boosted, Forest
 from flopcast.models.linear.least_squares import NNLS, OLS
 from flopcast.models.linear.regularised import ElasticNet, Lasso
@@ -59,6 +59,7 @@ COMPOSED: dict[str, Any] = {
     "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=2),
     "CrossFitted": CrossFitted(SMALL, cv=2),
     "Transfer": Transfer(CrossFitted(SMALL, cv=2), SMALL),
+    "PrecisionTransfer": PrecisionTransfer(CrossFitted(SMALL, cv=2), SMALL),
 }
 ALL: dict[str, Any] = {
     **ONE_COLUMN,
@@ -68,7 +69,18 @@ ALL: dict[str, Any] = {
     "Boosted": Boosted(n_trees=20),
     "MLP": MLP(max_epochs=20, learning_rate=1e-2),
 }
-SEEDED = ("RFECV", "Lasso", "ElasticNet", "RandomForest", "Boosted", "MLP", "GeometricStack", "CrossFitted", "Transfer")
+SEEDED = (
+    "RFECV",
+    "Lasso",
+    "ElasticNet",
+    "RandomForest",
+    "Boosted",
+    "MLP",
+    "GeometricStack",
+    "CrossFitted",
+    "Transfer",
+    "PrecisionTransfer",
+)
 
 
 def over(models: dict[str, Any]) -> pytest.MarkDecorator:

@@ -9,8 +9,16 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
-from flopcast.models.baselines import AdditiveTime, AnalyticLaw
-from flopcast.models.ensembles import SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, Transfer, simplex_weights
+from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw
+from flopcast.models.ensembles import (
+    SHAPE_TIME,
+    CrossFitted,
+    GeometricStack,
+    LogResidual,
+    PrecisionTransfer,
+    Transfer,
+    simplex_weights,
+)
 
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -183,3 +191,33 @@ def test_nan_is_refused_where_no_column_is_said_to_be_shape() -> None:
     X, y = _rows(40, 20, 0)
     with pytest.raises(ValueError, match="NaN"):
         Transfer().fit(X, y)
+
+
+def _precision(n_members: int = 4) -> PrecisionTransfer:
+    shape = CrossFitted(AdditiveTime(["work"]), cv=n_members)
+    return PrecisionTransfer(shape, Affine("host_us"), shape_columns=["work"])
+
+
+@pytest.mark.parametrize("exact", ["work", "host_us"])
+def test_what_errs_less_has_the_weight(exact: str) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(10, 100, size=(80, 2)), columns=["host_us", "work"])
+    y = 2.0 * X[exact].to_numpy()
+    model = _precision().fit(X, y)
+    assert model.predict(X) == pytest.approx(y, rel=1e-3)
+    line, shape = model.variances_
+    assert (line > 100 * shape) == (exact == "work")
+
+
+def test_weights_are_the_inverse_of_squared_errors_and_the_jackknife() -> None:
+    rng = np.random.default_rng(1)
+    work = np.geomspace(1, 100, 60)
+    noise = np.exp(rng.normal(0, 0.2, size=(2, 60)))
+    X, y = pd.DataFrame({"host_us": work * noise[0], "work": work}), 3 * work * noise[1]
+    model = _precision().fit(X, y)
+    new = pd.DataFrame({"host_us": [5.0, 5.0], "work": [5.0, 50.0]})
+    members = np.log([member.predict(new[["work"]]) for member in model.shape_model_.members_])
+    known, average = model.variances_
+    weight = known / (known + average + 3 * members.var(axis=0))
+    line = np.log(model.regressor_.predict(new.assign(**{SHAPE_TIME: 1.0})))
+    assert np.log(model.predict(new)) == pytest.approx(weight * members.mean(axis=0) + (1 - weight) * line)
