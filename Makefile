@@ -99,4 +99,4 @@ build/lowest/.test: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated docs/reference/generated
+	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated

@@ -1,4 +1,4 @@
-"""Pages made from the package itself, so that they cannot go stale: columns by operator, GPUs, commands."""
+"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, commands, the Python API."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import flopcast as fc
+from flopcast import models
 from flopcast.commands.app import COMMANDS, load
+
+RETURNED = ("Forecasts", "Ingested", "Scaling")
+"""Classes that calls return and the door does not name."""
+BEYOND = ("cleaning.clean", "forecasting.calibrate", "projecting.project_traces", "scaling.scale_devices")
+"""Calls of the commands, by their module of the API."""
 
 
 def pages(folder: Path) -> None:
-    """Write all of them as Markdown; a page that is as it was is left alone, so that it is not built again."""
+    """Write all of them; a page that is as it was is left alone, so that it is not built again."""
     folder.mkdir(exist_ok=True)
-    made = {"columns": columns(), "gpus": gpus(), "commands": commands()}
+    made = {"columns.md": columns(), "gpus.md": gpus(), "commands.md": commands(), "api.rst": api()}
     for name, lines in made.items():
-        path, text = folder / f"{name}.md", "\n".join(lines) + "\n"
+        path, text = folder / name, "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
@@ -59,6 +65,27 @@ def commands() -> Iterator[str]:
     for name, line in COMMANDS.items():
         yield f"\n(command-{name})=\n## flopcast {name}\n\n{_plain(line)}\n"
         yield from _command(load(name), f"flopcast {name}")
+
+
+def api() -> Iterator[str]:
+    """Yield the page of the Python API, as reStructuredText: every name of the door, then the estimators."""
+    yield "The Python API\n==============\n"
+    yield "``import flopcast as fc`` is all it takes. Each name is loaded when it is first asked for.\n"
+    door = {name: getattr(fc, name) for name in sorted({*fc.__all__, *RETURNED})}
+    errors = [name for name, one in door.items() if isinstance(one, type) and issubclass(one, Exception)]
+    classes = [name for name, one in door.items() if isinstance(one, type) and name not in errors]
+    yield from _listed("Calls", "flopcast", [name for name in door if name not in (*errors, *classes)])
+    yield from _listed("What they return", "flopcast", classes)
+    yield from _listed("Errors", "flopcast", errors)
+    yield from _listed("Public tables", "flopcast.datasets", ["fetch_aiter", "fetch_miopen"])
+    yield from _listed("Beyond the door", "flopcast.api", BEYOND)
+    yield from _listed("Estimators", "flopcast.models", models.__all__)
+
+
+def _listed(title: str, module: str, names: Iterable[str]) -> Iterator[str]:
+    yield f"{title}\n{'-' * len(title)}\n\n.. currentmodule:: {module}\n\n.. autosummary::\n   :toctree: api\n"
+    yield from (f"   {name}" for name in names)
+    yield ""
 
 
 def _command(command: Any, called: str) -> Iterator[str]:
