@@ -31,16 +31,15 @@ def layer(number, start):
 
 def event(category, name, start, duration, thread, **args):
     """Return one event of the format, with times in microseconds."""
-    return {
-        "ph": "X", "cat": category, "name": name, "pid": 0, "tid": thread, "ts": start, "dur": duration, "args": args,
-    }  # fmt: skip
+    place = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": thread}
+    return {**place, "ts": start, "dur": duration, "args": args}
 
 
 device = {"id": 0, "name": "AMD Instinct MI300X", "numSms": 304, "warpSize": 64, "totalGlobalMem": 206141652992}
 events = [one for number in range(20) for one in layer(number, 60.0 * number)]
 folder = tempfile.TemporaryDirectory()
 trace = Path(folder.name) / "trace.json"
-trace.write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
+_ = trace.write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
 
 # %%
 # What is in it? Every operator on a shape becomes a row; that is what ``train`` learns from.
