@@ -2,7 +2,7 @@
 
 `LogResidual` fits a learner to the logarithm of observed over an analytic base; `GeometricStack` is a mean of models
 with learnt weights, `CrossFitted` one over folds; `Transfer` learns from target rows that the host has not measured as
-well. y is positive, and so is every prediction.
+well, `PrecisionTransfer` weighs what they say by its variance. y is positive, and so is every prediction.
 """
 
 from __future__ import annotations
