@@ -36,6 +36,7 @@ from ..table.conditions import Where
 from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device
+from .explaining import Explanation, explain
 from .predicting import predict
 from .provenance import call_text, data_hash, provenance
 from .tables import Data, check_jobs, items, load_measurements, names_of, titled
@@ -179,6 +180,10 @@ class Run:
         given: dict[str, Any] = {"where": where, "units": units, "defaults": defaults, "fallback": fallback}
         return predict(self, data, level=level, **given).frame
 
+    def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
+        """Say why one workload is predicted as it is: `api.explaining.explain`, whose ``options`` they are."""
+        return explain(self, data, row, **options)
+
     def check(self, data: Data, **options: Any) -> Check:
         """Score the run on new measurements: `flopcast.check`, whose ``options`` they are; `Check` has the verdict."""
         return check(self, data, **options)
@@ -207,10 +212,7 @@ class Run:
     def plot_workloads(self, scheme: str | None = None) -> go.Figure:
         """Draw observed and predicted values of all workloads in order of size, and the error of each below.
 
-        Parameters
-        ----------
-        scheme : {"grouped", "kfold"}, optional
-            By default that of the saved model.
+        ``scheme`` is ``"grouped"`` or ``"kfold"``, by default that of the saved model.
         """
         unit = label_of(self.metrics["data"])
         figure = figures.workloads(self.predictions, self._cv(scheme), unit)

@@ -109,6 +109,23 @@ class TrainedRange:
         """Return ``check(X).distance`` alone."""
         return self._distances(self._values(X)).max(axis=1, initial=0.0)
 
+    def places(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return where the first row of ``X`` lies: ``feature``, ``value``, ``low``, ``high``, ``place``, ``distance``.
+
+        `place` is 0 at the lower end of the range and 1 at the upper one (of positive features by their logarithms),
+        NaN of a feature that is one value; `distance` is that of `RangeCheck`. The furthest outside come first, then
+        those nearest to an end.
+        """
+        values = self._values(X)[:1]
+        positive = self._is_ratio & (values[0] > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high, at = (np.where(positive, np.log(one), one) for one in (self.low, self.high, values[0]))
+            place = (at - low) / np.where(high > low, high - low, np.nan)
+        found = pd.DataFrame({"feature": self.names, "value": values[0], "low": self.low, "high": self.high})
+        found = found.assign(place=place, distance=self._distances(values)[0])
+        order = np.lexsort((np.minimum(place, 1 - place), -found["distance"].to_numpy()))
+        return found.iloc[order].reset_index(drop=True)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps."""
         return {

@@ -249,6 +249,10 @@ class TrainedModel:
             frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
         return pd.concat([frame, baselines], axis=1), reasons
 
+    def features(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the features of rows, NaN where they cannot be computed."""
+        return self._features(rows, work_of(rows))[0]
+
     def _known(
         self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, level: float
     ) -> tuple[pd.DataFrame, Reasons]:

@@ -305,6 +305,15 @@ class AdditiveTime(PositiveRegressor):
             predicted[rows] = terms[rows] @ coefficients
         return np.maximum(predicted, self.smallest_)
 
+    def contributions(self, X: Any) -> tuple[list[str], np.ndarray]:
+        """Return the names of the terms, "" for the intercept, and what each adds, shape (n_samples, n_terms + 1)."""
+        values, names = self._values(X, reset=False), feature_names(self)
+        found = self._terms(values) * self.coef_[0]
+        for j, coefficients in zip(self.class_columns_, self.coef_[1:], strict=True):
+            rows = values[:, j] > 0.5
+            found[rows] = self._terms(values)[rows] * coefficients
+        return ["", *(names[column] for column in self.term_columns_)], found
+
     def _values(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return X as an array; NaN is looked for in the terms alone."""
         nan = "allow-nan" if self.columns is not None else True

@@ -161,7 +161,7 @@ class GeometricStack(PositiveRegressor):
     parts : sequence of (str, regressor), optional
         Models with positive predictions. `AdditiveTime` and `LogResidual` where None.
     cv : int, default=5
-        Inner folds (see `base.inner_folds`), of which as many are fitted as leave out `ENOUGH_ROWS` and `ENOUGH_GROUPS`.
+        Inner folds (see `base.inner_folds`); as many are fitted as leave out `ENOUGH_ROWS` and `ENOUGH_GROUPS`.
     learn_weights : bool, default=True
         Otherwise the weights are equal and there are no inner folds: with few groups, learnt weights cost more than
         they gain.
@@ -351,12 +351,12 @@ class Transfer(PositiveRegressor):
         if not paired.any():
             raise ValueError("Transfer needs rows without NaN to learn from: there is none")
         shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
-        shapes = self._shapes(values)
+        shapes = self.shapes(values)
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
             shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
         )
         told = None if groups is None else np.asarray(groups)[paired]
-        self._fit_regressor(self._with_shape(values[paired], shape_time[paired]), y[paired], told, memo)
+        self._fit_regressor(self.with_shape(values[paired], shape_time[paired]), y[paired], told, memo)
         self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
         return self
 
@@ -370,18 +370,20 @@ class Transfer(PositiveRegressor):
         """
         check_is_fitted(self, "regressor_")
         values = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.regressor_.predict(self._with_shape(values, self.shape_model_.predict(self._shapes(values))))
+        return self.regressor_.predict(self.with_shape(values, self.shape_model_.predict(self.shapes(values))))
 
     def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
         """Fit the second model to the paired rows with their shape time."""
         regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
-    def _shapes(self, values: np.ndarray) -> pd.DataFrame:
+    def shapes(self, values: np.ndarray) -> pd.DataFrame:
+        """Return what the shape model sees of X as an array."""
         names = feature_names(self)
         return pd.DataFrame(values[:, self.shape_columns_], columns=[names[j] for j in self.shape_columns_])
 
-    def _with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:
+    def with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:
+        """Return what the second model sees: X as an array, and what the shape model says."""
         return pd.DataFrame(np.column_stack([values, shape_time]), columns=[*feature_names(self), SHAPE_TIME])
 
     def __sklearn_tags__(self) -> Tags:
@@ -432,12 +434,16 @@ class PrecisionTransfer(Transfer):
         ValueError
             For NaN in X: rows to predict need a host time.
         """
+        weight, shape, second = self.mixed(X)
+        return np.exp(weight * shape + (1.0 - weight) * second)
+
+    def mixed(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the shape model's weight, and the logarithms of what it and the second one say, (n_samples,) each."""
         check_is_fitted(self, "regressor_")
         values = validate_data(self, X, dtype=np.float64, reset=False)
-        members = self.shape_model_.log_members(self._shapes(values))
+        members = self.shape_model_.log_members(self.shapes(values))
         shape = members.mean(axis=0)
-        second = log_predictions(self.regressor_, self._with_shape(values, np.exp(shape)))
+        second = log_predictions(self.regressor_, self.with_shape(values, np.exp(shape)))
         known, average = self.variances_
         unsure = average + (len(members) - 1) * members.var(axis=0)
-        weight = known / np.maximum(known + unsure, _TINY)
-        return np.exp(weight * shape + (1.0 - weight) * second)
+        return known / np.maximum(known + unsure, _TINY), shape, second

@@ -315,8 +315,7 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
     kernels = [str(row[name]) if known(row[name]) else NONE for name in ("kernel", "kernel_after")]
     known_op = row["op"] not in ("", "kernel")
-    sizes = {key: int(value) for key, value in row.items() if isinstance(value, float) and value.is_integer()}
-    name = workload({**row, **sizes}) if known_op else kernels[0] if kernels[0] != NONE else kernels[1]
+    name = workload(row) if known_op else kernels[0] if kernels[0] != NONE else kernels[1]
     if width is not None:
         name = shortened(name, width)
     counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))

@@ -209,7 +209,7 @@ def workload(row: Mapping[Any, Any]) -> str:
     op = OPS.get(str(row["op"]))
     defaults = op.defaults if op else {}
     sizes = [
-        f"{name}={row[name]}"
+        f"{name}={f'{row[name]:.15g}' if isinstance(row[name], float) else row[name]}"
         for name in (op.dims if op else ())
         if name in row and not pd.isna(row[name]) and row[name] not in ("", defaults.get(name))
     ]
