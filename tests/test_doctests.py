@@ -47,6 +47,7 @@ def one_training() -> Iterator[None]:
         yield
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_examples_in_docstrings(name: str) -> None:
     failures, tried = doctest.testmod(importlib.import_module(name))

@@ -46,6 +46,7 @@ def test_the_package_imports_nothing_until_it_is_asked() -> None:
     assert done.stdout == "set() True\nTrue True\n"
 
 
+@pytest.mark.no_cover
 def test_data_are_files_tables_and_what_was_read(measured: fc.Measurements, tmp_path: Path) -> None:
     table = measured.frame
     table.to_csv(tmp_path / "a.csv", index=False)
@@ -83,6 +84,7 @@ def test_devices_are_names_files_and_gpus() -> None:
     assert "tdp_w" in fc.gpus()
 
 
+@pytest.mark.no_cover
 def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Measurements, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     loaded = fc.load(tmp_path / "run")

@@ -134,6 +134,7 @@ def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
     assert all(why[-1].code == "figure-not-published" for why in found.result.remarks["why"])
 
 
+@pytest.mark.no_cover
 def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
     rows = [
         f"{device},gemm,bf16,{4096 + size},4096,4096,{time * (1 + size / 4096)}"
@@ -151,6 +152,7 @@ def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
         project(source, "MI355X", correct=[tmp_path / "one.csv"])
 
 
+@pytest.mark.no_cover
 def test_measurements_are_read_once_and_named_where_they_are_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.no_cover
 def test_a_table_is_predicted_without_naming_the_command(measured: Path, golden: Callable[[str, str], None]) -> None:
     code, text, error = run(measured, "--fit", "8,16", "--target", "128")
     assert (code, error) == (0, "")
@@ -80,6 +81,7 @@ def test_values_can_be_stated_one_by_one() -> None:
     assert (code, prediction["predicted"], prediction["measured"]) == (0, pytest.approx(800), None)
 
 
+@pytest.mark.no_cover
 def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs" / "scaling"
     code, text, _ = run(measured, "--fit", "8,16", "--target", "128", "--out", out)

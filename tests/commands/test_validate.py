@@ -53,6 +53,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.no_cover
 def test_classes_are_judged_apart(measured: Path) -> None:
     result = validate([measured], **DEVICES, replicates=200)
     outcomes = {one.name: one.law("FLOPS scaling").verdict.outcome for one in result.classes[1:]}
@@ -70,6 +71,7 @@ def test_conditions_groups_and_margin_are_passed_on(measured: Path) -> None:
     assert pooled.laws[0].verdict.outcome is Outcome.TOO_FEW
 
 
+@pytest.mark.no_cover
 def test_without_data_the_embedded_measurements_are_judged() -> None:
     result = validate(where={"op": ["gemm"]}, replicates=100)
     assert result.classes[0].rows > 50
@@ -99,6 +101,7 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
 
 
+@pytest.mark.no_cover
 def test_the_command_prints_json(measured: Path) -> None:
     code, text, _ = run(
         measured, "--host", "mi300x", "--target", "MI355X", "--where", "dtype_a=fp8", "--json", "--margin", "0.2"

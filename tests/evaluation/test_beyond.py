@@ -62,6 +62,7 @@ def error(data: Dataset, values: np.ndarray) -> float:
     return float(100 * np.mean(np.abs(values / data.y - 1)))
 
 
+@pytest.mark.no_cover
 def test_inside_the_model_answers_outside_the_rule_is_as_good_as_the_line(
     trained: Dataset, predicted: np.ndarray, beyond: Beyond
 ) -> None:

@@ -31,6 +31,7 @@ MODELS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_the_suite_come_back_whole(name: str) -> None:
     model = MODELS[name].fit(X, y)

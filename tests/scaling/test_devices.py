@@ -97,6 +97,7 @@ def test_the_law_over_size_is_judged_like_any_other(result: DeviceScaling) -> No
     assert copies.law(CU_LAW).ratio == pytest.approx(1 / 8)
 
 
+@pytest.mark.no_cover
 def test_laws_that_say_the_same_stand_once(result: DeviceScaling) -> None:
     assert list(result.verdicts[0].dataset.laws) == [CU_LAW]
     wider = [DEVICES[0], GPU(name="toy at 16 CUs", arch="A", cus=16, memory_bw_gbs=3200)]
