@@ -150,14 +150,20 @@ def devices_command(
     _tell(result, out, as_json, context)
 
 
-def facts_command(as_json: JsonOption = False) -> None:
+def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
     """Reproduce the published results from the published data; this is what `flopcast scale` alone does."""
+    if out is not None:
+        check_output(out, FILES)
     announce("fitting the published simulations", quiet=as_json)
-    from ..report.scaling import published_document
+    from ..report.html import save_page
+    from ..report.scaling_published import published_document
     from ..report.terminal import show
     from ..scaling.trials import published_trials, reproduction
 
-    show(published_document(reproduction(), published_trials()), as_json=as_json)
+    document = published_document(reproduction(), published_trials())
+    if out is not None:
+        save_page(out, document, FILES)
+    show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 
 def configs_command(

@@ -8,7 +8,6 @@ from html import escape
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -23,13 +22,12 @@ from ..scaling.prediction import (
     summarise,
 )
 from ..scaling.scale_models import LearnedScaleModel
-from ..scaling.trials import simulation_speedups
-from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, Tone, columns, lines, remarked, rows
+from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, columns, lines, remarked, rows
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted, share
 from .gpus import MISSING, gpus_json
 from .words import say
-from .words.scaling import EXPLANATIONS, class_words, cliff_words, unseen_cliffs
+from .words.scaling import class_words, cliff_words, unseen_cliffs
 
 SCHEMA: Final = 1
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
@@ -272,57 +270,6 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
         "failed": law.failed or None,
         "notes": [say(note) for note in law.notes],
     }
-
-
-def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
-    """Return the published results reproduced (`scaling.trials.reproduction`), and `published_trials` of every law."""
-    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
-    speedups = simulation_speedups()
-    tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
-    data = {"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}}
-    return Document(opening=[published_table(found), trial_table(trials), _speedup_table(speedups)], data=data)
-
-
-def _speedup_table(found: pd.DataFrame) -> Table:
-    """Return how much less simulation the scale models take, the published figures beside."""
-    names = ["mean", "published_mean", "least", "most", "published_most"]
-    cells = [
-        (row["scenario"], f"{row['target']:g}", *(formatted(row[name], "{:.2f}") for name in names))
-        for row in found.to_dict("records")
-    ]
-    heads = columns("scenario", numbers=["at", "average", "published", "least", "most", "published"])
-    return Table(heads, rows(cells), "How many times faster the two scale models are simulated than the target")
-
-
-def published_table(found: pd.DataFrame) -> Table:
-    """Return the errors reproduced from the published data, each beside the published one, differences explained."""
-    codes = list(dict.fromkeys(code for code in found["explanation"] if code))
-    cells = found["scenario"].astype(str) + found["target"].astype(str)
-    compared = []
-    for row, ends in zip(found.to_dict("records"), cells != cells.shift(-1), strict=True):
-        why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
-        tone: Tone = "warning" if why else ""
-        pairs = [(_percent(row[name]), _percent(row[f"published_{name}"])) for name in ("average", "max")]
-        figures = [cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))]
-        mark = f"[{codes.index(why) + 1}]" if why else ""
-        compared.append(Row((scenario, predictor, f"{row['target']:g}", *figures, mark), ends=bool(ends)))
-    return Table(
-        columns("scenario", "predictor", numbers=["at", "average", "published", "max", "published", ""]),
-        compared,
-        "Errors on the published benchmarks, %, each with the published figure beside it",
-        "\n".join(f"[{i}] {EXPLANATIONS[code]}" for i, code in enumerate(codes, 1)),
-    )
-
-
-def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
-    """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
-    title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
-    trials = [
-        LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
-                   row["max"], row["coverage"])
-        for row in found.to_dict("records")
-    ]  # fmt: skip
-    return summary_table(trials, level, title)
 
 
 # Scale models of a GPU: what its scaled copies share, and what each of their compute units keeps.

@@ -16,7 +16,7 @@ from scipy import stats
 
 from ..evaluation.law_comparison import p_value_of
 from .cliffs import Cliff, cliffs
-from .curves import Curve
+from .curves import STRONG, Curve
 
 MARGIN = 0.05
 """Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""
@@ -62,24 +62,28 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
 
     Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and a wide interval. An
     exponent shown to differ from 1 by less than the margin is linear. The interval takes departures from one power law
-    for chance, so a curve that bends, or jumps at a cliff, has a wide one; sizes are few and no test of the bend is
-    made. A cliff among the sizes is told.
+    for chance, so a curve that bends has a wide one; sizes are few and no test of the bend is made. A cliff among the
+    sizes is told, and under strong scaling its jump is no chance: the curve is fitted with a step there, and the
+    exponent is that from the smallest size to the largest, jumps included, as long as a degree of freedom is left.
     """
     if not 0.5 < level < 1:
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
     u, v = np.log(curve.sizes), np.log(curve.performance)
-    exponent, error = _slope(u - u.mean(), v - v.mean())
-    freedom = len(u) - 2
+    crossed = _crossed(curve)
+    steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
+    steps = steps if len(steps) < len(u) - 2 else []
+    exponent, error = _growth(u, v, np.array(steps, dtype=np.float64).reshape(-1, len(u)))
+    freedom = len(u) - 2 - len(steps)
     if not freedom:
         nothing = (-np.inf, np.inf)
-        return ScalingClass(Growth.UNDECIDED, exponent, nothing, float("nan"), level, margin, _crossed(curve))
+        return ScalingClass(Growth.UNDECIDED, exponent, nothing, float("nan"), level, margin, crossed)
     half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
     shown = float(stats.t.ppf(level, freedom)) * error
     interval = (exponent - half, exponent + half)
     growth = growth_of(interval, (exponent - shown, exponent + shown), margin)
     p_value = p_value_of(exponent - 1, error, freedom)
-    return ScalingClass(growth, exponent, interval, p_value, level, margin, _crossed(curve))
+    return ScalingClass(growth, exponent, interval, p_value, level, margin, crossed)
 
 
 def growth_of(interval: tuple[float, float], equivalence: tuple[float, float], margin: float = MARGIN) -> Growth:
@@ -95,12 +99,15 @@ def growth_of(interval: tuple[float, float], equivalence: tuple[float, float], m
     return Growth.SUPER if interval[0] > 1 else Growth.UNDECIDED
 
 
-def _slope(u: np.ndarray, v: np.ndarray) -> tuple[float, float]:
-    """Return the least-squares slope of centred v on centred u and its standard error (0 with two points)."""
-    slope = float(u @ v / (u @ u))
-    residual = v - slope * u
+def _growth(u: np.ndarray, v: np.ndarray, steps: np.ndarray) -> tuple[float, float]:
+    """Return the mean slope of v over u, steps (s, k) included, and its standard error (0 without a spare point)."""
+    A = np.column_stack([np.ones_like(u), u, *steps])  # k x (2 + s)
+    wanted = np.r_[0.0, 1.0, np.ones(len(steps)) / (u[-1] - u[0])]
+    coefficients = np.linalg.lstsq(A, v, rcond=None)[0]
+    residual = v - A @ coefficients
     residual = np.where(np.abs(residual) < 1e-12, 0.0, residual)
-    return slope, float(np.sqrt(residual @ residual / max(len(u) - 2, 1) / (u @ u)))
+    variance = residual @ residual / max(len(u) - A.shape[1], 1)
+    return float(wanted @ coefficients), float(np.sqrt(variance * (wanted @ np.linalg.pinv(A.T @ A) @ wanted)))
 
 
 def _crossed(curve: Curve) -> tuple[Cliff, ...]:

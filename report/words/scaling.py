@@ -21,6 +21,10 @@ EXPLANATIONS: Final = {
         "data or formula: the published curves give this; 58 % is the error of bs divided by its prediction instead of "
         "by what was simulated (average then 19.2 %)"
     ),
+    "printed-without-its-parts": (
+        "from the larger two sizes averages alone are known, neither benchmark by benchmark nor which predictor's: the "
+        "published curves give this, and each average stands in its place by size"
+    ),
     "equations-to-the-letter": (
         "formula: the equations multiply by C once however far the target; the printed errors are those of the "
         "published program, which multiplies doubling i by (2 - 1/C)^i"

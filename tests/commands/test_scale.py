@@ -173,15 +173,27 @@ def facts(tried_once: None) -> dict[str, Any]:
 @pytest.mark.usefixtures("tried_once")
 def test_alone_it_reproduces_the_published_results() -> None:
     lines = [line.split() for line in run()[1].splitlines()]
-    assert ["strong", "proportional", "128", "21.93", "22.00", "113.62", "113.00"] in lines
-    assert ["strong", "scale", "model", "(program)", "128", "4.06", "4.00", "17.02", "17.00"] in lines
+    assert ["strong", "proportional", "8", "16", "128", "21.93", "22.00", "113.62", "113.00"] in lines
+    assert ["strong", "scale", "model", "(program)", "8", "16", "128", "4.06", "4.00", "17.02", "17.00"] in lines
 
 
 def test_every_difference_above_a_point_is_explained(facts: dict[str, Any]) -> None:
-    assert len(facts["published"]) == 24
+    assert len(facts["published"]) == 36
     for one in facts["published"]:
-        off = max(abs(one["average"] - one["published_average"]), abs(one["max"] - one["published_max"]))
+        pairs = [(one[name], one[f"published_{name}"]) for name in ("average", "max")]
+        off = max(abs(ours - printed) for ours, printed in pairs if printed is not None)
         assert off <= 1 or one["explanation"]
+        assert (one["published_max"] is None) == (one["fit"] == [16, 32])
+
+
+@pytest.mark.usefixtures("tried_once")
+def test_every_published_figure_is_drawn(tmp_path: Path) -> None:
+    code, text, _ = run("facts", "--out", str(tmp_path / "facts"))
+    assert (code, "Wrote" in text) == (0, True)
+    page = (tmp_path / "facts" / "scale.html").read_text(encoding="utf-8")
+    assert page.count('<div class="plot"') == 12
+    assert all(f"strong, size {size} from {fit}" in page for size in (64, 128) for fit in ("8 and 16", "16 and 32"))
+    assert len(json.loads((tmp_path / "facts" / "scale.json").read_text())["published"]) == 36
 
 
 def test_the_learned_scale_model_is_as_good_as_it_says(facts: dict[str, Any]) -> None:

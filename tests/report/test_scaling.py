@@ -24,12 +24,10 @@ from flopcast.report.scaling import (
     prediction_table,
     predictions_document,
     predictions_json,
-    published_document,
-    published_table,
     remarks,
     summary_table,
-    trial_table,
 )
+from flopcast.report.scaling_published import published_document, published_table, trial_table
 from flopcast.report.terminal import print_document
 from flopcast.report.words.scaling import class_words
 from flopcast.scaling.curves import Curve, curves_of
@@ -44,7 +42,7 @@ from flopcast.scaling.prediction import (
 from flopcast.scaling.scaling_class import classify
 
 SERIAL = "no serial share: performance grows at least in proportion to the size"
-NOTHING = pd.DataFrame({"explanation": [], "scenario": [], "target": []})
+NOTHING = pd.DataFrame({"explanation": [], "scenario": [], "target": [], "fit": []})
 GRID = np.array([16.0, 32.0, 64.0])
 
 
@@ -170,7 +168,8 @@ def test_json_holds_every_prediction(result: SizePredictions) -> None:
 
 
 def test_reproduced_errors_stand_beside_the_published_ones() -> None:
-    cell = {"scenario": "strong", "target": 128, "predictor": "proportional", "average": 22.04, "max": 113.2}
+    cell = {"scenario": "strong", "target": 128, "fit": (8.0, 16.0), "predictor": "proportional", "average": 22.04}
+    cell["max"] = 113.2
     frame = pd.DataFrame(
         [
             {**cell, "published_average": 22.0, "published_max": 113.0, "explanation": ""},
@@ -185,8 +184,8 @@ def test_reproduced_errors_stand_beside_the_published_ones() -> None:
     )
     table = published_table(frame)
     assert rows(table) == [
-        ("strong", "proportional", "128", "22.04", "22.00", "113.20", "113.00", ""),
-        ("strong", "proportional", "64", "22.04", "–", "113.20", "52.00", "[1]"),
+        ("strong", "proportional", "8 16", "128", "22.04", "22.00", "113.20", "113.00", ""),
+        ("strong", "proportional", "8 16", "64", "22.04", "–", "113.20", "52.00", "[1]"),
     ]
     assert table.caption.startswith("[1] data: the published curves give this")
 
