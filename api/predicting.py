@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
 from ..evaluation.beyond import fixed_widening
+from ..evaluation.counter_choice import passes_of
 from ..evaluation.intervals import LEVELS, check_level
+from ..evaluation.speedups import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
@@ -101,6 +104,7 @@ def predict(
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
+    target_cost: str | None = None,
     fallback: str | None = None,
     out: str | Path | None = None,
 ) -> Prediction:
@@ -121,6 +125,9 @@ def predict(
         Units, and values, of columns whose data do not state them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+    target_cost : str, optional
+        Column with the seconds that measuring or simulating each workload on the target costs: ``speedup`` of the
+        frame and of the report then say how many times less host, counters and this call cost. Not in batches.
     fallback : {"law"}, optional
         What answers for rows that the run was never trained on. By default nothing does; ``"law"`` is the roofline at
         the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
@@ -147,6 +154,7 @@ def predict(
     >>> bool((found.frame["lower_us"] < found.frame["predicted_us"]).all())
     True
     """
+    started = time.perf_counter()
     check_level(level, LEVELS[0], LEVELS[-1])
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
@@ -168,13 +176,16 @@ def predict(
         asked = _Asked(model, name, level, fallback is not None)
         options: dict[str, Any] = {"units": units, "defaults": defaults, "keep": keep}
         options["timed"] = model.recipe.host is not None
-        if file is not None and file.suffix.lower() in FORMATS and not conditions(where):
+        if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
             batches = row_batches(tables, **options)
             with suppress(TogetherError):
                 if batches is not None:
                     return _in_batches(asked, batches, file)
         rows, notes = read_rows(tables, **options)
-        found = _at_once(asked, select(rows.assign(**{PLACE: np.arange(len(rows))}), where), notes, given)
+        chosen = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
+        if target_cost is not None:
+            chosen = with_target_cost(chosen, target_cost)
+        found = _at_once(asked, chosen, notes, given, started)
         if file is not None:
             found.save(file)
         return found
@@ -203,15 +214,24 @@ def _at_once(
     rows: pd.DataFrame,
     notes: Sequence[Remark],
     given: Sequence[Path | pd.DataFrame | Measurements],
+    started: float,
 ) -> Prediction:
     survey = _Survey(asked)
     rows = survey.see(rows)
     worked = _Worked(asked, survey, [rows])
     frame = pd.concat(worked)
+    report = worked.report(notes)
+    if COST in rows:
+        recipe = asked.model.recipe
+        done = frame[prediction_columns(recipe.metric)["predicted"]].notna().to_numpy()
+        cost, run = rows[COST][done], rows["duration_us"][done] if recipe.host else None
+        passes, taken = passes_of(recipe.columns), time.perf_counter() - started
+        times, report["speedup"] = accounting(cost, run, passes, taken)
+        frame["speedup"] = pd.Series(times, frame.index[done])
     alone = given[0] if len(given) == 1 else None
     if isinstance(alone, pd.DataFrame):
         frame = frame.set_axis(alone.index[rows[PLACE]])
-    return Prediction(frame, worked.report(notes))
+    return Prediction(frame, report)
 
 
 def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:

@@ -9,18 +9,25 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ..features.matrix import Dataset
 from ..hardware import GPU
 from ..measuring.backend import cpu_model
 from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
+from ..report.run_folder import SCHEMA
+from ..report.words import in_words
+from ..report.words.evaluation import selection
 from ..table.conditions import Where, conditions
+
+if TYPE_CHECKING:  # a page of a command that trains nothing need not import what trains
+    from ..evaluation.competition import Competition
+    from ..evaluation.deployment import Deployed
+    from ..features.matrix import Dataset
 
 _WITHOUT: Final = ("jobs", "cluster", "progress", "command")
 """Parameters that do not change a result."""
@@ -123,6 +130,45 @@ def _written(value: Any) -> str:
         inner = ", ".join(map(_written, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     return repr(value.name if isinstance(value, GPU) else os.fspath(value) if isinstance(value, Path) else value)
+
+
+def metrics_of(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
+    """Return what ``metrics.json`` holds."""
+    report = dataset.report
+    notes = in_words([*measured.notes, *competition.notes])
+    return {
+        "schema": SCHEMA,
+        "data": {
+            "n": len(dataset),
+            "groups": len(np.unique(dataset.groups.astype(str))),
+            "host": dataset.host.name if dataset.host else None,
+            "target": dataset.target.name,
+            "metric": dataset.metric,
+            "features_available": dataset.X.shape[1],
+            "sha256": data_hash(dataset),
+            "rejected": measured.rejected_by_reason,
+            "unpaired_host": report.get("host_only"),
+            "unpaired_target": report.get("target_only"),
+            "slower_kernels": report.get("slower_kernels") or None,
+            "without_metric": report.get("without_metric") or None,
+            "metric_not_positive": report.get("metric_not_positive") or None,
+            "without_operator": report.get("without_operator") or None,
+            "not_published": report["features"]["not_published"],
+            "notes": notes,
+        },
+        "cv": [{**entry, "selected": _in_words(entry["selected"])} for entry in competition.summary()],
+        "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
+        "intervals": model.coverage,
+        "ranking": model.ranking,
+        "groups": competition.by_group(dataset, model.name),
+        "versions": versions(),
+    }
+
+
+def _in_words(selected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a selection with its statement; so has the best model, where a baseline was selected."""
+    inner = {"best_model": _in_words(selected["best_model"])} if "best_model" in selected else {}
+    return {**selected, **inner, "statement": selection(selected)}
 
 
 def data_hash(dataset: Dataset) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ArtifactError, DataError, ParameterError
-from ..evaluation.competition import Competition, compete
+from ..evaluation.competition import compete
+from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
 from ..evaluation.forest_size import by_trees
+from ..evaluation.speedups import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..models import artifact
@@ -27,18 +29,17 @@ from ..readers import Measurements
 from ..report import figures
 from ..report.document import origin
 from ..report.html import page
-from ..report.run_folder import REPORT, SCHEMA, check_run_folder, read_run, write_run
+from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import metric as label_of
 from ..report.training import training_document
-from ..report.words import in_words
-from ..report.words.evaluation import selection
 from ..table.conditions import Where
+from ..table.problems import HOST
 from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device
 from .explaining import Explanation, explain
 from .predicting import predict
-from .provenance import call_text, data_hash, provenance
+from .provenance import call_text, data_hash, metrics_of, provenance
 from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
 if TYPE_CHECKING:
@@ -278,6 +279,7 @@ def train(
     defaults: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
+    target_cost: str | None = None,
     suite: str = "default",
     models: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
@@ -313,6 +315,9 @@ def train(
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+    target_cost : str, optional
+        Column of the target's rows with the seconds that measuring or simulating each costs: ``metrics["speedup"]``
+        and the column ``speedup`` of the predictions then say how many times less host, counters and this call cost.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
@@ -356,7 +361,7 @@ def train(
     >>> run.metrics["data"]["metric"]
     'duration_us'
     """
-    asked = command or call_text(train, locals())
+    asked, started = command or call_text(train, locals()), time.perf_counter()
     check_jobs(jobs)
     if not items(data):
         target = target or DEFAULT_TARGET
@@ -370,6 +375,8 @@ def train(
     names = [gpu.name for gpu in devices if gpu is not None]
     with workers(jobs, cluster) as who:
         measured = load_measurements(data, where, units, defaults, names, each, keep)
+        if target_cost is not None:
+            measured = replace(measured, frame=with_target_cost(measured.frame, target_cost))
         columns = names_of(group, "group")
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
         competition = compete(
@@ -388,10 +395,17 @@ def train(
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
     model = deploy(dataset, competition, seed=seed, progress=progress)
     trained = Trained(dataset, model, measured)
-    metrics = _metrics(dataset, measured, competition, model) | {"provenance": provenance(asked, measured, where, seed)}
+    metrics = metrics_of(dataset, measured, competition, model)
+    metrics["provenance"] = provenance(asked, measured, where, seed)
     for cv in metrics["cv"] if trees else ():
         cv["trees"] = forests[cv["scheme"]]
-    return Run(metrics, competition.table(dataset), trained_model(trained), fresh=trained)
+    saved, predictions = trained_model(trained), competition.table(dataset)
+    if target_cost is not None:
+        cost, run = dataset.rows[COST], dataset.rows.get(f"{HOST}duration_us")
+        passes, taken = passes_of(dataset.recipe.columns), time.perf_counter() - started
+        times, metrics["speedup"] = accounting(cost, run, passes, taken)
+        predictions["speedup"] = times[predictions["row"]]
+    return Run(metrics, predictions, saved, fresh=trained)
 
 
 def load(folder: str | Path) -> Run:
@@ -424,45 +438,6 @@ def load(folder: str | Path) -> Run:
     """
     place = Path(folder)
     return Run(*read_run(place), TrainedModel.load(place), folder=place)
-
-
-def _metrics(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
-    """Return what ``metrics.json`` holds."""
-    report = dataset.report
-    notes = in_words([*measured.notes, *competition.notes])
-    return {
-        "schema": SCHEMA,
-        "data": {
-            "n": len(dataset),
-            "groups": len(np.unique(dataset.groups.astype(str))),
-            "host": dataset.host.name if dataset.host else None,
-            "target": dataset.target.name,
-            "metric": dataset.metric,
-            "features_available": dataset.X.shape[1],
-            "sha256": data_hash(dataset),
-            "rejected": measured.rejected_by_reason,
-            "unpaired_host": report.get("host_only"),
-            "unpaired_target": report.get("target_only"),
-            "slower_kernels": report.get("slower_kernels") or None,
-            "without_metric": report.get("without_metric") or None,
-            "metric_not_positive": report.get("metric_not_positive") or None,
-            "without_operator": report.get("without_operator") or None,
-            "not_published": report["features"]["not_published"],
-            "notes": notes,
-        },
-        "cv": [{**entry, "selected": _in_words(entry["selected"])} for entry in competition.summary()],
-        "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
-        "intervals": model.coverage,
-        "ranking": model.ranking,
-        "groups": competition.by_group(dataset, model.name),
-        "versions": artifact.versions(),
-    }
-
-
-def _in_words(selected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a selection with its statement; so has the best model, where a baseline was selected."""
-    inner = {"best_model": _in_words(selected["best_model"])} if "best_model" in selected else {}
-    return {**selected, **inner, "statement": selection(selected)}
 
 
 def _copy(run: Path, out: Path) -> None:

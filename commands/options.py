@@ -78,6 +78,10 @@ KeepOption = Annotated[
     list[str] | None,
     typer.Option(metavar="impossible", help="Keep rows that are faster than their device can be, or impossibly short."),
 ]
+TargetCostOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Seconds that a row costs on the target: say how many times faster this is."),
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
 LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
 JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]

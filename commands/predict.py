@@ -16,6 +16,7 @@ from .options import (
     KeepOption,
     LevelOption,
     SetOption,
+    TargetCostOption,
     UnitOption,
     WhereOption,
     announce,
@@ -42,6 +43,7 @@ def command(
     unit: UnitOption = None,
     set_: SetOption = None,
     keep: KeepOption = None,
+    target_cost: TargetCostOption = None,
     fallback: Annotated[
         str | None,
         typer.Option(metavar="law", help="Answer for what was never trained: law, the roofline at trained rates."),
@@ -62,6 +64,7 @@ def command(
         "units": parse_units(unit),
         "defaults": parse_defaults(set_),
         "keep": keep or (),
+        "target_cost": target_cost,
         "fallback": fallback,
     }
     check_data([run, *data])

@@ -22,7 +22,7 @@ from ..errors import DataError
 from ..features.matrix import Dataset
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..models.suite import Columnar, suite
-from ..table.counters import block_of, recorded_as
+from ..table.counters import block_of, per_pass, recorded_as
 from ..table.measurements import COUNTER
 from ..traces.epochs import EPOCH
 from ..workers import Jobs
@@ -176,6 +176,11 @@ def in_passes(counters: Sequence[str], limits: Mapping[str, int]) -> list[list[s
         passes += [[] for _ in range(at + 1 - len(passes))]
         passes[at].append(name)
     return passes
+
+
+def passes_of(columns: Sequence[str]) -> int:
+    """Return how many passes of the profiler it takes to have the counters among columns of X."""
+    return len(in_passes(recorded(columns), per_pass()))
 
 
 class WithinPasses(RegressorMixin, BaseEstimator):

@@ -18,7 +18,7 @@ from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file,
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
-from .training import left_out, metric, title
+from .training import left_out, metric, speedup_parts, title
 from .words.prediction import BASES
 
 SCHEMA = 1
@@ -164,6 +164,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
             lines([f"{middle}, {spread}"]),
             Lines(remarked(report["notes"])),
             first_rows(frame, report),
+            *speedup_parts(report),
         ],
         closing=[lines([] if whole or len(frame) <= SHOWN else [more])],
         data=report,

@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..evaluation.speedups import mean_least_most
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
 from ..scaling.prediction import (
@@ -210,9 +211,8 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
             if len(costs) > 1:
                 times = [cost.speedup for cost in costs]
                 together, whole = (sum(getattr(cost, name) for cost in costs) for name in ("together_s", "target_s"))
-                mean = {"mean": sum(times) / len(times), "least": min(times), "most": max(times)}
                 known = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
-                found.append({**known, "together_s": together, "target_s": whole, **mean})
+                found.append({**known, "together_s": together, "target_s": whole, **mean_least_most(times)})
     return found
 
 

@@ -105,6 +105,7 @@ def training_document(
             _ranking(metrics.get("ranking") or [], rank),
             _groups(metrics.get("groups") or [], schemes),
             _intervals(metrics.get("intervals") or {}),
+            Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
         ],
         closing=[
@@ -375,6 +376,25 @@ def _held_least(intervals: Metrics) -> Table:
     worst = (intervals.get("schemes") or {}).get("grouped", {}).get("worst_groups") or []
     cells = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
     return Table(columns("group", numbers=("rows", "covered")), rows(cells), "unseen groups covered least")
+
+
+def speedup_parts(found: Metrics) -> list[Part]:
+    """Say how many times faster predictions are than the target itself, where that was asked, and what they cost."""
+    if not (told := found.get("speedup")):
+        return []
+    if not told["n"]:
+        return [lines(["No workload's cost on the target is known: no speed-up."])]
+    over = f"{told['mean']:,.4g} times faster than the target on average of {counted(told['n'], 'workload')}"
+    costs = [
+        ("target", told["target_s"]),
+        ("run on the host", told["host_s"]),
+        (f"counters, {counted(told['passes'], 'pass', 'passes')}", told["counters_s"]),
+        ("model", told["model_s"]),
+    ]
+    heads = columns("cost of all together", numbers=("seconds",))
+    table = Table(heads, rows([(name, f"{seconds:,.4g}") for name, seconds in costs]))
+    unknown = f"; of {told['without_cost']:,} more no cost is known" if told["without_cost"] else ""
+    return [lines([f"{over} ({told['least']:,.4g} to {told['most']:,.4g}){unknown}."]), table]
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:

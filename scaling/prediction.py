@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import check_level
+from ..evaluation.speedups import speedup
 from ..remarks import Remark
 from .cliffs import Cliff, cliffs
 from .curves import Curve, CurveError, CurveTable, listed
@@ -82,12 +83,12 @@ class SimulationCost:
     @property
     def speedup(self) -> float:
         """How many times faster the scale models are, one after the other."""
-        return self.target_s / self.together_s
+        return float(speedup(self.target_s, self.together_s))
 
     @property
     def parallel_speedup(self) -> float:
         """How many times faster they are side by side."""
-        return self.target_s / self.longest_s
+        return float(speedup(self.target_s, self.longest_s))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from ..evaluation.speedups import mean_least_most, speedup
 from .calibration import SOURCE, published_curves
 from .curves import CHIPLETS, STRONG, WEAK, Curve
 from .prediction import LAWS, error_percent
@@ -230,7 +231,8 @@ def simulation_speedups() -> pd.DataFrame:
     found = []
     for (scenario, target), (mean, most) in SPEEDUPS.items():
         curves = [one for one in published_curves() if one.scenario == scenario and target in one.simulation_time_s]
-        times = [one.simulation_time_s[target] / sum(list(one.simulation_time_s.values())[:2]) for one in curves]
-        found.append((scenario, target, len(times), sum(times) / len(times), min(times), max(times), mean, most))
+        seconds = [(one.simulation_time_s[target], *list(one.simulation_time_s.values())[:2]) for one in curves]
+        times = mean_least_most([float(speedup(*each)) for each in seconds])
+        found.append((scenario, target, len(seconds), *times.values(), mean, most))
     names = ["scenario", "target", "benchmarks", "mean", "least", "most", "published_mean", "published_most"]
     return pd.DataFrame(found, columns=names)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
+from flopcast.api.provenance import data_hash
 from flopcast.commands.options import run_command
 from flopcast.commands.train import command
 from flopcast.errors import DataError
@@ -116,7 +117,7 @@ def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run,
     assert sorted(item.name for item in out.iterdir()) == [
         "metrics.json", "model", "predictions.parquet", "report.html",
     ]  # fmt: skip
-    assert read_metrics(out)["data"]["sha256"] == job.data_hash(run.dataset)
+    assert read_metrics(out)["data"]["sha256"] == data_hash(run.dataset)
     loaded = artifact.load(out / "model")
     recipe = FeatureRecipe.from_dict(loaded.manifest["recipe"])
     X = recipe.transform(run.dataset.rows)
