@@ -15,7 +15,9 @@ function draw(plot, i) {
   Plotly.newPlot(place, plot.data, plot.layout, config);
   if (!grid) return;
   place.on("plotly_click", event => grid.show(event.points[0].id ?? event.points[0].pointNumber));
-  const point = row => place.data.flatMap((trace, curveNumber) => {
+  (grid.figures ??= []).push(place);
+  if (grid.figures.length > 1) return;
+  const points = (figure, row) => figure.data.flatMap((trace, curveNumber) => {
     const pointNumber = trace.ids ? [...trace.ids].indexOf(row.at) : row.at;
     return trace.mode === "lines" || pointNumber < 0 ? [] : [{curveNumber, pointNumber}];
   });
@@ -25,7 +27,8 @@ function draw(plot, i) {
       if (event.type === "keydown" && event.key !== "Enter") return;
       grid.mark(line);
       place.scrollIntoView({block: "nearest"});
-      place.querySelector(".cartesianlayer") && Plotly.Fx.hover(place, point(row), Object.keys(place._fullLayout._plots));
+      grid.figures.forEach(figure => figure.querySelector(".cartesianlayer") &&
+        Plotly.Fx.hover(figure, points(figure, row), Object.keys(figure._fullLayout._plots)));
     };
     line.onkeydown = line.onclick;
     return line;

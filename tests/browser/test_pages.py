@@ -72,7 +72,7 @@ def test_names_that_are_cut_are_whole_in_a_tooltip(tab: Tab, pages: Pages) -> No
     assert tab.run(f"{cut}.map(one => one.textContent)") == []
 
 
-def test_a_point_of_a_figure_finds_its_row(tab: Tab, pages: Pages) -> None:
+def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(tab: Tab, pages: Pages) -> None:
     tab.shown_as()
     tab.open(pages["train"])
     tab.run("place = document.querySelector('.plot[data-of]'), 0")
@@ -80,7 +80,8 @@ def test_a_point_of_a_figure_finds_its_row(tab: Tab, pages: Pages) -> None:
     assert tab.run("document.querySelectorAll('tr.found').length") == 1
     tab.run("document.querySelector('tr.found').focus()")
     tab.press("Enter")
-    assert tab.run("place.querySelectorAll('.hoverlayer > *').length") > 0
+    marked = "one => one.querySelectorAll('.hoverlayer > *').length > 0"
+    assert tab.run(f"[...document.querySelectorAll(`[data-of=${{place.dataset.of}}]`)].every({marked})")
 
 
 def test_sliders_change_what_is_shown(tab: Tab, pages: Pages) -> None:
