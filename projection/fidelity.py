@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -183,6 +183,9 @@ class TraceFidelity:
     overhead, cpu_overhead : float or None
         How much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None
         where either time is unknown.
+    kernel_ratio : float or None
+        Sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap, or the profiler
+        stretches them; far below 1 is time without kernels, or kernels that were not recorded.
     agreement : KernelAgreement or None
         Its kernels against those of the trace that is believed; None for a trace alone.
     """
@@ -190,6 +193,7 @@ class TraceFidelity:
     times: TraceTimes
     overhead: float | None
     cpu_overhead: float | None
+    kernel_ratio: float | None
     agreement: KernelAgreement | None = None
 
 
@@ -242,6 +246,7 @@ class Fidelity:
             step_us=trace.times.end_to_end_per_step_us,
             unprofiled_us=self.unprofiled_us,
             overhead=trace.overhead,
+            kernel_ratio=trace.kernel_ratio,
         )
 
 
@@ -279,8 +284,7 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
     return Fidelity(
         unprofiled_us=unprofiled_us,
         traces=tuple(
-            TraceFidelity(one.times, one.overhead, one.cpu_overhead, _agreement(matching, ratios, shares, place))
-            for place, one in enumerate(found)
+            replace(one, agreement=_agreement(matching, ratios, shares, place)) for place, one in enumerate(found)
         ),
         believed=believed,
         basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
@@ -309,11 +313,12 @@ def _check(traces: Sequence[Profiled], unprofiled_us: float | None) -> None:
 def _against(times: TraceTimes, unprofiled_us: float | None) -> TraceFidelity:
     """Return the times with their overheads."""
     if unprofiled_us is None:
-        return TraceFidelity(times, None, None)
-    if times.end_to_end_per_step_us is None:
+        return TraceFidelity(times, None, None, None)
+    if times.steps is None or times.end_to_end_per_step_us is None:
         raise DataError("this trace records no steps: say how many it holds", source=times.label)
     cpu = None if times.cpu_step_us is None else _excess(times.cpu_step_us, unprofiled_us)
-    return TraceFidelity(times, _excess(times.end_to_end_per_step_us, unprofiled_us), cpu)
+    overhead = _excess(times.end_to_end_per_step_us, unprofiled_us)
+    return TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us)
 
 
 def _excess(time_us: float, unprofiled_us: float) -> float:

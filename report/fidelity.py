@@ -12,7 +12,8 @@ from .projection import each
 from .words import say
 
 HEADS = (
-    "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "overhead", "CPU step", "matched", "ratio",
+    "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "kernels / unprofiled", "overhead",
+    "CPU step", "matched", "ratio",
 )  # fmt: skip
 SCHEMA = 1
 """Of `data`."""
@@ -52,6 +53,7 @@ def _trace_data(trace: TraceFidelity) -> dict[str, Any]:
         **asdict(trace.times),
         "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
         "overhead": trace.overhead,
+        "kernel_ratio": trace.kernel_ratio,
         "cpu_overhead": trace.cpu_overhead,
         "agreement": None if trace.agreement is None else asdict(trace.agreement),
     }
@@ -60,7 +62,8 @@ def _trace_data(trace: TraceFidelity) -> dict[str, Any]:
 def trace_table(found: Fidelity) -> Table:
     """Return one row per trace; the one to believe in bold.
 
-    End to end is first start to last end; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
+    End to end is first start to last end; kernels / unprofiled the sum of kernel times over the unprofiled time, both
+    of a step; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
     median of the matched kernels against those of the trace to believe.
     """
     rows = [
@@ -90,6 +93,7 @@ def _cells(trace: TraceFidelity) -> tuple[str, ...]:
         f"{times.kernels:,}",
         *(f"{value / 1e3:,.3f}" for value in (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)),
         "–" if times.steps is None else f"{times.steps}",
+        "–" if trace.kernel_ratio is None else f"{trace.kernel_ratio:.3f}",
         *("–" if value is None else f"{value:+.1f} %" for value in (trace.overhead, trace.cpu_overhead)),
         "–" if agreement is None else f"{100 * agreement.matched_share:.1f} %",
         "–" if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",

@@ -38,6 +38,7 @@ def test_the_trace_nearest_to_the_unprofiled_time_is_believed() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     assert (found.best, found.basis) == ("light", Basis.UNPROFILED)
     assert [trace.overhead for trace in found.traces] == pytest.approx([138, 10])
+    assert [trace.kernel_ratio for trace in found.traces] == pytest.approx([0.83, 0.9])
     assert (found.verdict.code, found.verdict.values["alone"]) == (Basis.UNPROFILED, False)
     assert (found.verdict.values["step_us"], found.verdict.values["unprofiled_us"]) == (110, 100)
 
@@ -51,6 +52,7 @@ def test_too_short_is_no_better_than_too_long() -> None:
 def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() -> None:
     found = fidelity([LIGHT, SERIAL])
     assert (found.best, found.basis, found.traces[0].overhead) == ("serial", Basis.SHORTEST, None)
+    assert found.traces[0].kernel_ratio is None
     assert found.verdict == remark("shortest-kernels", label="serial", matched_us=83.0, matched=3)
 
 
