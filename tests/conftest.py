@@ -26,14 +26,14 @@ def shared_data() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run some tests without tracing: long ones, of benchmarks or damaged files, with drawn or measured data.
+    """Run some tests without tracing: long ones, of benchmarks, pages, damaged files, with drawn or measured data.
 
     The share of lines covered is that of the others, the same on every machine. Tracing nearly doubles the time of
     what calls many small functions, those of other packages included; these tests repeat them most.
     """
     for item in items:
         drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-        apart = item.path.parent.name in ("benchmarks", "fuzz")
+        apart = item.path.parent.name in ("benchmarks", "browser", "fuzz")
         if drawn or apart or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
 

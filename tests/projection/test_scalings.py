@@ -131,7 +131,7 @@ def test_kept_is_one() -> None:
     assert scaled("kept", gemm(*LARGE), kernel(), copy("HtoD")).factor.tolist() == [1.0] * 3
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     m=st.integers(1, 10**5),
     n=st.integers(1, 10**4),

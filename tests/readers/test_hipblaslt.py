@@ -219,7 +219,7 @@ def test_others_are_declined(content: bytes) -> None:
 GOOD = log_of(block(), "    --Solution index: 71243\n", "Winner:\n", block(batch_count="4"), OLD).encode()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, len(GOOD)), st.integers(0, 40), st.binary(max_size=12) | st.sampled_from([b",", b"\n", b"9" * 400])
 )

@@ -256,7 +256,7 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 GOOD = (NAMED + log(SMALL, MIDDLE, LARGE) + "./all_gather_perf\n" + log(MIDDLE, number=4)).encode()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, len(GOOD)), st.integers(0, 60), st.binary(max_size=12) | st.sampled_from([b" ", b"\n", b"9" * 5000])
 )

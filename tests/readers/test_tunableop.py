@@ -161,7 +161,7 @@ def test_validation_alone_has_no_rows(tmp_path: Path) -> None:
 GOOD = "\n".join([*VALIDATORS, *LINES, ""]).encode()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, len(GOOD)), st.integers(0, 12), st.binary(max_size=12) | st.sampled_from([b",", b"\n", b"_9" * 200])
 )

@@ -153,7 +153,7 @@ class TestTables:
         assert listed["duration_us"].tolist() == [0.0, 0.0]
         assert listed["share"].isna().all()
 
-    @settings(deadline=None, max_examples=30)
+    @settings(deadline=None, max_examples=20)
     @given(name=st.text(), op=st.text(), collective=st.sampled_from(["", "broadcast"]))
     def test_any_words_have_a_class(self, name: str, op: str, collective: str):
         found = classify(activity(name, op, collective=collective)).iloc[0]

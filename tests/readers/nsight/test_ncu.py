@@ -312,7 +312,7 @@ def test_others_are_declined(content: bytes) -> None:
     assert not NcuReader().sniff(Path("ncu.csv"), content)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.sampled_from([(BEFORE + DETAILS).encode(), (BEFORE + RAW).encode(), RAW.encode("utf-16")]),
     st.integers(0, 2500),

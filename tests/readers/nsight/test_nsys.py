@@ -219,7 +219,7 @@ def test_a_kernel_table_without_its_columns_is_refused(tmp_path: Path) -> None:
         read(make(tmp_path / "a.sqlite", extra=extra))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_exports_raise_nothing_but_data_errors(tmp_path: Path, data: st.DataObject) -> None:
     sound = tmp_path / "sound.sqlite"

@@ -149,7 +149,7 @@ def test_others_are_declined(content: bytes) -> None:
 GOOD = (BEFORE + HEADER + COPY + KERNEL + FILL + "\n" + SUMMARY).encode()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, len(GOOD)),
     st.integers(0, 40),

@@ -285,7 +285,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
     return folder, [file.path.read_bytes() for file in files]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_files_raise_nothing_but_data_errors(sound: tuple[Path, list[bytes]], data: st.DataObject) -> None:
     folder, contents = sound

@@ -371,7 +371,7 @@ RUN = {
 ODD = (b"", b"\x00", b"\xff", b'"', b",", b"\n", b"-", b"9" * 30, b"1e400", b"nan", b"\r")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_raise_data_errors_only(tmp_path: Path, data: st.DataObject) -> None:
     damaged = data.draw(st.sampled_from(sorted(RUN)))

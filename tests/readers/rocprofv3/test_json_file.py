@@ -271,7 +271,7 @@ DOCUMENT = json.dumps(
 ODD = (b"", b"null", b"{}", b"[]", b'""', b"-1", b"1e400", b"0.5", b"18446744073709551615", b"9" * 30, b"\xff", b"true")
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_raise_data_errors_only(tmp_path: Path, data: st.DataObject) -> None:
     raw = DOCUMENT
