@@ -25,6 +25,7 @@ SHARED: Final = (
     "l2_mb",
     "llc_mb",
     "llc_bw_gbs",
+    "noc_bw_gbs",
     "memory_bw_gbs",
     "memory_bw_pin_gbs",
     "memory_gb",
@@ -36,7 +37,7 @@ SHARED: Final = (
 PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")
 """Figures of one compute unit, or of the host's side: the same in every scale model."""
 
-WHOLE: Final = ("lanes", "chiplets")
+WHOLE: Final = ("lanes", "chiplets", "llc_slices", "memory_controllers")
 """Counts in proportion; a scale model whose share of them is not a whole number has none."""
 
 

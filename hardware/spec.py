@@ -56,6 +56,9 @@ _FIGURES = (
     Figure("l2_mb", "L2 cache", "MiB"),
     Figure("llc_mb", "last-level cache", "MiB"),
     Figure("llc_bw_gbs", "last-level cache bandwidth", "GB/s"),
+    Figure("llc_slices", "last-level cache slices", "", "count"),
+    Figure("memory_controllers", "memory controllers", "", "count"),
+    Figure("noc_bw_gbs", "network on chip", "GB/s"),
     Figure("links", "GPU-to-GPU links", "", "count"),
     Figure("link_uni_gbs", "one link, one way", "GB/s"),
     Figure("link_bw_gbs", "all links, one way", "GB/s"),
@@ -245,6 +248,10 @@ class GPU:
         Memory (GB), its bandwidth as published and as bus width times pin rate (GB/s).
     l2_mb, llc_mb, llc_bw_gbs : float or None
         L2 and last-level cache (MiB), bandwidth of the latter (GB/s).
+    llc_slices, memory_controllers : int or None
+        Parts of the last-level cache, and controllers (of AMD channels) of the memory.
+    noc_bw_gbs : float or None
+        Bandwidth of the network on chip, GB/s; of one's own GPUs.
     link_uni_gbs, link_bw_gbs, link_bidir_gbs, p2p_uni_gbs : float or None
         One link one way, all links one way, all links both ways, one pair of GPUs one way. GB/s.
     tdp_w : float or None
@@ -281,6 +288,9 @@ class GPU:
     l2_mb: float | None = None
     llc_mb: float | None = None
     llc_bw_gbs: float | None = None
+    llc_slices: int | None = None
+    memory_controllers: int | None = None
+    noc_bw_gbs: float | None = None
     link_name: str = ""
     links: int | None = None
     link_uni_gbs: float | None = None

@@ -274,12 +274,10 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
 
 # Scale models of a GPU: what its scaled copies share, and what each of their compute units keeps.
 
-NETWORK: Final = "network on chip"
-"""A row of its own: no maker publishes its bandwidth, so it is named and not filled from another figure."""
 BROKEN: Final = "not whole"
 """Of a count whose share is no whole number: half a chiplet."""
 _PEAKS: Final = ("fp64_matrix", "fp32_vector", "fp16_matrix", "bf16_matrix", "fp8_matrix")
-_CACHES: Final = ("l2_mb", "llc_mb", "llc_bw_gbs")
+_CACHES: Final = ("l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs")
 _OTHERS: Final = ("memory_bw_gbs", "memory_gb", "link_bw_gbs")
 _OWN: Final = ("wavefront", "boost_mhz")
 _CAPTION: Final = (
@@ -292,7 +290,6 @@ def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
     heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
     every = [*_figures(models, base, WHOLE, "×"), *_peaks(models, base), *_figures(models, base, _CACHES, "×"),
-             Row((NETWORK, "GB/s", "×", *[Cell(MISSING, "soft")] * len(models))),
              *_figures(models, base, _OTHERS, "×"), *_figures(models, base, _OWN, "=")]  # fmt: skip
     data = {**gpus_json(models), "schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE)}
     return Document(opening=[Table(heads, every, f"Scale models of {base.name}", _CAPTION)], data=data)

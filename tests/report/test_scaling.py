@@ -16,7 +16,6 @@ from flopcast.remarks import remark
 from flopcast.report import html
 from flopcast.report.document import Document, Table
 from flopcast.report.scaling import (
-    NETWORK,
     configurations_document,
     description,
     leading,
@@ -215,6 +214,9 @@ def test_shared_resources_are_in_proportion_and_units_stay_as_they_are() -> None
     found = cells(find("MI300X"), [38, 304])
     assert found["memory bandwidth"] == ["GB/s", "×", "665.62", "5,325"]
     assert found["last-level cache"] == ["MiB", "×", "32", "256"]
+    assert found["memory controllers"] == found["last-level cache slices"] == ["", "×", "16", "128"]
+    own = cells(replace(find("MI300X"), noc_bw_gbs=8000.0), [38, 304])
+    assert own["network on chip"] == ["GB/s", "×", "1,000", "8,000"]
     assert found["fp16 matrix peak"] == ["TFLOPS", "×", "163.43", "1,307.4"]
     assert found["boost clock"] == ["MHz", "=", "2,100", "2,100"]
 
@@ -222,7 +224,7 @@ def test_shared_resources_are_in_proportion_and_units_stay_as_they_are() -> None
 def test_what_is_not_published_says_so_and_half_a_chiplet_is_not_whole() -> None:
     found = cells(find("MI308X"), [10, 80])
     assert found["last-level cache"] == ["MiB", "×", "not published", "not published"]
-    assert found[NETWORK] == ["GB/s", "×", "not published", "not published"]
+    assert found["network on chip"] == ["GB/s", "×", "not published", "not published"]
     assert found["chiplets"] == ["", "×", "not whole", "4"]
 
 
