@@ -67,7 +67,7 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 
 linkcheck: .venv/.docs
-	$(BIN)/python -m sphinx -q -b linkcheck -D sphinx_gallery_conf.plot_gallery=False docs build/linkcheck
+	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs build/linkcheck
 
 setup: .venv/.dev
 
