@@ -15,6 +15,7 @@ from .formats import NONE, figure, formatted, known, percent
 
 SCHEMA: Final = 1
 _SHOWN: Final = 10  # rows of tables on a terminal
+_DEEPER: Final = "\u00a0" * 4  # blanks that pages keep too
 _KINDS: Final = {
     "shape": "model of the shape alone",
     "member": "member",
@@ -107,7 +108,7 @@ def _reasons(found: Explained) -> list[Line]:
 def _parts(found: Explained, unit: str) -> Table:
     cells = [
         (
-            "    " * part.depth + _KINDS[part.kind],
+            _DEEPER * part.depth + _KINDS[part.kind],
             part.name or ("at least" if part.kind == "term" else NONE),
             figure(part.value),
             formatted(part.weight, "{:.2f}"),

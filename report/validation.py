@@ -18,7 +18,7 @@ from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..table.measurements import Quantity, quantity
 from .charts import agreement_chart, inlier_chart
-from .document import Cell, Chart, Column, Document, Figure, Lines, Row, Section, Table, Tone, lines, losses
+from .document import Cell, Chart, Column, Document, Figure, Headline, Lines, Row, Section, Table, Tone, lines, losses
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted
 from .words import in_words, say
@@ -58,7 +58,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     return Document(
         title=QUESTION,
         lead=asked(result),
-        opening=[Lines(verdict, "answer", medium="page")],
+        opening=[*_headline(result), Lines(verdict[1:], "answer", medium="page")],
         sections=[
             Section("Target against law", [drawn, *(_charts(result) if plot else ())], "deviations", "Deviations"),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
@@ -67,6 +67,19 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
         ],
         data=validation_json(result),
     )
+
+
+def _headline(result: ValidationResult) -> Iterator[Headline]:
+    """Yield the answer for all rows: what errs least out of sample beside the first law; beneath, the verdict."""
+    pooled = result.classes[0]
+    if pooled.explanations:
+        best, first = pooled.explanations[0], pooled.laws[0].law
+        rival = next((f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first), "")
+        answer = f"{best.law}: {_percent(best.mape)}"
+        told = "" if best.law == first else rival
+        yield Headline("error out of sample, all rows", answer, told, conclusion(pooled), medium="page")
+    else:
+        yield Headline("all rows", conclusion(pooled), medium="page")
 
 
 def _charts(result: ValidationResult) -> tuple[Chart, ...]:

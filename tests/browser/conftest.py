@@ -27,6 +27,8 @@ COMMANDS = {
     "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input 128,2048 --output 99 --out OUT",
     "scale": f"scale {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --target 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",
+    "compare-traces": "compare TRACE TRACE --out OUT",
+    "explain": f"predict TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --explain 2 --out OUT",
 }
 """Name -> the command that makes the page; TRAIN is the folder of the first."""
 

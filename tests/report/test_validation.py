@@ -139,8 +139,12 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
 
 def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: ValidationResult) -> None:
     document = validation_document(result)
-    (answer,) = document.opening
-    assert (answer.medium, answer.lines[0].text) == ("page", summary(result)[0])  # type: ignore[attr-defined]
+    head, rest = document.opening
+    first, *others = summary(result)
+    assert (head.medium, head.beneath) == ("page", first)  # type: ignore[attr-defined]
+    best, *_ = result.classes[0].explanations
+    assert head.answer.startswith(f"{best.law}: ")  # type: ignore[attr-defined]
+    assert (rest.medium, [line.text for line in rest.lines]) == ("page", others)  # type: ignore[attr-defined]
     *_, classes, lost = document.sections
     assert [part.medium for part in classes.parts] == ["terminal", "page"]
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
