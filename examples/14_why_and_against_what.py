@@ -2,8 +2,9 @@
 Why this number, and is the other run better?
 =============================================
 
-One prediction can be taken apart: what each part of the model says of the workload (here there is one part), what the nearest
-trained rows took, and which of its features are unusual. Two runs can be held against each other on the rows that both predicted.
+One prediction can be taken apart: what each part of the model says of the workload (here there is one part), what the
+nearest trained rows took, and which of its features are unusual. Two runs can be held against each other on the rows
+that both predicted.
 """
 
 import flopcast as fc
@@ -21,14 +22,14 @@ told = run.explain(new, 3)
 told.neighbours.head()
 
 # %%
-# A run that was trained on half of the rows, with one model alone. Errors are those on the rows that both runs predicted;
-# a positive ``difference`` speaks for the first.
+# A run that was trained on half of the rows, with one model alone. Errors are those on the rows that both runs
+# predicted; a positive ``difference`` speaks for the first.
 
 other = fc.train(where=gemms, models=["OLS"], jobs=1)
 compared = fc.compare(run, other)
 compared.table
 
 # %%
-# ``compared.document()`` has the paired test, which counts groups: runs whose errors differ by less than the groups leave
-# open are not told apart. In a terminal these are ``flopcast predict RUN new.csv --explain 3`` and ``flopcast compare RUN1 RUN2``; two profilers' traces
-# are compared by the same command, call by call.
+# ``compared.document()`` has the paired test, which counts groups: runs whose errors differ by less than the groups
+# leave open are not told apart. In a terminal these are ``flopcast predict RUN new.csv --explain 3`` and ``flopcast
+# compare RUN1 RUN2``; two profilers' traces are compared by the same command, call by call.
