@@ -33,6 +33,7 @@ from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import metric as label_of
 from ..report.training import training_document
 from ..table.conditions import Where
+from ..table.measurements import COUNTER
 from ..table.problems import HOST
 from ..workers import workers
 from .checking import Check, check
@@ -376,7 +377,8 @@ def train(
     with workers(jobs, cluster) as who:
         measured = load_measurements(data, where, units, defaults, names, each, keep)
         if target_cost is not None:
-            measured = replace(measured, frame=with_target_cost(measured.frame, target_cost))
+            rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
+            measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
         columns = names_of(group, "group")
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
         competition = compete(

@@ -42,7 +42,7 @@ def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
 def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not known.
 
-    In a table of whole workloads the column counts as a counter (`readers.tidy`); it then is one no more.
+    In a table of whole workloads the column counts as a counter (`readers.tidy`).
 
     Raises
     ------
@@ -56,7 +56,7 @@ def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     known = np.where(np.isfinite(found) & (found > 0), found, np.nan)
     if np.isnan(known).all():
         raise ParameterError("target_cost", f"must be a column with seconds, got {column!r}, which has none above 0")
-    return rows.drop(columns=[name] if name.startswith(COUNTER) else []).assign(**{COST: known})
+    return rows.assign(**{COST: known})
 
 
 def accounting(

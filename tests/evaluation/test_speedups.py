@@ -38,10 +38,15 @@ def test_passes_are_those_of_the_counters_used() -> None:
     assert passes_of([f"counter.SQ_{i}" for i in range(40)]) > 1
 
 
-def test_the_cost_of_a_whole_workload_is_no_counter() -> None:
+def test_the_cost_of_a_whole_workload_is_no_feature() -> None:
     rows = with_target_cost(pd.DataFrame({"op": "frame", "counter.sim_s": ["3.5", "", "-1"]}), "sim_s")
-    assert "counter.sim_s" not in rows
     assert rows[COST].to_numpy() == pytest.approx([3.5, np.nan, np.nan], nan_ok=True)
+    size = np.arange(1.0, 25.0)
+    frames = pd.DataFrame({"op": "frame", "device": "MI300X", "dtype_a": "fp32", "name": "a", "index": size})
+    frames = frames.assign(duration_us=100 * size, sim_s=size, triangles=size * 1000)
+    run = fc.train(frames, target="MI300X", models=["OLS"], jobs=1, target_cost="sim_s", scheme="kfold", group="index")
+    assert run.metrics["speedup"]["n"] == len(frames)
+    assert list(run.trained.recipe.columns) == ["counter.triangles"]
 
 
 @pytest.mark.parametrize("column", ["simulated", "op"])
