@@ -54,6 +54,18 @@ _LONG = (
     "what the interval is made of", "other laws than asked for", "how laws were applied",
 )  # fmt: skip
 """Tables of which a terminal prints the first rows."""
+_LINKS = {
+    "kernels by class": "Classes",
+    "what sets the pace": "Pace",
+    "longest kernels of the critical path": "Critical path",
+    "what the CPU works for on the critical path": "CPU",
+    "where the measured time goes": "Time",
+    "measured gaps between activities": "Gaps",
+    "what the interval is made of": "Interval",
+    "other laws than asked for": "Other laws",
+    "how laws were applied": "Laws",
+}
+"""Title of a table -> its entry in the navigation, where that is shorter."""
 _NAME = 60  # columns for a kernel's name
 _SHORT = 24  # columns of a first cell that never folds
 
@@ -162,7 +174,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         if title == "sweep":
             yield Section("Another target", _sweeps(result, heads, rows), "sweep", "Sweep")
         else:
-            yield Section(title[:1].upper() + title[1:], [*figures.get(title, ()), _table(title, heads, rows)])
+            parts = [*figures.get(title, ()), _table(title, heads, rows)]
+            yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
     count = counted(int(kernels["count"].sum()), "activity", "activities")
     every = f"Every kernel: {counted(len(kernels), 'kind')} of {count}"
     yield Section(every, [_kernels(kernels, "kernels", total)], "kernels", "Every kernel")
