@@ -26,6 +26,7 @@ from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
 from ..projection.kernel_laws import DEFAULT_LAW
 from ..projection.measured_factors import learn_corrections
+from ..projection.passes import Retimed, with_durations
 from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
@@ -39,6 +40,7 @@ from ..report.projection import in_words, projection_document
 from ..report.words import say
 from ..traces.summary import Annotated
 from .devices import Device, device
+from .passes import read_durations
 from .tables import load_measurements, titled
 
 if TYPE_CHECKING:
@@ -220,6 +222,7 @@ def project_traces(
     network: tuple[float, float] | None = None,
     ranks_per_node: int = NODE_RANKS,
     keep_waiting: bool = False,
+    durations: Path | str | pd.DataFrame | None = None,
     uncertainty: str = "",
     sweep: str | Sequence[str] = (),
     defaults: Mapping[str, str] | None = None,
@@ -255,6 +258,9 @@ def project_traces(
         GPUs of a node.
     keep_waiting : bool
         Whether what collectives wait for their peers stays: the time above the least of equal messages.
+    durations : path or DataFrame, optional
+        Durations measured in passes, a few kernels at a time, in the place of the traces': a table
+        (`projection.passes.with_durations`), or a folder of the passes' traces.
     uncertainty : str
         Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
     sweep : str or sequence of str
@@ -281,7 +287,7 @@ def project_traces(
     laws = Laws(compute_law, law_of_collectives, kind_of_gaps, cpu_speed, None, joined, keep_waiting)
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = replace(laws, run=TrainedModel.load(Path(model)) if model else None)
-    inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
+    inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
     return _projected(traces, inputs, sweeps, interval)
 
@@ -295,6 +301,24 @@ class _Inputs:
     known: GPU | None
     options: Options
     correct: Sequence[Path | str]
+    durations: Path | str | pd.DataFrame | None = None
+
+    @cached_property
+    def passes(self) -> pd.DataFrame | None:
+        """The durations measured in passes, read once."""
+        if self.durations is None or isinstance(self.durations, pd.DataFrame):
+            return self.durations
+        return read_durations(Path(self.durations), replace(self.options, calls=False))
+
+    def retimed(self, label: str, trace: Annotated) -> Retimed | None:
+        """Return the trace with the durations measured in passes, where there are any."""
+        if self.passes is None:
+            return None
+        source = label if isinstance(self.durations, pd.DataFrame) else f"{self.durations} for {label}"
+        try:
+            return with_durations(trace, self.passes)
+        except DataError as error:
+            raise DataError(str(error), source=source) from error
 
     @cached_property
     def measured(self) -> pd.DataFrame | None:
@@ -337,12 +361,16 @@ def _projected(
         empty, host = False, inputs.host(label, trace)
         if host.name not in laws:
             laws[host.name] = inputs.corrected(host)
+        retimed = inputs.retimed(label, trace)
+        trace = trace if retimed is None else retimed.trace
         try:
             result = result_of(label, trace, host, inputs.target, laws[host.name], sweeps=sweeps, **interval)
         except ParameterError:
             raise
         except DataError as error:
             raise error if error.source else DataError(str(error), source=label) from error
+        if retimed is not None:
+            result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
         yield ProjectedTrace(result)
     if empty:
         raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")

@@ -49,6 +49,10 @@ def command(
     keep_waiting: Annotated[
         bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
     ] = False,
+    durations: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Durations measured in passes (`flopcast plan`), for those of the trace."),
+    ] = None,
     uncertainty: Annotated[
         str,
         typer.Option(metavar="NAME=SIGMA,...", help="Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05."),
@@ -68,7 +72,7 @@ def command(
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."""
     if out is not None:
-        check_output(out, FILES, paths)
+        check_output(out, FILES, [*paths, *([durations] if durations else [])])
     target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
     announce("reading the trace", quiet=as_json)
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
@@ -87,6 +91,7 @@ def command(
         network=bandwidths,
         ranks_per_node=ranks_per_node,
         keep_waiting=keep_waiting,
+        durations=durations,
         uncertainty=uncertainty,
         sweep=sweep or (),
         defaults=defaults,

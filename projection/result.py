@@ -258,7 +258,8 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Notes are ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for`` and ``trace-finding``.
+    Notes are ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and
+    ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -279,6 +280,7 @@ class Result:
     verdict: Remark  # what sets the pace on the target (`verdict`)
     sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
     notes: tuple[Remark, ...]  # what a reader should know
+    durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
 
 
 def result_of(

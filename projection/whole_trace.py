@@ -261,17 +261,22 @@ def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU
 
 
 def projected_times(projection: Projection) -> tuple[pd.Series, pd.DataFrame]:
-    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed.
+    """Return when each activity starts on the target, in ns on the trace's clock, and the calls as replayed."""
+    return replayed(projection.graph, projection.times, projection.activities.index, projection.cpu)
 
-    A call that waits for the GPU lasts until its wait is over on the target, all others as the CPU's work does.
+
+def replayed(graph: Graph, times: Times, index: pd.Index, cpu: float = 1.0) -> tuple[pd.Series, pd.DataFrame]:
+    """Return when each activity starts in a replay, in ns on the trace's clock, and the calls as replayed.
+
+    `index` is that of the activities, `cpu` the time of the CPU's work, relative to the measured. A call that waits for
+    the GPU lasts until its wait is over, all others as the CPU's work does.
     """
-    graph, times = projection.graph, projection.times
-    starts = pd.Series(0, index=projection.activities.index, dtype="int64")
+    starts = pd.Series(0, index=index, dtype="int64")
     starts.iloc[graph.rows] = times.start_ns[0].round().astype("int64") + graph.origin_ns
     calls = graph.calls
     if not len(calls):
         return starts, empty_calls()
-    begin, duration = times.call_ns(graph)[0], calls.duration_ns * projection.cpu
+    begin, duration = times.call_ns(graph)[0], calls.duration_ns * cpu
     returns = np.flatnonzero(graph.runs.wait >= 0)
     waits = graph.runs.wait[returns]
     duration[waits] = np.maximum(times.run_ns[0, returns] - begin[waits], 0.0)

@@ -52,6 +52,7 @@ SHOWN = 8
 _LONG = (
     "longest kernels of the critical path", "what the CPU works for on the critical path",
     "what the interval is made of", "other laws than asked for", "how laws were applied",
+    "kernels that no pass measured",
 )  # fmt: skip
 """Tables of which a terminal prints the first rows."""
 _LINKS = {
@@ -245,6 +246,7 @@ def data(result: Result) -> dict[str, Any]:
         "gaps": _records(result.gaps),
         "steps": _records(result.steps),
         "law_remarks": _records(in_words(result.remarks)),
+        "durations": None if result.durations is None else _records(result.durations),
         "sweep": None if result.sweeps is None else _records(result.sweeps),
         "notes": [say(note) for note in result.notes],
     }
@@ -301,6 +303,11 @@ def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[st
         ("steps", ("step", host, target), list(_steps(result.steps))),
         ("other laws than asked for", ("because", "law", "count", "time"), list(_remarks(result.remarks, True))),
         ("how laws were applied", ("remark", "law", "count", "time"), list(_remarks(result.remarks, False))),
+        (
+            "kernels that no pass measured",
+            ("kernel", "launches", "measured", "time of the others"),
+            list(_unmeasured(result.durations)),
+        ),
         ("sweep", *_sweep(result.sweeps)),
     ]
     for title, heads, rows in found:
@@ -396,6 +403,11 @@ def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other]):
         yield say_all(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
+
+
+def _unmeasured(table: pd.DataFrame | None) -> Iterator[tuple[str, ...]]:
+    for row in () if table is None else each(table[table["measured"] < table["launches"]]):
+        yield str(row.name), f"{row.launches:,}", f"{row.measured:,}", duration(row.unmeasured_us)
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

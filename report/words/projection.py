@@ -62,6 +62,12 @@ def _agrees(label: str, alone: bool, step_us: float, unprofiled_us: float, overh
     )
 
 
+def _of_passes(kernels: int, of: int, time_share: float, ratio: float, unmeasured: int, first: Sequence[str]) -> str:
+    told = f"passes measured {kernels} of {of} kernels, {_percent(time_share)} of the time; the times of kernels are "
+    names = ", ".join(name[:40] for name in first) + (", ..." if unmeasured > len(first) else "")
+    return f"{told}{ratio:.3f} of those recorded" + (f"; as recorded, not measured in passes: {names}" if first else "")
+
+
 WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     # why a law was applied as it was, or another one in its place
     "operator-unknown": "its operator is not recorded: work unknown",
@@ -91,6 +97,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
+    "durations-of-passes": _of_passes,
     "bound-changes": lambda before, after, figure, value: f"{before} → {after} at {figure} = {value:,.4g}",
     "samples-converged": lambda samples, seed, convergence: (
         f"{samples} scrambled Sobol' samples, seed {seed}: median and bounds of the two halves differ by "

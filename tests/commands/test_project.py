@@ -299,3 +299,31 @@ def test_a_projection_in_a_notebook(tmp_path: Path) -> None:
     assert [len(figure.data) > 0 for figure in (found.plot_classes(), found.plot_interval(), *found.plot_sweeps())]
     assert "t.json on MI355X: " in found._repr_html_()
     assert any("one measured" in note for note in found.notes)
+
+
+def test_durations_of_passes_go_before_those_of_the_trace(tmp_path: Path) -> None:
+    full = write_trace(tmp_path / "t.json", kernels=10)
+    (tmp_path / "passes").mkdir()
+    write_trace(tmp_path / "passes" / "one.json", kernels=10, duration=150)
+    found = json.loads(invoke(full, "--to", "MI300X", "--durations", tmp_path / "passes", "--json").output)[0]
+    assert found["measured_us"] == pytest.approx(1500)
+    [row] = found["durations"]
+    assert (row["launches"], row["measured"], row["retimed_us"]) == (10, 10, pytest.approx(1500))
+    table = pd.DataFrame({"name": row["name"], "occurrence": [1, 2], "duration_us": 150.0})
+    for path, write in ((tmp_path / "m.parquet", table.to_parquet), (tmp_path / "m.csv", table.to_csv)):
+        write(path)
+        part = json.loads(invoke(full, "--to", "MI300X", "--durations", path, "--json").output)[0]
+        assert part["measured_us"] == pytest.approx(2700)
+    words = " ".join(invoke(full, "--to", "MI300X", "--durations", tmp_path / "m.csv").output.split())
+    assert "kernels that no pass measured" in words
+
+
+@pytest.mark.parametrize("name", ["m.parquet", "m.csv", "empty"])
+def test_durations_that_cannot_be_used_are_one_line(tmp_path: Path, name: str) -> None:
+    full = write_trace(tmp_path / "t.json", kernels=10)
+    (tmp_path / "m.parquet").write_text("nothing")
+    (tmp_path / "m.csv").write_text("")
+    (tmp_path / "empty").mkdir()
+    result = invoke(full, "--to", "MI355X", "--durations", tmp_path / name)
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
