@@ -21,6 +21,10 @@ _STALLED: Final = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30"
 """A connection that brings less than 1 kB/s for 30 s is given up."""
 
 
+_KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO")
+"""Of git's own variables: what networks need."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Files of a repository at a commit.
@@ -112,7 +116,9 @@ def _checked_out(source: Source, folder: Path) -> None:
 
 
 def _git(source: Source, folder: Path, *words: str) -> None:
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # Variables such as GIT_DIR, which a hook of git sets, name another repository: it is none of ours.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+    environment = {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     done = subprocess.run(
         ("git", *words), cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+
+import flopcast as fc
+from flopcast import models
+from flopcast.commands.app import COMMANDS
+from flopcast.operators.operators import OPS
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md")])
@@ -45,6 +51,15 @@ def test_the_modules_whose_texts_the_docs_show_are_there(folder: str) -> None:
         name: [(ROOT / f"{name.replace('.', '/')}{end}").exists() for end in (".py", "/__init__.py")] for name in names
     }
     assert not [name for name, places in found.items() if not any(places)]
+
+
+def test_the_pages_that_are_made_from_the_package_name_all_of_it(tmp_path: Path) -> None:
+    runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"](tmp_path)
+    made = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert not [name for name in COMMANDS if f"## flopcast {name}\n" not in made["commands"]]
+    assert not [name for name in (*fc.__all__, *models.__all__) if f"   {name}\n" not in made["api"]]
+    assert not [name for name in OPS if f"## {name}\n" not in made["columns"]]
+    assert "| MI300X |" in made["gpus"]
 
 
 def test_the_examples_of_the_gallery_have_a_title_and_compile() -> None:

@@ -128,6 +128,16 @@ def test_a_proxy_is_asked_where_one_is_set(server: type[_Backend], monkeypatch: 
     assert set(server.asked) == {"tables.invalid"}
 
 
+def test_another_repository_that_the_environment_names_is_left_alone(
+    server: type[_Backend], repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = repository[0] / "work" / ".git" / "config"
+    before = config.read_text()
+    monkeypatch.setenv("GIT_DIR", str(config.parent))
+    assert (fetch("aiter") / "a.csv").exists()
+    assert config.read_text() == before
+
+
 def test_the_command_prints_the_folder_alone(server: type[_Backend]) -> None:
     done = CliRunner().invoke(app, ["fetch", "aiter"])
     assert (done.exit_code, done.stdout) == (0, f"{fetch('aiter')}\n")
