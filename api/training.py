@@ -284,6 +284,7 @@ def train(
     suite: str = "default",
     models: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
+    without_features: str | Sequence[str] = (),
     quick: bool = False,
     scheme: str = "grouped",
     select: str = "e_out",
@@ -325,6 +326,8 @@ def train(
         Models of the suite to run; all by default.
     without : sequence of str
         Models of the suite not to run.
+    without_features : sequence of str
+        Features to do without, as shell patterns: with ``"counter.TCC*"`` rows to predict need no such counters.
     quick : bool
         Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its notes name the others.
     scheme : {"grouped", "kfold"}
@@ -379,8 +382,9 @@ def train(
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
-        columns = names_of(group, "group")
-        dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
+        omitted = names_of(without_features, "without_features") or ()
+        options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group"), "without": omitted}
+        dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
         competition = compete(
             dataset,
             suite,

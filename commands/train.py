@@ -51,6 +51,10 @@ def command(
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
+    without_features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Do without these features: 'counter.TCC*' (repeatable)."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="An answer at once: two models alone.")] = False,
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
@@ -86,6 +90,7 @@ def command(
         "target_cost": target_cost,
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),
+        "without_features": without_features or (),
         "budget": parse_budget(budget),
     }
     options: dict[str, Any] = {

@@ -281,7 +281,9 @@ def by_passes(
     """
     every = recorded(list(map(str, dataset.X.columns)))
     if not every:
-        raise DataError("the rows have no counters (columns counter.NAME) to choose from: record some, or join them")
+        raise DataError(
+            "no counters to choose from: no column counter.NAME has a value in every row, or it never varies"
+        )
     needed, seen = len(in_passes(every, limits)), columnar(dataset)
     trials: list[Trial] = []
     for count in range(min(passes, needed - 1) + 1):

@@ -85,6 +85,7 @@ def build_dataset(
     target: GPU,
     metric: str = "duration_us",
     group: Sequence[str] | None = None,
+    without: Sequence[str] = (),
 ) -> Dataset:
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
@@ -100,6 +101,8 @@ def build_dataset(
         Column to predict.
     group : sequence of str, optional
         Columns that make a group; by default the column ``group`` where every row has it, else that of each operator.
+    without : sequence of str
+        Features to leave out, as shell patterns (`recipe.learn_recipe`).
 
     Returns
     -------
@@ -113,10 +116,11 @@ def build_dataset(
     frame, unknown = _with_operators(frame)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        return _one_device(rows, target, metric, group, {"target_rows": len(rows), **counts, **unknown})
+        recipe = learn_recipe(rows, None, target, metric, without)
+        return _one_device(rows, recipe, group, {"target_rows": len(rows), **counts, **unknown})
     pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
-    recipe = learn_recipe(pairs.paired, host, target, metric)
+    recipe = learn_recipe(pairs.paired, host, target, metric, without)
     work = work_of(pairs.paired)
     host_values = positive(pairs.paired, HOST + metric)
     laws, notes = scaling_laws(metric, work, host_values, host, target)
@@ -152,9 +156,9 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
 
 
 def _one_device(
-    rows: pd.DataFrame, target: GPU, metric: str, group: Sequence[str] | None, report: dict[str, Any]
+    rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, report: dict[str, Any]
 ) -> Dataset:
-    recipe, work = learn_recipe(rows, None, target, metric), work_of(rows)
+    work, target, metric = work_of(rows), recipe.target, recipe.metric
     laws, notes = own_laws(metric, work, target)
     return Dataset(
         X=recipe.transform(rows),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import ArtifactError, DataError, NotPublishedError, few
+from ..errors import ArtifactError, DataError, NotPublishedError, ParameterError, few
 from ..hardware import GPU
 from ..operators.operators import Work
 from ..remarks import Remark, remark
@@ -250,10 +251,14 @@ class FeatureRecipe:
 _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGORIES}
 
 
-def learn_recipe(rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us") -> FeatureRecipe:
+def learn_recipe(
+    rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", without: Sequence[str] = ()
+) -> FeatureRecipe:
     """Return the recipe for these training rows: every feature of the catalogue that tells them apart.
 
-    Without a host it is one for models of one device; with one, its measurements are in columns ``host_*``.
+    Without a host it is one for models of one device; with one, its measurements are in columns ``host_*``. Features
+    that shell patterns in ``without`` match are left out. Raises ParameterError (``without_features``) where one
+    matches none, or they match all.
     """
     context = Context(rows, host, target, metric)
     columns, roles, units, skipped = _numerical(context)
@@ -266,6 +271,12 @@ def learn_recipe(rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str 
             for level in levels[category.name] if len(levels[category.name]) > 1 else ():
                 name = f"{category.name}={level}"
                 columns[name], roles[name], units[name] = (known == level).astype(float), "category", "0/1"
+    for pattern in without:
+        if not (matched := fnmatch.filter(columns, pattern)) or len(matched) == len(columns):
+            problem = f"must match some features and not all that are left, got {pattern!r}: there are {few(columns)}"
+            raise ParameterError("without_features", problem)
+        skipped |= dict.fromkeys(matched, "left out as asked")
+        columns = {name: values for name, values in columns.items() if name not in matched}
     constant = {name: float(values[0]) for name, values in columns.items() if _is_constant(values)}
     varied = {name: values for name, values in columns.items() if name not in constant}
     redundant = _redundant(varied)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.errors import ArtifactError, DataError, NotPublishedError
+from flopcast.errors import ArtifactError, DataError, NotPublishedError, ParameterError
 from flopcast.features.recipe import FeatureRecipe, learn_recipe
 from flopcast.hardware import GPU
 from flopcast.remarks import remark
@@ -55,6 +55,21 @@ def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: Featur
     assert "dtype=bf16" in recipe.columns
     assert "host_kernel=ck" in recipe.columns
     assert recipe.roles["host_us"] == "additive"
+
+
+def test_features_can_be_done_without_and_rows_need_them_no_more():
+    data = paired(rows(**{"counter.TCC_HIT": np.arange(40.0), "counter.SQ_WAVES": np.arange(40.0) % 7}))
+    data["host_counter.TCC_HIT"], data["host_counter.SQ_WAVES"] = data["counter.TCC_HIT"], data["counter.SQ_WAVES"]
+    every = learn_recipe(data, HOST, TARGET)
+    less = learn_recipe(data, HOST, TARGET, without=["counter.TCC*", "host_kernel=*"])
+    assert "counter.TCC_HIT" in every.columns
+    assert set(less.skipped) >= {"counter.TCC_HIT", "host_kernel=ck"}
+    assert not [name for name in less.columns if name.startswith(("counter.TCC", "host_kernel="))]
+    assert "counter.SQ_WAVES" in less.columns
+    assert less.transform(rows(**{"counter.SQ_WAVES": 1.0})).shape == (40, len(less.columns))
+    for pattern in ("counter.L9*", "*"):
+        with pytest.raises(ParameterError, match="without_features must match some features"):
+            learn_recipe(data, HOST, TARGET, without=[pattern])
 
 
 def test_rows_of_the_host_and_paired_rows_give_the_same_matrix(recipe: FeatureRecipe):
