@@ -51,10 +51,7 @@ def gpus() -> Iterator[str]:
         "\nPeaks and bandwidths are dense and as published; what is not published is empty. "
         "`flopcast gpus NAME --sources` says where each figure is from.\n"
     )
-    known = fc.gpus().reset_index()
-    shown = known[
-        [name for name in ("name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w") if name in known]
-    ]
+    shown = fc.gpus().reset_index()[["name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w"]]
     yield from _table(shown.columns, shown.astype(object).where(shown.notna(), "").to_numpy())
 
 
@@ -118,5 +115,6 @@ def _table(heads: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[str]
 
 
 def _plain(text: str) -> str:
-    """Return a text that Markdown shows as it is, code aside."""
-    return " ".join(text.split()).replace("|", r"\|").replace("*", r"\*").replace("<", r"\<").replace("[", r"\[")
+    """Return a text that Markdown shows as it is; code is code already."""
+    text = " ".join(text.split()).replace("|", r"\|")
+    return text if text.startswith("`") else text.replace("*", r"\*").replace("<", r"\<").replace("[", r"\[")
