@@ -238,7 +238,7 @@ def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv
         return None
     try:
         table = pa_csv.read_csv(
-            io.BytesIO(content_text.encode()),
+            pa.BufferReader(content_text.encode()),
             pa_csv.ReadOptions(use_threads=False, skip_rows=1, column_names=names),
             pa_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False),
             pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),

@@ -192,7 +192,8 @@ def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
 
 def _told_apart(frame: pd.DataFrame, op: str) -> pd.DataFrame:
     """Return the columns by which rows of an operator are told apart: of wide tables few."""
-    return frame[[name for name in frame if name in ("device", "kernel", "tuned", *problem_columns(frame, op))]]
+    named = {"device", "kernel", "tuned", *problem_columns(frame, op)}
+    return frame[[name for name in frame if name in named]]
 
 
 def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
