@@ -399,7 +399,7 @@ def train(
             criterion=select,
         )
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
-    model = deploy(dataset, competition, seed=seed, progress=progress)
+        model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
     trained = Trained(dataset, model, measured)
     metrics = metrics_of(dataset, measured, competition, model)
     metrics["provenance"] = provenance(asked, measured, where, seed)

@@ -23,6 +23,8 @@ from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult,
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
+COST = 4.0
+"""How many fits without a fold the model that is saved, its intervals and its ranking are worth (`deployment`)."""
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""
 
@@ -171,7 +173,7 @@ def compete(
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], **options)
 
     after = evaluate(
-        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=1.5,
+        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=COST,
         leave=leave if kind == "default" else None,
     )  # fmt: skip
     for result in before.schemes.values():

@@ -18,6 +18,9 @@ LOOKS: Final = {2: 0.5, 4: 0.0}
 """Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
 how much worse than the best, as a share of its error, who leaves then must be."""
 
+LONGEST: Final = 0.4
+"""Share of the work after the folds that no number of processes makes faster."""
+
 
 class Leave(Protocol):
     """Says who leaves under a scheme: ``predictions`` are those of the ``rows`` (numbers) of the first folds.
@@ -58,9 +61,9 @@ class Outcome:
 class TimeLeft:
     """The time left of fits that differ in cost by orders of magnitude.
 
-    A fit that is still to come is taken to cost what the same model has cost on average, under the same scheme where it
-    has been fitted there. What is left costs as many seconds of ``clock`` as it has until now: on several processes
-    less than the sum of the fits.
+    A fit that is still to come is taken to cost what the last three of the same model have, under the same scheme where
+    it has been fitted there: what a family shares is paid by the others once one has left. What is left costs as many
+    seconds of ``clock`` as it has until now: on several processes less than the sum of the fits.
 
     Parameters
     ----------
@@ -69,8 +72,8 @@ class TimeLeft:
     clock : callable
         Seconds.
     final : float
-        How many fits to all rows will follow, one after the other, as costly as the costliest of a model that has not
-        left and is not thought to leave.
+        How many fits will follow, as costly as the costliest of a model that has not left and is not thought to leave;
+        `LONGEST` of them one after the other.
     """
 
     def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: float = 0.0) -> None:
@@ -107,12 +110,12 @@ class TimeLeft:
             taken = self._taken.get(key) or self._taken.get(key[0])
             if count and taken is None:
                 return nan
-            mean = sum(taken) / len(taken) if taken else 0.0
+            mean = sum(taken[-3:]) / len(taken[-3:]) if taken else 0.0
             total += (count - dropped.get(key, 0)) * mean
             costliest = max(costliest, 0.0 if key in dropped else mean)
         spent = sum(sum(taken) for key, taken in self._taken.items() if isinstance(key, tuple))
         rate = self.elapsed() / spent if spent > 0 else nan
-        return total * rate + self._final * costliest
+        return total * rate + self._final * max(rate, LONGEST) * costliest
 
 
 class Course:

@@ -140,7 +140,7 @@ def evaluate(
         Asked after the first folds of a scheme (`course.LOOKS`): who it names is fitted for no further fold of it. Not
         asked under a budget.
     final : float
-        Fits to all rows that will follow: the time left, as ``progress`` gives it, has them in it.
+        How many fits what follows is worth: the time left, as ``progress`` gives it, has them in it.
 
     Raises
     ------

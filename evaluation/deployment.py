@@ -6,21 +6,25 @@ decrease of the RSS, by permutation importance.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import nan
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
+from ..workers import Jobs, pool
 from .beyond import Beyond, fixed_widening, learn_beyond
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import Progress, SchemeResult
+from .crossval import FloatArray, Progress
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
 from .fallback import FallbackLaw, learn_law
@@ -98,27 +102,43 @@ class Deployed:
         }
 
 
-def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0, progress: Progress | None = None) -> Deployed:
+@dataclass(frozen=True)
+class _Step:
+    """Something that is worked out of the data set alone, in about the time of ``cost`` fits of a fold."""
+
+    label: str
+    cost: float
+    work: Callable[[Dataset], Any]
+
+
+def deploy(
+    dataset: Dataset, competition: Competition, *, seed: int = 0, jobs: Jobs = 1, progress: Progress | None = None
+) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
 
     The competition's ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated;
-    ``seed`` is that of the ranking; ``progress`` is told which model is fitted to all rows, and what comes next: the
-    fits of both halves together take about as long as one without a fold.
+    ``seed`` is that of the ranking; ``jobs`` are the processes, on which the result does not depend; ``progress`` is
+    told what has been worked out, and how long the rest takes.
     """
     scheme = competition.scheme
-    best = competition.best_model(scheme)
-    said = progress or (lambda *_: None)
-    result = competition.evaluation[scheme]
-    row = next(row for row in result.rows if row["name"] == best.name)
-    seconds = row["fit_seconds"] / len(np.unique(result.folds))
-    said(0, 3, f"{best.name} (all rows)", 2 * seconds)
-    estimator = fit_all(dataset, best, scheme)
+    best, result = competition.best_model(scheme), competition.evaluation[scheme]
     predicted = result.predictions[best.name].to_numpy()
-    said(1, 3, f"{best.name} (ranges left out)", seconds)
     learnt = learn_difficulty(dataset.X, dataset.y, predicted, dataset.groups, scheme)
     scale = None if learnt is None else learnt.scale
-    beyond = learn_beyond(dataset, best, scheme, predicted, scale)
-    said(2, 3, "ranking of the features", nan)
+    outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
+    judged, others = _judged(competition), _rankers(competition, best)
+    steps = [
+        _Step(f"{best.name} (all rows)", 1.6, partial(_fitted, model=best, scheme=scheme, seed=seed)),
+        _Step(f"{best.name} (ranges left out)", 1.2, outside),
+        *(
+            _Step(f"{one.name} (ranking)", 0.7 * one.is_forest, partial(_ranked, model=one, scheme=scheme, seed=seed))
+            for one in others
+        ),
+        *(_Step(f"intervals ({name})", 0.2, partial(_held, scheme=name, **given)) for name, given in judged.items()),
+    ]
+    row = next(row for row in result.rows if row["name"] == best.name)
+    found = _worked_out(steps, dataset, jobs, progress, row["fit_seconds"] / len(np.unique(result.folds)))
+    (estimator, ranking), beyond, *rest = found
     return Deployed(
         name=best.name,
         space=best.space,
@@ -127,26 +147,47 @@ def deploy(dataset: Dataset, competition: Competition, *, seed: int = 0, progres
         intervals=ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale),
         difficulty=None if learnt is None else learnt.difficulty,
         domain=trained_range(dataset.X),
-        coverage={**_coverage(dataset, competition, beyond), "difficulty": learnt and learnt.summary()},
-        ranking=_ranking(dataset, competition, best, estimator, seed),
+        coverage={
+            **_coverage(dict(zip(judged, rest[len(others) :], strict=True)), scheme, beyond),
+            "difficulty": learnt and learnt.summary(),
+        },
+        ranking=sum(rest[: len(others)], ranking),
         fitted_baselines=_baselines(dataset),
         beyond=beyond,
         law=learn_law(dataset),
     )
 
 
-def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None) -> dict[str, Any]:
+def _worked_out(
+    steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: Progress | None, seconds: float
+) -> list[Any]:
+    """Return what each step finds; ``seconds`` are those of a fit of a fold."""
+    said, found = progress or (lambda *_: None), dict[int, Any]()
+    costs = [step.cost for step in steps]
+    parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else jobs.look()
+    whole = seconds * max(sum(costs) / parallel, *costs)
+    said(0, len(steps), steps[0].label, whole)
+    with pool(jobs) as processes:
+        for place, result in processes.map(_done, enumerate(steps), dataset):
+            found[place] = result
+            left = 1 - sum(costs[each] for each in found) / sum(costs)
+            said(len(found), len(steps), steps[place].label, whole * left)
+    return [found[place] for place in range(len(steps))]
+
+
+def _done(numbered: tuple[int, _Step], dataset: Dataset) -> tuple[int, Any]:
+    """Return the place of a step and what it finds; of warnings those of the folds are told."""
+    place, step = numbered
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return place, step.work(dataset)
+
+
+def _coverage(schemes: dict[str, dict[str, Any]], scheme: str, beyond: Beyond | None) -> dict[str, Any]:
     """Return the measured coverage and width of 90 % intervals around each scheme's best model, and outside ranges."""
-    schemes = {}
-    ran = {model.name for model in competition.models}
-    for scheme, result in competition.evaluation.schemes.items():
-        if ran.isdisjoint(result.predictions):
-            continue  # the budget was spent before
-        name = competition.best_model(scheme).name
-        schemes[scheme] = {"model": name, **_held(dataset, result, name, scheme)}
-    own = schemes[competition.scheme]
+    own = schemes[scheme]
     if beyond is not None:
-        schemes["range"] = {"model": own["model"], **beyond.found}
+        schemes = {**schemes, "range": {"model": own["model"], **beyond.found}}
     return {
         "level": LEVEL,
         "coverage": own["coverage"],
@@ -156,52 +197,63 @@ def _coverage(dataset: Dataset, competition: Competition, beyond: Beyond | None)
     }
 
 
-def _held(dataset: Dataset, result: SchemeResult, name: str, scheme: str) -> dict[str, Any]:
+def _judged(competition: Competition) -> dict[str, dict[str, Any]]:
+    """Return by scheme the name of its best model, its predictions and the folds, where a model ran."""
+    ran = {model.name for model in competition.models}
+    found: dict[str, dict[str, Any]] = {}
+    for scheme, result in competition.evaluation.schemes.items():
+        if ran.isdisjoint(result.predictions):
+            continue  # the budget was spent before
+        name = competition.best_model(scheme).name
+        found[scheme] = {"name": name, "predicted": result.predictions[name].to_numpy(), "folds": result.folds}
+    return found
+
+
+def _held(dataset: Dataset, name: str, predicted: FloatArray, folds: NDArray[np.int64], scheme: str) -> dict[str, Any]:
     """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
-    y, predicted, groups = dataset.y, result.predictions[name].to_numpy(), dataset.groups.astype(str)
+    y, groups = dataset.y, dataset.groups.astype(str)
     with threadpool_limits(limits=1):  # many small products: threads would wait for each other
-        lower, upper = held_out_limits(dataset.X, y, predicted, groups, result.folds, LEVEL, scheme)
+        lower, upper = held_out_limits(dataset.X, y, predicted, groups, folds, LEVEL, scheme)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
     named = [
         {"group": str(group), "rows": int(size), "coverage": float(mean)}
         for group, size, mean in worst.head(WORST).itertuples()
     ]
-    return {**covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
+    return {"model": name, **covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
 
 
-def _ranking(
-    dataset: Dataset, competition: Competition, best: Candidate, fitted: Any, seed: int
-) -> list[dict[str, Any]]:
-    """Rank features by the best model, by the forest, and by the p-values of the best model that selects by tests.
-
-    The p-values of a fit to all columns rank nothing: each is the worth of a column beside every other, and near copies
-    take it from one another. So only least squares on selected columns is ranked by them, as in the literature.
-    """
-    scheme = competition.scheme
-    rows_of = competition.evaluation[scheme].rows
+def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
+    """Return who ranks the features beside the best model: the forest, and the best model that selects by tests."""
+    rows_of = competition.evaluation[competition.scheme].rows
     errors = {row["name"]: (row["left"] is not None, row["e_out"]) for row in rows_of if row["error"] is None}
     ran = [model for model in competition.models if model.name in errors]
     tested = [model for model in ran if model.selects_features and model.tests_features]
     linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
-    rows = [row for row in _ranked(best, fitted, dataset, seed) if best.selects_features or row["significant"] is None]
-    for model in (model for model in ran if model.is_forest and model is not best):
-        rows += _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
-    for model in linear:
-        found = _ranked(model, fit_all(dataset, model, scheme), dataset, seed)
-        rows += [row for row in found if row["significant"] is not None]
-    return rows
+    return [*(model for model in ran if model.is_forest and model is not best), *linear]
 
 
-def _ranked(model: Candidate, estimator: Any, dataset: Dataset, seed: int) -> list[dict[str, Any]]:
-    """Return the ranking by one fitted model, its name on every row."""
+def _fitted(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the model fitted to all rows, and its ranking.
+
+    The p-values of a fit to all columns rank nothing: each is the worth of a column beside every other, and near copies
+    take it from one another. So only least squares on selected columns is ranked by them, as in the literature.
+    """
+    estimator = fit_all(dataset, model, scheme)
     with threadpool_limits(limits=1):
         found = rank(estimator, dataset.X, dataset.y, repeats=3, max_rows=1000, seed=seed)
     where = {PERMUTATION: " of training rows"}
-    return [
+    return estimator, [
         {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
         for row in found
+        if model.selects_features or row["significant"] is None
     ]
+
+
+def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
+    """Return the ranking by a model beside the best: of one that tests features by its p-values alone."""
+    _, found = _fitted(dataset, model, scheme, seed)
+    return [row for row in found if not model.tests_features or row["significant"] is not None]
 
 
 def _baselines(dataset: Dataset) -> dict[str, Any]:

@@ -43,7 +43,6 @@ SIDE_QUANTILE: Final = 0.9
 SIDE_LIMIT: Final = 4.0
 """Largest ratio believed between the errors of either sign: few rows cannot tell more."""
 
-_AT_ONCE: Final = 4096  # units whose rows are counted together
 
 FloatArray = NDArray[np.float64]
 
@@ -394,16 +393,14 @@ def _clustered_errors(values: FloatArray, limits: FloatArray, units: NDArray[np.
 
     Liang & Zeger (1986), with K / (K - 1) for K clusters, the units; values of NaN are above every limit.
     """
-    count, place = int(units.max()) + 1, np.searchsorted(limits, values)
-    columns = len(limits) + 1
-    share = np.cumsum(np.bincount(place, minlength=columns))[:-1] / len(values)
-    order = np.argsort(units, kind="stable")
-    units, place = units[order], place[order]
-    squares = np.zeros(len(limits))
-    for first in range(0, count, _AT_ONCE):
-        last = min(first + _AT_ONCE, count)
-        rows = slice(*np.searchsorted(units, (first, last)))
-        cells = np.bincount((units[rows] - first) * columns + place[rows], minlength=(last - first) * columns)
-        below = np.cumsum(cells.reshape(last - first, columns), axis=1)
-        squares += np.sum((below[:, :-1] - below[:, -1:] * share) ** 2, axis=0)
-    return np.sqrt(squares * count / (count - 1)) / len(values)
+    place, sizes, columns = np.searchsorted(limits, values), np.bincount(units), len(limits) + 1
+    order = np.lexsort((place, units))
+    before = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # rows of the unit that come first
+
+    def below(weights: NDArray[Any]) -> FloatArray:
+        return np.cumsum(np.bincount(place[order], weights, minlength=columns))[:-1]
+
+    # of B rows of a unit of N at or below a limit, sum (B - N share)² = sum B² - 2 share sum B N + share² sum N²
+    own, share = sizes[units[order]], below(np.ones(len(values))) / len(values)
+    squares = below(2 * before + 1) - 2 * share * below(own) + share**2 * float(own.sum())
+    return np.sqrt(np.maximum(squares, 0.0) * len(sizes) / (len(sizes) - 1)) / len(values)
