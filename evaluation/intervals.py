@@ -397,7 +397,7 @@ def _clustered_errors(values: FloatArray, limits: FloatArray, units: NDArray[np.
     order = np.lexsort((place, units))
     before = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # rows of the unit that come first
 
-    def below(weights: NDArray[Any]) -> FloatArray:
+    def below(weights: NDArray[Any]) -> NDArray[Any]:
         return np.cumsum(np.bincount(place[order], weights, minlength=columns))[:-1]
 
     # of B rows of a unit of N at or below a limit, sum (B - N share)² = sum B² - 2 share sum B N + share² sum N²

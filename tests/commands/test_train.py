@@ -210,6 +210,16 @@ def test_metrics_are_byte_equal_with_one_and_two_jobs(run: job.Run, data: Path, 
     assert texts[0] == texts[1]
 
 
+def test_progress_tells_what_follows_the_folds_to_its_end(data: Path) -> None:
+    told: list[tuple[int, int, float]] = []
+    devices = {"host": "MI300X", "target": "MI355X"}
+    job.train(data, models=["Additive"], jobs=1, **devices, progress=lambda *call: told.append((*call[:2], call[3])))
+    assert [(done, total) for done, total, _ in told[-6:]] == [(20, 20), *((done, 4) for done in range(5))]
+    left = [seconds for *_, seconds in told[-5:]]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == pytest.approx(0, abs=1e-9)
+
+
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run, data: Path, tmp_path: Path) -> None:
     known = dict(run.provenance)
     assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
