@@ -25,6 +25,7 @@ from .cluster_bootstrap import effective_groups, percentile_interval
 
 REPLICATES, EXACT = 10_000, 12
 """Bootstrap samples and random swaps; groups up to which all swaps are tried."""
+_CELLS = 1_000_000  # groups times samples that are held at a time
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,32 @@ def paired_difference(
     sums = np.bincount(code, weights=other - one).astype(np.float64)
     difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
     if len(sums) > 1:
-        drawn = np.random.default_rng(seed).integers(len(sums), size=(REPLICATES, len(sums)))
-        means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        rng, found = np.random.default_rng(seed), []
+        for count in _chunks(len(sums)):
+            drawn = rng.integers(len(sums), size=(count, len(sums)))
+            found.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+        means = np.concatenate(found)
         low, high = percentile_interval(means, effective_groups(code), level=level)
         lower, upper, p_value = float(low), float(high), _swapped(sums, seed)
     means_of = float(one.mean()), float(other.mean())
     return PairedDifference(len(one), len(sums), *means_of, difference, lower, upper, p_value, level)
 
 
+def _chunks(groups: int) -> list[int]:
+    """Return how many of `REPLICATES` samples of groups are made at a time, so that they take some megabytes."""
+    size = min(max(_CELLS // groups, 1), REPLICATES)
+    return [min(size, REPLICATES - done) for done in range(0, REPLICATES, size)]
+
+
 def _swapped(sums: NDArray[np.float64], seed: int) -> float:
     """Return the share of swaps whose difference is as large as that found."""
-    if exact := len(sums) <= EXACT:
+    least, rng = abs(sums.sum()) * (1 - 1e-12), np.random.default_rng(seed)
+    if len(sums) <= EXACT:
         signs = np.array(list(product((-1.0, 1.0), repeat=len(sums))))
-    else:
-        signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(REPLICATES, len(sums)))
-    as_large = int((np.abs(signs @ sums) >= abs(sums.sum()) * (1 - 1e-12)).sum())
-    return as_large / len(signs) if exact else (1 + as_large) / (1 + len(signs))
+        return float(np.mean(np.abs(signs @ sums) >= least))
+    drawn = (rng.choice((-1.0, 1.0), size=(count, len(sums))) for count in _chunks(len(sums)))
+    as_large = sum(int((np.abs(signs @ sums) >= least).sum()) for signs in drawn)
+    return (1 + as_large) / (1 + REPLICATES)
 
 
 @dataclass(frozen=True)
