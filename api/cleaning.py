@@ -139,7 +139,7 @@ def clean(
     reading = Options({}, dict(defaults or {}), ranges=rule is not None and rule.by == "marker")
     paths = [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
     traces, unreadable = _read(paths, reading, jobs)
-    full = None if cover is None else _full(Path(cover), reading, jobs)
+    full = None if cover is None else full_list(Path(cover), reading, jobs)
     campaigns = {label: campaign_of(Path(label)) for label in traces}
     result = clean_traces(
         traces, options, join=join, full=full, rule=rule, campaigns=campaigns, unreadable=tuple(unreadable)
@@ -171,7 +171,7 @@ def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str,
     return traces, unreadable
 
 
-def _full(cover: Path, reading: Options, jobs: int) -> pd.DataFrame:
+def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
     """Return every kernel of the program: those of a trace, or the lines of a text file."""
     if cover.suffix.lower() in (".txt", ".lst"):
         try:

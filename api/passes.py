@@ -1,16 +1,114 @@
-"""Profiling in passes, a few kernels at a time: what the passes measured."""
+"""Profiling in passes, a few kernels at a time: what each pass records, and what the passes measured."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
-from ..errors import DataError
-from ..output import unguarded
+from ..errors import DataError, ParameterError
+from ..output import dumps, unguarded, whole_file, write_table
+from ..projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS, PassPlan, Profiler, plan_passes, proof
+from ..projection.pass_plan import command as command_of
 from ..projection.passes import NEEDED
 from ..readers import Options, TraceFailure, read_traces
-from ..traces.cleaning.joining import merge_coverage
+from ..report.document import Document
+from ..report.passes import plan_document
+from ..traces.cleaning.joining import Coverage, merge_coverage
+from .cleaning import full_list
+
+
+@dataclass(frozen=True)
+class PlannedPasses:
+    """Passes that profile a program's kernels a few at a time.
+
+    Attributes
+    ----------
+    plan : PassPlan
+        Which kernels each pass records, and how often they run in it.
+    commands : tuple of str
+        What starts each pass, ``PROGRAM`` in the place of the program; of torch.profiler, lines of Python.
+    coverage : Coverage or None
+        What was recorded, where passes are checked; `durations` is the table that `project` takes.
+    """
+
+    plan: PassPlan
+    commands: tuple[str, ...]
+    coverage: Coverage | None = None
+
+    @property
+    def durations(self) -> pd.DataFrame:
+        """What the passes measured, one row per occurrence of a kernel; a ParameterError says that none are checked."""
+        if self.coverage is None:
+            raise ParameterError("check", "must name the folder of the passes: there is nothing measured without")
+        return self.coverage.places
+
+    def document(self) -> Document:
+        """Return the plan for readers; its ``data`` are its JSON form."""
+        return plan_document(self.plan, self.commands, self.coverage)
+
+    def save(self, out: Path | str) -> None:
+        """Write the durations as a table (.parquet, .csv, .xlsx)."""
+        table = pa.Table.from_pandas(self.durations, preserve_index=False)
+        write_table(table, Path(out), dumps(self.document().data, missing=True))
+
+    def save_script(self, out: Path | str) -> None:
+        """Write what starts the passes: a shell script whose arguments are the program, or lines of Python."""
+        lines = "\n".join(self.commands) + "\n"
+        if self.plan.profiler == Profiler.ROCPROFV3:
+            started = "".join(one.removesuffix("PROGRAM") + '"$@"\n' for one in self.commands)
+            lines = f"#!/bin/sh -e\n# sh FILE PROGRAM ...\n{started}"
+        with whole_file(Path(out)) as file:
+            file.write_text(lines, encoding="utf-8")
+
+
+def plan(
+    profiler: str,
+    full: Path | str,
+    *,
+    kernels_per_pass: int = KERNELS_PER_PASS,
+    steps: int = STEPS,
+    counters: str = COUNTER,
+    check: Path | str | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> PlannedPasses:
+    """Plan passes that profile a program's kernels a few at a time, and prove that recorded passes have them all.
+
+    Parameters
+    ----------
+    profiler : {"rocprofv3", "torch"}
+    full : path
+        A trace that has every kernel of the program, or a text file (.txt) with a kernel name per line, as often as it
+        runs in a step.
+    kernels_per_pass, steps : int
+        Different kernels that a pass of rocprofv3 records; steps of the program that it runs.
+    counters : str
+        Counters that rocprofv3 collects: it filters kernels in collections of counters only.
+    check : path, optional
+        Folder with the traces of the passes.
+    defaults : mapping of str to str, optional
+        Values of columns that the traces lack.
+
+    Returns
+    -------
+    PlannedPasses
+
+    Raises
+    ------
+    ParameterError
+        An unknown profiler, no counter, or a number below 1.
+    DataError
+        A trace cannot be read, there are no kernels, or passes contradict each other.
+    """
+    if not counters.split():
+        raise ParameterError("counters", f"must name one at least, got {counters!r}")
+    options = Options(defaults=dict(defaults or {}))
+    found = plan_passes(full_list(Path(full), options), profiler, kernels_per_pass=kernels_per_pass, steps=steps)
+    lines = tuple(command_of(found, number, counters=counters) for number in range(1, found.passes + 1))
+    return PlannedPasses(found, lines, None if check is None else proof(found, passes_of(Path(check), options)))
 
 
 def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     ),
     "forecast": "Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG.",
     "calibrate": "Fit what is not a kernel to measured runs of a software release, for forecasts of others.",
+    "plan": "Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them.",
     "fidelity": "Say what each profiler adds to a workload, and which of them to believe.",
     "scale": (
         "Predict performance at other sizes (SMs, CUs, chiplets) from small scale models; `flopcast scale` alone "

@@ -12,7 +12,13 @@ from flopcast.commands.app import COMMANDS, load
 
 RETURNED = ("Forecasts", "Ingested", "Scaling")
 """Classes that calls return and the door does not name."""
-BEYOND = ("cleaning.clean", "forecasting.calibrate", "projecting.project_traces", "scaling.scale_devices")
+BEYOND = (
+    "cleaning.clean",
+    "forecasting.calibrate",
+    "passes.plan",
+    "projecting.project_traces",
+    "scaling.scale_devices",
+)
 """Calls of the commands, by their module of the API."""
 
 

@@ -97,6 +97,12 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
+    # passes of a profiler
+    "passes-planned": "{kernels} kernels in {passes} passes of {profiler}, {steps} steps each",
+    "filters-with-counters": (
+        "rocprofv3 filters kernels only where it collects counters, and runs them one at a time then; PROGRAM is yours"
+    ),
+    "records-all": "torch.profiler records every kernel: one pass, whose first step warms up",
     "durations-of-passes": _of_passes,
     "bound-changes": lambda before, after, figure, value: f"{before} → {after} at {figure} = {value:,.4g}",
     "samples-converged": lambda samples, seed, convergence: (

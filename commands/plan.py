@@ -1,0 +1,60 @@
+"""Profile a few kernels at a time: ``flopcast plan rocprofv3 TRACE --kernels-per-pass 20 --steps 50``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import ParameterError
+from ..output import check_file, check_table
+from .options import JsonOption, SetOption, announce, parse_defaults
+
+OPTIONS = {"profiler": "PROFILER", "full": "TRACE"}
+
+
+def command(
+    profiler: Annotated[str, typer.Argument(metavar="PROFILER", help="rocprofv3 or torch.")],
+    full: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="A full trace, or kernel names (.txt): one a line, as often as run.")
+    ],
+    kernels_per_pass: Annotated[int, typer.Option(help="Different kernels that a pass of rocprofv3 records.")] = 20,
+    steps: Annotated[int, typer.Option(help="Steps of the program in a pass.")] = 50,
+    counters: Annotated[
+        str, typer.Option(metavar="NAMES", help="What rocprofv3 counts: it filters kernels only where it counts.")
+    ] = "SQ_WAVES",
+    check: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Traces of the passes: say which launches were recorded.")
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="With --check: table of durations for `project --durations`.")
+    ] = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them."""
+    if out is not None and check is None:
+        raise ParameterError("out", "must go with --check: it is a table of what passes recorded")
+    inputs = [full, *([check] if check else [])]
+    if out is not None:
+        check_table(out, "out", inputs)
+    if script is not None:
+        check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
+    defaults = parse_defaults(set_)
+    announce("reading the trace", quiet=as_json)
+    from ..api.passes import plan  # here: what it imports takes seconds, and the options are checked before
+    from ..report.terminal import show
+
+    found = plan(
+        profiler, full, kernels_per_pass=kernels_per_pass, steps=steps, counters=counters, check=check,
+        defaults=defaults,
+    )  # fmt: skip
+    if script is not None:
+        found.save_script(script)
+    if out is not None:
+        found.save(out)
+    show(found.document(), *filter(None, (script, out)), as_json=as_json)
