@@ -41,6 +41,8 @@ RSS: Final = "RSS decrease (%)"
 PERMUTATION: Final = "permutation (points of MAPE)"
 _ROWS_AT_ONCE: Final = 30_000
 """Rows predicted at once, of shuffled copies."""
+_CALIBRATED: Final = 1e-4
+"""Seconds a row that intervals take to be calibrated without each fold, about."""
 SIGNIFICANT: Final = 0.05
 """Features with a larger p-value are not told from noise."""
 
@@ -104,7 +106,7 @@ class Deployed:
 
 @dataclass(frozen=True)
 class _Step:
-    """Something that is worked out of the data set alone, in about the time of ``cost`` fits of a fold."""
+    """Something that is worked out of the data set alone, in about ``cost`` seconds."""
 
     label: str
     cost: float
@@ -127,17 +129,20 @@ def deploy(
     scale = None if learnt is None else learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
     judged, others = _judged(competition), _rankers(competition, best)
+    cost, calibrated = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}, _CALIBRATED * len(dataset)
     steps = [
-        _Step(f"{best.name} (all rows)", 1.6, partial(_fitted, model=best, scheme=scheme, seed=seed)),
-        _Step(f"{best.name} (ranges left out)", 1.2, outside),
+        _Step(f"{best.name} (all rows)", 1.7 * cost[best.name], partial(_fitted, model=best, scheme=scheme, seed=seed)),
+        _Step(f"{best.name} (ranges left out)", 1.2 * cost[best.name] + calibrated, outside),
         *(
-            _Step(f"{one.name} (ranking)", 0.7 * one.is_forest, partial(_ranked, model=one, scheme=scheme, seed=seed))
+            _Step(f"{one.name} (ranking)", 1.5 * cost[one.name], partial(_ranked, model=one, scheme=scheme, seed=seed))
             for one in others
         ),
-        *(_Step(f"intervals ({name})", 0.2, partial(_held, scheme=name, **given)) for name, given in judged.items()),
+        *(
+            _Step(f"intervals ({name})", calibrated, partial(_held, scheme=name, **given))
+            for name, given in judged.items()
+        ),
     ]
-    row = next(row for row in result.rows if row["name"] == best.name)
-    found = _worked_out(steps, dataset, jobs, progress, row["fit_seconds"] / len(np.unique(result.folds)))
+    found = _worked_out(steps, dataset, jobs, progress)
     (estimator, ranking), beyond, *rest = found
     return Deployed(
         name=best.name,
@@ -158,14 +163,18 @@ def deploy(
     )
 
 
-def _worked_out(
-    steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: Progress | None, seconds: float
-) -> list[Any]:
-    """Return what each step finds; ``seconds`` are those of a fit of a fold."""
+def _fit_seconds(row: dict[str, Any], folds: NDArray[np.int64]) -> float:
+    """Return what a fit without a fold took, from a model's row of metrics; 0 where it failed."""
+    count = row["left"]["folds"] if row["left"] else len(np.unique(folds))
+    return (row["fit_seconds"] or 0.0) / count
+
+
+def _worked_out(steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: Progress | None) -> list[Any]:
+    """Return what each step finds."""
     said, found = progress or (lambda *_: None), dict[int, Any]()
     costs = [step.cost for step in steps]
     parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else jobs.look()
-    whole = seconds * max(sum(costs) / parallel, *costs)
+    whole = max(sum(costs) / parallel, *costs)
     said(0, len(steps), steps[0].label, whole)
     with pool(jobs) as processes:
         for place, result in processes.map(_done, enumerate(steps), dataset):
