@@ -73,9 +73,10 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     durations : DataFrame
         One row per execution of a kernel: `NEEDED`, in microseconds, occurrences counted from 1 for each name, and
         where known `rank`, `device_number`, `workgroups`, `threads`, `source`; the places of `joining.merge_coverage`
-        are such a table. Several rows of one occurrence count as their median. Passes that ran a kernel more often
-        than the trace are several executions of it: of the whole trace, else of a step. The durations of one GPU are
-        taken for every GPU of the trace.
+        are such a table. Occurrences count from where a recording begins: let passes and trace begin at one place.
+        Several rows of one occurrence count as their median. Passes that ran a kernel more often than the trace are
+        several executions of it: of the whole trace, else of a step. The durations of one GPU are taken for every GPU
+        of the trace.
 
     Returns
     -------
@@ -158,12 +159,9 @@ def _folded(wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: p
     most = given.groupby(keys, sort=False)["occurrence"].max().rename("given").reset_index()
     count = wanted.groupby([*_GPU, "spelt"], sort=False)["occurrence"].transform("max")
     known = wanted[keys].merge(most, on=keys, how="left")["given"].set_axis(wanted.index)
-    step = steps.reindex(wanted.index)
-    number = step.nunique()
-    even = (count % max(number, 1) == 0) & step.notna().groupby([wanted[name] for name in (*_GPU, "spelt")]).transform(
-        "all"
-    )
-    per_step = (count // max(number, 1)).where(even & (number > 1), count)
+    kinds = [wanted[name] for name in (*_GPU, "spelt")]
+    of_step = wanted.groupby([*kinds, steps.reindex(wanted.index)])["occurrence"].transform("size")
+    per_step = of_step.where(of_step.groupby(kinds).transform("nunique", dropna=False) == 1).fillna(count)
     whole = known.isna() | (known <= count) | (known % count == 0)
     in_steps = ~whole & (known % per_step == 0)
     if (odd := ~whole & ~in_steps).any():

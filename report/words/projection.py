@@ -98,9 +98,10 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
     # passes of a profiler
-    "passes-planned": "{kernels} kernels in {passes} passes of {profiler}, {steps} steps each",
+    "passes-planned": "{profiler}: kernels {kernels}, passes {passes}, steps in each {steps}",
     "filters-with-counters": (
-        "rocprofv3 filters kernels only where it collects counters, and runs them one at a time then; PROGRAM is yours"
+        "rocprofv3 filters kernels only where it collects counters, and runs them one at a time then; it counts "
+        "launches from the start of PROGRAM: let the full trace begin there too"
     ),
     "records-all": "torch.profiler records every kernel: one pass, whose first step warms up",
     "durations-of-passes": _of_passes,

@@ -64,6 +64,12 @@ def test_executions_of_a_step_serve_every_step() -> None:
     assert found.trace.dispatches["duration_ns"].tolist() == [2 * US, 2 * US]
 
 
+def test_steps_that_differ_are_no_executions_of_one_another() -> None:
+    steps = trace(("a", 0, 40), ("a", 50, 44), ("a", 100, 44), step=[1, 2, 2])
+    with pytest.raises(DataError, match="4 times in the durations, 3 times"):
+        with_durations(steps, passes(*(("a", place, 1.0) for place in range(1, 5))))
+
+
 def test_one_gpu_serves_all_and_several_go_by_their_order() -> None:
     two = trace(("a", 0, 40), ("a", 0, 50), gpu=[3, 5])
     one = with_durations(two, passes(("a", 1, 7.0)))
