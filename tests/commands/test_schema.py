@@ -21,7 +21,6 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["schema", *map(str, arguments)])
 
 
-@pytest.mark.no_cover
 def test_a_template_of_every_operator_is_read_back_as_it_was_meant(tmp_path: Path) -> None:
     done = run("--template", tmp_path / "all.csv")
     assert (done.exit_code, (tmp_path / "all.csv").exists()) == (0, True)

@@ -59,7 +59,6 @@ def test_the_merged_table_is_that_of_memory(dataset: Path, where: list[str] | No
         assert [file.sha256 for file in found.files] == [file.sha256 for file in at_once.files]
 
 
-@pytest.mark.no_cover
 def test_parts_give_what_the_files_give(dataset: Path) -> None:
     here, there = fc.read(dataset.parent / "runs").frame, fc.read(dataset).frame
     columns = [name for name in here if name not in ("source", "campaign")]
