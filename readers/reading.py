@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -352,11 +353,7 @@ def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
 
 def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
-    frames = [table for table in tables if isinstance(table, pd.DataFrame)]
-    if frames:
-        rows = pd.concat([t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True)
-    else:
-        rows = pa.concat_tables(tables, promote_options="permissive").to_pandas()
+    rows = _together(tables)
     for column, value in options.defaults.items():
         blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
         if blank.any():
@@ -371,6 +368,14 @@ def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found:
             if unknown:
                 found.add(unknown, int(words.eq(word).sum()))
     return rows
+
+
+def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
+    """Return the rows of several tables as one."""
+    if not any(isinstance(table, pd.DataFrame) for table in tables):
+        with suppress(pa.ArrowInvalid):  # an integer beyond 2**53 beside a table with fractions
+            return pa.concat_tables(tables, promote_options="permissive").to_pandas()
+    return pd.concat([t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True)
 
 
 def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool) -> Measurements:

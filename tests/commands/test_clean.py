@@ -219,7 +219,7 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "t.xlsx"], "--out"),
+        (["-o", "t.docx"], "--out"),
         (["--removed", "t.txt"], "--removed"),
         (["--jobs", "0"], "--jobs -1 0"),
         (["--mad", "-1"], "--mad -1"),

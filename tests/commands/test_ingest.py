@@ -146,7 +146,7 @@ def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "t.xlsx"], "--out"),
+        (["-o", "t.docx"], "--out"),
         (["--max-size", "many"], "--max-size"),
         (["--jobs", "0"], "--jobs -1 0"),
         (["--jobs", "0", "--dispatches"], "--jobs"),
