@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test tests check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
+.PHONY: demo test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -22,8 +22,11 @@ test: style
 check: style
 	$(MAKE) --jobs=2 --no-print-directory brief types
 
-# Coverage is that of the tests that are not marked `long` and need no measured data.
 tests: .venv/.dev
+	$(PYTEST)
+
+# Tracing takes Python 3.11 as long as the tests themselves; those marked `long` and those of measured data are not traced.
+coverage: .venv/.dev
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 brief: .venv/.dev
