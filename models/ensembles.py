@@ -327,6 +327,8 @@ class Transfer(PositiveRegressor):
         Columns of X that either model uses.
     """
 
+    _second: type[PositiveRegressor] = GeometricStack
+
     def __init__(
         self, shape_model: Any = None, regressor: Any = None, *, shape_columns: Sequence[str] | None = None
     ) -> None:
@@ -374,7 +376,7 @@ class Transfer(PositiveRegressor):
 
     def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
         """Fit the second model to the paired rows with their shape time."""
-        regressor = GeometricStack() if self.regressor is None else clone(self.regressor)
+        regressor = self._second() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
     def shapes(self, values: np.ndarray) -> pd.DataFrame:
@@ -396,9 +398,10 @@ class Transfer(PositiveRegressor):
 class PrecisionTransfer(Transfer):
     """The mean of the shape model and a second one (a line in the host's time), each by the inverse of its variance.
 
-    ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are the errors of the
-    second model and, out of fold, of the shape model on the paired rows (mean absolute residuals of the logarithm, as
-    standard deviations). ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of the shape
+    ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are the errors on the
+    paired rows of the second model and, out of fold, of the shape model (mean absolute residuals of the logarithm, as
+    standard deviations): the second model must be one of few coefficients, whose error on the rows it is fitted to is
+    its error. ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of the shape
     model at the row: far from what it has seen its members part, and the second model takes over.
 
     Parameters
@@ -406,7 +409,7 @@ class PrecisionTransfer(Transfer):
     shape_model : CrossFitted, default=None
         shape -> time.
     regressor : regressor, default=None
-        The second model; `GeometricStack` where None.
+        The second model, of few coefficients; `AdditiveTime` where None.
     shape_columns : sequence of str, optional
         As `Transfer`'s.
 
@@ -420,6 +423,8 @@ class PrecisionTransfer(Transfer):
     J. M. Bates and C. W. J. Granger, The combination of forecasts, Operational Research Quarterly 20 (1969) 451.
     B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans, SIAM (1982), section 2.
     """
+
+    _second = AdditiveTime
 
     def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
         super()._fit_regressor(X, y, groups, memo)

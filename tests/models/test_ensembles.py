@@ -221,3 +221,9 @@ def test_weights_are_the_inverse_of_squared_errors_and_the_jackknife() -> None:
     weight = known / (known + average + 3 * members.var(axis=0))
     line = np.log(model.regressor_.predict(new.assign(**{SHAPE_TIME: 1.0})))
     assert np.log(model.predict(new)) == pytest.approx(weight * members.mean(axis=0) + (1 - weight) * line)
+
+
+def test_the_second_model_is_by_default_one_whose_own_rows_tell_its_error() -> None:
+    X, y = _rows(60, 40, 0)
+    assert isinstance(PrecisionTransfer(shape_columns=["work", "step"]).fit(X, y).regressor_, AdditiveTime)
+    assert isinstance(Transfer(shape_columns=["work", "step"]).fit(X, y).regressor_, GeometricStack)
