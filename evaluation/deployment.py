@@ -41,8 +41,11 @@ RSS: Final = "RSS decrease (%)"
 PERMUTATION: Final = "permutation (points of MAPE)"
 _ROWS_AT_ONCE: Final = 30_000
 """Rows predicted at once, of shuffled copies."""
-_CALIBRATED: Final = 1e-4
-"""Seconds a row that intervals take to be calibrated without each fold, about."""
+_CALIBRATED: Final = (0.15, 1.2e-4)
+"""Seconds that intervals take to be calibrated without each fold, about: of every table, and a row more."""
+_SHUFFLED: Final = 9e-6
+"""Seconds that the prediction of a shuffled row takes, about."""
+_REPEATS, _RANKED_ROWS = 3, 1000
 SIGNIFICANT: Final = 0.05
 """Features with a larger p-value are not told from noise."""
 
@@ -129,12 +132,19 @@ def deploy(
     scale = None if learnt is None else learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
     judged, others = _judged(competition), _rankers(competition, best)
-    cost, calibrated = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}, _CALIBRATED * len(dataset)
-    steps = [
-        _Step(f"{best.name} (all rows)", 1.7 * cost[best.name], partial(_fitted, model=best, scheme=scheme, seed=seed)),
-        _Step(f"{best.name} (ranges left out)", 1.2 * cost[best.name] + calibrated, outside),
+    cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
+    calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
+    shuffled = _SHUFFLED * _REPEATS * min(len(dataset), _RANKED_ROWS) * dataset.X.shape[1]
+    fitted = partial(_fitted, model=best, scheme=scheme, seed=seed)
+    steps = [  # each with its seconds, as the fits of 458 to 20 454 rows have taken them
+        _Step(f"{best.name} (all rows)", 1.2 * cost[best.name] + shuffled, fitted),
+        _Step(f"{best.name} (ranges left out)", 1.1 * cost[best.name] + calibrated, outside),
         *(
-            _Step(f"{one.name} (ranking)", 1.5 * cost[one.name], partial(_ranked, model=one, scheme=scheme, seed=seed))
+            _Step(
+                f"{one.name} (ranking)",
+                2.7 * cost[one.name] + shuffled if one.is_forest else 1.2 * cost[one.name] + 0.1,
+                partial(_ranked, model=one, scheme=scheme, seed=seed),
+            )
             for one in others
         ),
         *(
@@ -250,7 +260,7 @@ def _fitted(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> tuple
     """
     estimator = fit_all(dataset, model, scheme)
     with threadpool_limits(limits=1):
-        found = rank(estimator, dataset.X, dataset.y, repeats=3, max_rows=1000, seed=seed)
+        found = rank(estimator, dataset.X, dataset.y, repeats=_REPEATS, max_rows=_RANKED_ROWS, seed=seed)
     where = {PERMUTATION: " of training rows"}
     return estimator, [
         {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
