@@ -31,6 +31,7 @@ from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
 from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
 from ..workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
+from ..workloads.training import counted_flop
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from .shared_data import run_on_data
 
@@ -104,8 +105,11 @@ def steps(data: Path) -> Iterator[Scored]:
     table = pd.read_csv(data / "megatron_a100_seqsel_table5.csv")
     found = [forecast(_megatron(row)) for _, row in table.iterrows()]
     measured = table["iteration_s_measured"].to_numpy(dtype=float)
-    flop = [6.0 * one.setting.model.parameters * one.setting.global_batch * one.setting.seq_len for one in found
-            if isinstance(one.setting, Setting)]  # fmt: skip
+    flop = [
+        counted_flop(one.setting.model, one.setting.global_batch * one.setting.seq_len, one.setting.seq_len)
+        for one in found
+        if isinstance(one.setting, Setting)
+    ]
     peak = find("A100 80GB SXM4").peak_tflops("fp16") * 1e12
     naive = np.array(flop) / (peak * table["num_procs"].to_numpy(dtype=float)) / measured
     ratio = np.array([one.predicted for one in found]) / measured

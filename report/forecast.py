@@ -213,6 +213,10 @@ def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[t
     if "tokens_per_second" in found:
         yield "tokens per second", figure(found["tokens_per_second"])
         yield "tokens per second and GPU", figure(found["tokens_per_second_per_gpu"])
+    if "counted_tflops_per_gpu" in found:
+        rate = found["counted_tflops_per_gpu"]
+        of_peak = share(rate / setting.gpu.peak_tflops(setting.dtype), 0)
+        yield "counted TFLOP/s per GPU", f"{figure(rate)}, {of_peak} of the peak"
     for name, words in (
         ("compute_s", "computing"),
         ("communication_s", "messages"),

@@ -37,7 +37,7 @@ from .memory import InferenceMemory, inference_memory, training_memory
 from .release_fit import RESIDUAL, as_rows
 from .serving import Schedule, batch, serve
 from .setting import Setting, complete
-from .training import training_parts
+from .training import counted_flop, training_parts
 
 FloatArray = NDArray[np.float64]
 
@@ -167,8 +167,14 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     common = _distance_of_step(setting, release)
     notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
     found, made = _quantiles(_draws(release, common, seed), rows, release, level)
-    tokens = setting.global_batch * setting.seq_len / float(found[0])
-    rates = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": tokens / setting.gpus}
+    tokens = float(setting.global_batch * setting.seq_len)
+    rate = tokens / float(found[0])
+    flop = counted_flop(setting.model, tokens, setting.seq_len, frozen=setting.lora)
+    rates = {
+        "tokens_per_second": rate,
+        "tokens_per_second_per_gpu": rate / setting.gpus,
+        "counted_tflops_per_gpu": flop / float(found[0]) / setting.gpus / 1e12,
+    }
     return Forecast(
         setting=setting,
         predicted=float(found[0]),

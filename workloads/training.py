@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from .architecture import Architecture
 from .kernel_times import ProductLaw, collective_us, streaming_gbs
 from .layers import Layer, cached_per_token, layer
 from .learned_products import LearnedProducts, Sources
@@ -87,6 +88,24 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     found["gradients"] = _gradients(setting, layer(model, setting.tp, setting.ep), micros)
     found["optimizer"] = _optimizer(setting, layer(model, setting.tp, setting.ep))
     return found
+
+
+def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bool = False) -> float:
+    """Return the operations that a step on so many tokens needs, counted by hand: 6 N + 12 L H s of each token.
+
+    N are the weights that a token meets, L H the layers times the width of all heads, s the length of a sequence; what
+    is computed again is not counted, and of a causal model the whole square is (Chowdhery et al., arXiv:2204.02311,
+    appendix B). Over the time of a step it is the achieved rate by which frameworks are compared; over a rate achieved
+    before, a first forecast. ``frozen`` weights get no gradients: 4 N.
+
+    Examples
+    --------
+    >>> from flopcast.workloads.architecture import find
+    >>> f"{counted_flop(find('llama-3.1-70b'), 512 * 8192, 8192) / 1e18:.2f} EFLOP"
+    '2.05 EFLOP'
+    """
+    weights = (4.0 if frozen else 6.0) * model.active_parameters
+    return tokens * (weights + 12.0 * model.layers * model.heads * model.head_dim * seq_len)
 
 
 def _micro(setting: Setting, sources: Sources) -> _Micro:

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.memory import GIB, training_memory, under_way
 from flopcast.workloads.setting import complete
-from flopcast.workloads.training import training_parts
+from flopcast.workloads.training import counted_flop, training_parts
 
 STEP = {
     "kind": "training",
@@ -43,6 +44,29 @@ def test_the_bubble_shrinks_with_micro_batches_and_interleaving() -> None:
     assert few["pipeline"] / sum(few.values()) > many["pipeline"] / sum(many.values())
     interleaved = training_parts(complete({**PIPED, "interleave": 2}))
     assert few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]  # half the bubble, twice the messages
+
+
+def test_the_count_by_hand_repeats_a_published_one() -> None:
+    """A Llama of 1.46 B weights learnt 358 400 tokens on one tile in 160.8 s, at 22.44 TFLOP/s achieved elsewhere.
+
+    Counted were 3433 TFLOP, hence 153 s. The configuration was not published; with L H s = 2^26 the count fits.
+    """
+    sizes = {"hidden": 2048, "layers": 16, "heads": 16, "kv_heads": 16, "head_dim": 128, "ffn": 10752, "vocab": 32000}
+    model = Architecture(name="of 1.46 B", **sizes)
+    assert model.parameters / 1e9 == pytest.approx(1.46, abs=0.005)
+    flop = counted_flop(model, 358_400, 2048)
+    assert flop / 1e12 == pytest.approx(3433, rel=0.005)
+    seconds = flop / 22.44e12
+    assert seconds == pytest.approx(153, rel=0.005)
+    assert seconds / 160.8 - 1 == pytest.approx(-0.05, abs=0.01)
+    assert 358_400 / seconds == pytest.approx(2342, rel=0.005)
+
+
+def test_a_step_says_its_achieved_rate() -> None:
+    done = forecast({**STEP, "gpus": 8, "dp": 8})
+    flop = counted_flop(done.setting.model, 16 * 4096, 4096)  # type: ignore[union-attr]
+    assert done.details["counted_tflops_per_gpu"] == pytest.approx(flop / done.predicted / 8 / 1e12)
+    assert counted_flop(done.setting.model, 1, 4096, frozen=True) < flop / 16 / 4096  # type: ignore[union-attr]
 
 
 def test_frozen_weights_need_no_gradients() -> None:
