@@ -11,13 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from flopcast.api import predicting, training, validating
-from flopcast.commands.options import run_command
-from flopcast.commands.train import command as train_command
-from flopcast.commands.validate import command as validate_command
 from flopcast.errors import DataError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
@@ -26,6 +21,7 @@ from flopcast.report.run_folder import reference
 from flopcast.report.training import counts
 from flopcast.report.training import metric as label
 from flopcast.report.words import say
+from flopcast.tests.commands.running import call
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 DEVICES = {"host": "MI300X", "target": "MI355X"}
@@ -76,12 +72,6 @@ def train(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
         return found, folder
 
     return trained
-
-
-def run(command: Any, *arguments: object) -> Result:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
 
 
 def baselines(trained: training.Run, scheme: int = -1) -> dict[str, Any]:
@@ -168,7 +158,7 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tm
     assert found.frame["TDP scaling"].isna().all()
     assert found.frame["predicted_w"].notna().all()
     assert say(remark("law-lacks", law="TDP scaling", why=why)) in found.report["notes"]
-    result = run(validate_command, tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
+    result = call("validate", tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
     assert (result.stderr.count(why), result.stderr.count("\n")) == (3, 1)
 
@@ -198,8 +188,8 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
 
 def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, train: Train, tmp_path: Path) -> None:
     pd.read_csv(data).drop(columns="power_w").to_csv(tmp_path / "t.csv", index=False)
-    for command in (train_command, validate_command):
-        result = run(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
+    for command in ("train", "validate"):
+        result = call(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
         assert result.exit_code == 2
         (error,) = (line for line in result.stderr.splitlines() if line.startswith("error:"))
         assert "MI300X has power_w" in error

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from flopcast.commands.app import app
+from flopcast.tests.commands.running import Ended, call
 from flopcast.tests.kills import CASES, inputs, tree
 
 resource = pytest.importorskip("resource", reason="this system has no limits for processes")
@@ -20,9 +19,8 @@ LONG = [pytest.param("train", marks=pytest.mark.long)]
 ROOT = Path(__file__).parents[1]
 
 
-def run(name: str, given: Path, out: Path) -> Result:
-    words = CASES[name].line.split()
-    return CliRunner().invoke(app, [word.replace("IN", str(given)).replace("OUT", str(out)) for word in words])
+def run(name: str, given: Path, out: Path) -> Ended:
+    return call(*(word.replace("IN", str(given)).replace("OUT", str(out)) for word in CASES[name].line.split()))
 
 
 @pytest.fixture

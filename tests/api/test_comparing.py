@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import flopcast as fc
-from flopcast.commands.app import app
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError, ParameterError
 from flopcast.evaluation.paired import common_rows
+from flopcast.tests.commands.running import call
 
 
 class Run:
@@ -89,7 +88,7 @@ def test_the_command_writes_a_page_and_says_the_same_as_json(tmp_path: Path) -> 
     for name in ("OLS", "Additive"):
         fc.train(rows, host=DEFAULT_HOST, target=DEFAULT_TARGET, models=[name], jobs=1).save(tmp_path / name)
     paths = [str(tmp_path / name) for name in ("OLS", "Additive")]
-    done = CliRunner().invoke(app, ["compare", *paths, "--out", str(tmp_path / "out"), "--json"])
+    done = call("compare", *paths, "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found == json.loads((tmp_path / "out" / "compare.json").read_text(encoding="utf-8"))
@@ -99,5 +98,5 @@ def test_the_command_writes_a_page_and_says_the_same_as_json(tmp_path: Path) -> 
     assert not {"rows", "training data (SHA-256)", "metric"} & differing
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
     assert found["schemes"][0]["statement"].replace("'", "&#39;") in page
-    refused = CliRunner().invoke(app, ["compare", str(tmp_path), paths[0]])
+    refused = call("compare", tmp_path, paths[0])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)

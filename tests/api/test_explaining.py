@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import flopcast as fc
-from flopcast.commands.app import app
+from flopcast.tests.commands.running import call
 
 GEMMS = {"op": "gemm", "dtype_a": "fp32"}
 
@@ -54,7 +53,7 @@ def test_the_command_writes_a_page(run: fc.Run, rows: pd.DataFrame, tmp_path: Pa
     run.save(tmp_path / "run")
     rows.to_csv(tmp_path / "new.csv", index=False)
     asked = ["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), "--explain"]
-    done = CliRunner().invoke(app, [*asked, "2", "--out", str(tmp_path / "why"), "--json"])
+    done = call(*asked, "2", "--out", tmp_path / "why", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "why" / "explain.json").read_text(encoding="utf-8"))
     assert found == json.loads(done.stdout)
@@ -62,5 +61,5 @@ def test_the_command_writes_a_page(run: fc.Run, rows: pd.DataFrame, tmp_path: Pa
     page = (tmp_path / "why" / "explain.html").read_text(encoding="utf-8")
     assert "--explain 2" in page.partition("<footer>")[2]
     for wrong in (["0"], [str(len(rows) + 1)], ["1", "--fallback", "law"]):
-        refused = CliRunner().invoke(app, [*asked, *wrong])
+        refused = call(*asked, *wrong)
         assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)

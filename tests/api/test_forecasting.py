@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
-from flopcast.commands.app import app
+from flopcast.tests.commands.running import call
 from flopcast.workloads.constants import as_toml
 from flopcast.workloads.kernel_times import LAUNCH_US, attention_us, product_law
 
@@ -64,19 +63,19 @@ def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
     cases = pd.DataFrame([{"model": "llama-3.1-8b", **ASKED, "batch": batch} for batch in (1, 0, 2)])
     path, out = tmp_path / "cases.csv", tmp_path / "answers.csv"
     cases.to_csv(path, index=False)
-    result = CliRunner().invoke(app, ["forecast", "--cases", str(path), "--out", str(out)])
+    result = call("forecast", "--cases", path, "--out", out)
     assert result.exit_code == 0, result.output
     answers = pd.read_csv(out)
     assert answers["predicted"].notna().tolist() == [True, False, True]
     assert answers["predicted"].dropna().tolist() == pytest.approx(fc.forecast(cases=cases).table["predicted"].dropna())
     assert "batch" in answers["reason"][1]
-    result = CliRunner().invoke(app, ["forecast", "--cases", str(path), "--out", str(tmp_path / "answers.parquet")])
+    result = call("forecast", "--cases", path, "--out", tmp_path / "answers.parquet")
     assert pd.read_parquet(tmp_path / "answers.parquet")["predicted"].notna().tolist() == [True, False, True]
 
 
 def test_the_command_answers_in_json() -> None:
     line = "forecast llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input 128 --output 64 --json"
-    result = CliRunner().invoke(app, line.split())
+    result = call(*line.split())
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert [one["asked"]["batch"] for one in found["forecasts"]] == ["1", "2", "4", "8"]
@@ -96,7 +95,7 @@ def test_the_command_answers_in_json() -> None:
     ],
 )
 def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> None:
-    result = CliRunner().invoke(app, line.split())
+    result = call(*line.split())
     assert result.exit_code == 2
     assert all(word in result.stderr for word in named.split())
     assert len(result.stderr.strip().splitlines()) == 1
@@ -111,7 +110,7 @@ def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> N
     ],
 )
 def test_steps_and_scores(line: str) -> None:
-    result = CliRunner().invoke(app, ["forecast", *line.split(), "--json"])
+    result = call("forecast", *line.split(), "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["schema"] == 1
 
@@ -131,7 +130,7 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
     runs, out = tmp_path / "runs.csv", tmp_path / "mine.toml"
     measured.to_csv(runs, index=False)
     line = ["calibrate", str(runs), "-o", str(out), "--prior", "vllm-0.8.5", "--json"]
-    result = CliRunner().invoke(app, line)
+    result = call(*line)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["runs"] == 64 + 4 - 24  # the prior's runs, and its own
     cases = measured.drop(columns="measured").assign(release=str(out))

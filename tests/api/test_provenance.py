@@ -6,11 +6,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from flopcast.api import provenance
-from flopcast.commands.app import app
 from flopcast.report.document import footer
+from flopcast.tests.commands.running import call
 
 
 def test_files_and_those_of_folders_have_their_hashes(tmp_path: Path) -> None:
@@ -41,7 +40,7 @@ def test_what_is_too_much_to_hash_is_told_without(tmp_path: Path, monkeypatch: p
 def test_pages_of_commands_end_with_the_call_as_it_was_given(tmp_path: Path) -> None:
     table = tmp_path / "small.csv"
     table.write_text("benchmark,size,performance\n" + "".join(f"a,{size},{100 * size}\n" for size in (8, 16, 32, 64)))
-    done = CliRunner().invoke(app, ["scale", "predict", str(table), "--fit", "8,16", "--out", str(tmp_path / "out")])
+    done = call("scale", "predict", table, "--fit", "8,16", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     (path,) = (tmp_path / "out").glob("*.html")
     ending = path.read_text(encoding="utf-8").partition("<footer>")[2]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import typer
-from typer.testing import CliRunner
 
-from flopcast.commands.options import run_command
-from flopcast.commands.predict import command
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.fallback import learn_law
 from flopcast.evaluation.intervals import ConformalIntervals
@@ -23,7 +20,9 @@ from flopcast.models import artifact
 from flopcast.models.baselines import AdditiveTime
 from flopcast.output import dumps
 from flopcast.readers import read
+from flopcast.tests.commands import running
 
+invoke = partial(running.call, "predict")
 ROOT = Path(__file__).parents[2]
 HEADER = "device,op,dtype_a,m,n,k,duration_us"
 HOST = GPU(name="LabChip", cus=304, peaks={"bf16_matrix": 1000.0, "fp16_matrix": 1000.0}, memory_bw_gbs=5000.0)
@@ -88,12 +87,3 @@ def csv(folder: Path, *lines: str, header: str = HEADER) -> Path:
     path = folder / "queries.csv"
     path.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
     return path
-
-
-def invoke(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import flopcast as fc
-from flopcast.commands.advise import command
-from flopcast.commands.options import run_command
+from flopcast.tests.commands import running
+
+call = partial(running.call, "advise")
 
 
 def host_rows(widths: range) -> pd.DataFrame:
@@ -31,15 +31,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = pd.concat([host, target], ignore_index=True)
     fc.train(pairs, host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
     return folder
-
-
-def call(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture

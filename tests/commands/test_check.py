@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import flopcast as fc
-from flopcast.commands.check import command
-from flopcast.commands.options import run_command
 from flopcast.errors import ArtifactError, DataError
+from flopcast.tests.commands import running
 
+call = partial(running.call, "check")
 GEMM = {"op": "gemm", "dtype_a": "bf16"}
 
 
@@ -33,15 +32,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "spring"
     fc.train(gemms(0), host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
     return folder
-
-
-def call(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def written(table: pd.DataFrame, path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,17 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import flopcast as fc
 from flopcast.api.cleaning import clean
 from flopcast.api.ingesting import ingest_measurements
-from flopcast.commands.clean import command
-from flopcast.commands.options import run_command
 from flopcast.output import METADATA
 from flopcast.readers import read
 from flopcast.table.problems import pair
+from flopcast.tests.commands import running
 
+run = partial(running.call, "clean")
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
-app = typer.Typer()
-app.command()(run_command(command))
 
 
 def call(number: int, us: float, start: float, name: str, height: int) -> list[dict[str, Any]]:
@@ -54,10 +51,6 @@ def trace(path: Path, times: list[float], *, steps: int = 0, name: str = "Cijk_A
 def repeats(count: int = 60, *outliers: float) -> list[float]:
     times = np.random.default_rng(0).normal(10.0, 0.1, count)
     return [*times.round(3).tolist(), *outliers]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: Path) -> None:

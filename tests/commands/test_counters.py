@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from flopcast.benchmarks.made_up_counters import workloads
-from flopcast.commands.counters import command
-from flopcast.commands.options import run_command
 from flopcast.evaluation import counter_choice
+from flopcast.tests.commands import running
 
-app = typer.Typer()
-app.command()(run_command(command))
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments), "--jobs", "1"])
+run = partial(running.call, "counters", "--jobs", "1")
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from flopcast.commands.app import app
+from flopcast.tests.commands import running
 from flopcast.tests.commands.test_project import write_trace
 
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["fidelity", *map(str, arguments)])
+invoke = partial(running.call, "fidelity")
 
 
 def test_the_trace_nearest_to_the_unprofiled_time_is_believed(tmp_path: Path) -> None:

@@ -9,21 +9,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 from flopcast.commands import app as commands
 from flopcast.output import dumps, printable_json, visible
 from flopcast.report.document import Cell, Document, Fact, Facts, Headline, Line, Lines, Row, Section, Table, columns
 from flopcast.report.html import page
 from flopcast.report.terminal import output, print_document
+from flopcast.tests.commands.running import call
 from flopcast.tests.commands.test_project import write_trace
 
 HOSTILE = "k\x1b]0;x\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\u2028\r\x7f\ufeff[red]"
 STORED = Path(__file__).parents[1] / "models" / "stored" / "sklearn-1.7"
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(commands.app, [str(argument) for argument in arguments])
 
 
 def table(folder: Path) -> Path:
@@ -88,7 +84,7 @@ def ones_own(folder: Path) -> Path:
 )
 def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) -> None:
     words = {"FILE": made(tmp_path), "STORED": STORED, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
-    result = run(*(words.get(word, word) for word in line.split()))
+    result = call(*(words.get(word, word) for word in line.split()))
     assert result.exit_code == 0, result.output
     assert result.output == visible(result.output)
     for path in tmp_path.glob("out/*.html"):
@@ -117,7 +113,7 @@ def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) ->
 )
 def test_no_error_repeats_a_name_that_steers(line: str) -> None:
     words = line.replace("STORED", str(STORED)).replace("HOSTILE", HOSTILE).replace("NOTUTF8", "\udcff").split(" ")
-    result = run(*words)
+    result = call(*words)
     assert result.exit_code == 2
     assert result.output
     assert result.output == visible(result.output)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 from flopcast.api.ingesting import ingest_dispatches, ingest_measurements
-from flopcast.commands.app import app
 from flopcast.errors import DataError
 from flopcast.output import METADATA
 from flopcast.readers import Options, read
 from flopcast.report.ingest import overview_json
 from flopcast.table.problems import merge_duplicates
+from flopcast.tests.commands import running
 from flopcast.traces.dispatches import COLUMNS
 
+run = partial(running.call, "ingest")
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\nMI300X,gemm,fp16,4,2,3,0\n"
 
@@ -54,10 +55,6 @@ def trace(path: Path, times: list[float]) -> Path:
     text = json.dumps({"schemaVersion": 1, "deviceProperties": [MI300X], "traceEvents": events})
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["ingest", *map(str, arguments)])
 
 
 def test_a_trace_and_a_table_become_one_measurement_table(tmp_path: Path) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from flopcast.api.training import train
-from flopcast.commands.measure import OPTIONS, command
-from flopcast.commands.options import run_command
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import FlopcastError
 from flopcast.measuring import protocol
@@ -22,7 +19,9 @@ from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.protocol import Rule
 from flopcast.measuring.session import journal_folder
 from flopcast.readers import read
+from flopcast.tests.commands import running
 
+run = partial(running.call, "measure")
 ROOT = Path(__file__).parents[2]
 QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nadd,bf16,,,,4,16\n"
@@ -44,15 +43,6 @@ def shapes(tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command measure by a rule that ends at once."""
     monkeypatch.setattr(protocol, "Rule", lambda **options: QUICK)
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command, **OPTIONS))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from flopcast.commands.app import app
 from flopcast.projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS
+from flopcast.tests.commands import running
 from flopcast.tests.commands.test_project import write_trace
 
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["plan", *map(str, arguments)])
+invoke = partial(running.call, "plan")
 
 
 def test_planned_recorded_proved_and_projected(tmp_path: Path) -> None:
@@ -33,7 +31,7 @@ def test_planned_recorded_proved_and_projected(tmp_path: Path) -> None:
     assert "coverage complete" in words.output
     compile((tmp_path / "p.py").read_text(), "p", "exec")
     arguments = ["project", full, "--to", "MI300X", "--durations", tmp_path / "m.parquet", "--json"]
-    [projected] = json.loads(CliRunner().invoke(app, list(map(str, arguments))).output)
+    [projected] = json.loads(running.call(*arguments).stdout)
     assert projected["measured_us"] == pytest.approx(1500)
 
 

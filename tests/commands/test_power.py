@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from flopcast.benchmarks.power_simulator import Scenario, Simulation, simulate
-from flopcast.commands.power import FILES, app, parse_window
+from flopcast.commands.power import FILES, parse_window
 from flopcast.errors import DataError
 from flopcast.power.profile import profile_files
+from flopcast.tests.commands import running
 
+run = partial(running.call, "power")
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,13 +33,6 @@ def tables(simulation: Simulation, tmp_path_factory: pytest.TempPathFactory) -> 
     simulation.executions.to_csv(folder / "executions.csv", index=False)
     simulation.pairs.to_csv(folder / "clocks.csv", index=False)
     return folder
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, str]:

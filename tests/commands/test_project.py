@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 from flopcast.api.projecting import FILES, project, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
 from flopcast.commands import project as command
-from flopcast.commands.app import app
 from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.scalings import LAWS
 from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.readers import Measurements
+from flopcast.tests.commands import running
 
+invoke = partial(running.call, "project")
 GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
 
 
@@ -57,10 +58,6 @@ def write_trace(path: Path, kernels: int = 30, duration: float = 300.0, device: 
     content = {"schemaVersion": 1, "deviceProperties": [{"id": 2, "name": device}], "traceEvents": events}
     path.write_text(json.dumps(content))
     return path
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["project", *map(str, arguments)])
 
 
 def test_the_outcome_stands_first(tmp_path: Path) -> None:
@@ -228,7 +225,7 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
-    result = CliRunner().invoke(app, ["project", str(write_trace(tmp_path / "t.json")), *arguments])
+    result = invoke(write_trace(tmp_path / "t.json"), *arguments)
     assert result.exit_code == 2
     assert all(word in result.output for word in says.split())
     assert len(result.output.strip().splitlines()) == 1

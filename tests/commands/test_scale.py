@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from flopcast.api.scaling import FILES, scale, scale_devices
 from flopcast.commands import scale as module
-from flopcast.commands.scale import app
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
 from flopcast.scaling import trials
+from flopcast.tests.commands import running
 
+run = partial(running.call, "scale")
 ROOT = Path(__file__).parents[2]
 SIZES = np.array([8, 16, 32, 64, 128])
 
@@ -34,13 +34,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sizes") / "sizes.csv"
     pd.concat([*parts[:4], parts[4].head(2)]).assign(unit="SM").to_csv(path, index=False)
     return path
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.no_cover

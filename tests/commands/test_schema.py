@@ -9,16 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 import flopcast as fc
-from flopcast.commands.app import app
 from flopcast.features.roofline import roofline_us, where_published
 from flopcast.operators.operators import OPS, example_of, work_of
+from flopcast.tests.commands import running
 
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["schema", *map(str, arguments)])
+run = partial(running.call, "schema")
 
 
 def test_a_template_of_every_operator_is_read_back_as_it_was_meant(tmp_path: Path) -> None:

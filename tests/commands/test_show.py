@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
+from flopcast.tests.commands import running
 
-from flopcast.commands.app import app
-
-
-def show(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["show", *map(str, arguments)])
+show = partial(running.call, "show")
 
 
 def test_a_saved_run_is_printed_again_and_drawn_on_demand(trained: Path) -> None:

@@ -11,14 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
 from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
-from flopcast.commands.options import run_command
-from flopcast.commands.train import command
 from flopcast.errors import DataError
 from flopcast.evaluation.beyond import fixed_widening
 from flopcast.evaluation.competition import columnar
@@ -36,6 +32,7 @@ from flopcast.readers import read
 from flopcast.report import training as report
 from flopcast.report.run_folder import read_metrics
 from flopcast.report.words import say
+from flopcast.tests.commands.running import call
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
 HOST, TARGET = find("MI300X"), find("MI355X")
@@ -237,12 +234,10 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run
 
 
 def test_a_folder_differs_from_its_twin_by_date_and_machine_alone(data: Path, tmp_path: Path) -> None:
-    runner, app = CliRunner(), Typer()
-    app.command()(run_command(command))
-    asked = [str(data), "--target", "MI355X", "--where", "device=MI355X", "--where", "m=..512", "--models", "OLS"]
+    asked = f"train {data} --target MI355X --where device=MI355X --where m=..512 --models OLS".split()
     folders = []
     for out in ("a", "b"):
-        done = runner.invoke(app, [*asked, "--out", str(tmp_path / out), "--jobs", "1"])
+        done = call(*asked, "--out", tmp_path / out, "--jobs", "1")
         assert done.exit_code == 0, done.output
         metrics = json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
         page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
@@ -280,9 +275,7 @@ def _size_and_hash(path: Path) -> dict[str, object]:
     ],
 )
 def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(data: Path, arguments: list[str], message: str) -> None:
-    app = Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(data), *arguments])
+    result = call("train", data, *arguments)
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("error: ")
@@ -348,10 +341,8 @@ def test_held_out_groups_are_held_out_of_the_unpaired_rows_too(tmp_path: Path) -
 
 @pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--seed", "-1"], ["--out", "{data}/run"]])
 def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, arguments: list[str]) -> None:
-    app = Typer()
-    app.command()(run_command(command))
     given = [word.format(data=data) for word in arguments]
-    result = CliRunner().invoke(app, [str(data), "--target", "MI355X", *given])
+    result = call("train", data, "--target", "MI355X", *given)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
 

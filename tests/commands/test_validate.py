@@ -3,22 +3,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from flopcast.api.validating import FILES, validate
-from flopcast.commands.options import run_command
-from flopcast.commands.validate import command
 from flopcast.errors import DataError, UnknownGPUError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
 from flopcast.report.words import say
+from flopcast.tests.commands import running
 
+run = partial(running.call, "validate")
 ROOT = Path(__file__).parents[2]
 DEVICES = {"host": "MI300X", "target": "MI355X"}
 
@@ -42,15 +41,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("measured") / "gemms.csv"
     pd.concat([*tables, broken]).to_csv(path, index=False)
     return path
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    app = typer.Typer()
-    app.command()(run_command(command))
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.no_cover

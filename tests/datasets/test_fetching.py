@@ -11,12 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from typer.testing import CliRunner
 
-from flopcast.commands.app import app
 from flopcast.datasets import fetch_aiter, fetching
 from flopcast.datasets.fetching import Source, fetch
 from flopcast.errors import DataError, ParameterError
+from flopcast.tests.commands.running import call
 
 pytestmark = pytest.mark.skipif(
     subprocess.run(("git", "http-backend"), capture_output=True).returncode == 1, reason="needs git with http-backend"
@@ -139,7 +138,7 @@ def test_another_repository_that_the_environment_names_is_left_alone(
 
 
 def test_the_command_prints_the_folder_alone(server: type[_Backend]) -> None:
-    done = CliRunner().invoke(app, ["fetch", "aiter"])
+    done = call("fetch", "aiter")
     assert (done.exit_code, done.stdout) == (0, f"{fetch('aiter')}\n")
 
 
@@ -150,7 +149,7 @@ def test_what_cannot_be_fetched_is_one_line_and_leaves_nothing(
     known = fetching.SOURCES["aiter"]
     url, commit = (known.url, "0" * 40) if wrong == "commit" else ("http://127.0.0.1:9/data", known.commit)
     monkeypatch.setitem(fetching.SOURCES, "aiter", Source(url, commit, known.folder, known.files))
-    done = CliRunner().invoke(app, ["fetch", "aiter"])
+    done = call("fetch", "aiter")
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {url}: ")
     assert done.stderr.count("\n") == 1
