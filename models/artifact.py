@@ -2,7 +2,7 @@
 
 Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that folder, the
 manifest must have the hash it states, and the estimator the one that the manifest states; its types must be on the
-allow-lists of :mod:`flopcast.models.persistence`, every index in it must stay inside its array, and it must reproduce
+allow-lists of `models.persistence`, every index in it must stay inside its array, and it must reproduce
 the predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either predicts what the trained
 model predicted or says that it cannot.
 
