@@ -73,7 +73,7 @@ def forecast_command(
         Text,
         typer.Argument(
             metavar="[MODEL]",
-            help="A known name, a config.json, or your own operators: a CSV of them, or a JSON graph of layers.",
+            help="A known name, a config.json, or operators: a CSV, a JSON graph of layers, an execution trace.",
         ),
     ] = None,
     gpu: GpuOption = "MI300X",

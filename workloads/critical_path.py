@@ -296,6 +296,7 @@ def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[
 
 
 def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
+    yield from setting.model.remarks
     yield remark("layers-by-source", **{name: times.source.count(name) for name in SOURCES})
     if setting.model.chained and len(setting.model.layers) > 1:
         yield remark("layers-in-a-row")

@@ -1,12 +1,12 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, or a CSV with a row per layer, enters `read_layers`; a `LayerGraph` leaves, in an
-order in which every layer stands behind those it waits for. A layer has what it computes (an operator with its
-dimensions and ``dtype``, or a stated time), a message with its collective, or both: the message goes out when the
-computing is done. Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before),
-``count`` (times that it runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us``
-(``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one
-field: ``m=64 n=1280 k=8192``.
+A JSON object with a list ``layers``, a CSV with a row per layer, or an execution trace (`traced_graph`) enters
+`read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind those it waits for. A layer has
+what it computes (an operator with its dimensions and ``dtype``, or a stated time), a message with its collective, or
+both: the message goes out when the computing is done. Its keys are ``name``, ``after`` (names; where no layer has it
+each waits for the one before), ``count`` (times that it runs), ``phase``, ``op`` with dimensions as ``flopcast schema``
+names them, or ``time_us`` (``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold
+all dimensions in one field: ``m=64 n=1280 k=8192``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,12 @@ from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
 from ..output import visible
 from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
+from ..readers.execution_trace.execution_trace_reader import is_execution_trace
+from ..readers.files import head
+from ..remarks import Remark
 from .kernel_times import ONE_NODE, Network
 from .setting import stated_of, understood
+from .traced_graph import traced_layers
 
 _US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
 _OTHER_NAMES: Final = {
@@ -65,11 +69,15 @@ class LayerOfGraph:
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked."""
+    """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked.
+
+    ``remarks`` say what the file held that no layer stands for.
+    """
 
     name: str
     layers: tuple[LayerOfGraph, ...]
     chained: bool = False
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +115,9 @@ def is_graph(model: object) -> bool:
     if isinstance(model, Mapping):
         return isinstance(model.get("layers"), list)
     path = Path(str(model))
-    return path.suffix.lower() == ".csv" or (path.suffix == ".json" and isinstance(_json(path).get("layers"), list))
+    if path.suffix.lower() == ".csv" or _is_trace(path):
+        return True
+    return path.suffix == ".json" and isinstance(_json(path).get("layers"), list)
 
 
 def read_layers(model: str | Path | Mapping[str, Any] | LayerGraph) -> LayerGraph:
@@ -131,11 +141,18 @@ def read_layers(model: str | Path | Mapping[str, Any] | LayerGraph) -> LayerGrap
         return _graph(str(model.get("name") or "the graph"), model["layers"])
     path = Path(model)
     try:
+        if _is_trace(path):
+            layers, notes = traced_layers(path)
+            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
         found = _rows(path) if path.suffix.lower() == ".csv" else _json(path).get("layers", [])
         name = path.stem if path.suffix.lower() == ".csv" else str(_json(path).get("name") or path.stem)
         return _graph(name, found)
     except FlopcastError as error:
         raise error if getattr(error, "source", None) else DataError(str(error), source=str(path)) from None
+
+
+def _is_trace(path: Path) -> bool:
+    return path.is_file() and is_execution_trace(head(path))
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -19,11 +19,11 @@ from functools import lru_cache
 import msgspec
 
 from ...errors import DataError
-from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, trace_of
+from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, storages, trace_of
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 #: Fields of `Node`.
-_ID, _NAME, _TYPE, _PARENTS, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 3, 4, 7, 8, 10
+_ID, _NAME, _TYPE, _PARENTS, _WAITS, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 8, 10
 #: `NodeType`: point-to-point messages have no `comm_type`.
 _POINT_TO_POINT = {5: "send", 6: "recv"}
 #: `CollectiveCommType`, under the names that PyTorch gives the same collectives.
@@ -170,22 +170,28 @@ def _add(columns: NodeColumns, message: bytes) -> None:
     """Add a node."""
     fields: dict[int, int | bytes] = {}
     attributes: dict[str, object] = {}
+    waits: list[int] = []
     for field, value in _fields(message):
         if field == _ATTRIBUTE and isinstance(value, bytes):
             attributes |= [_attribute(value)]
+        elif field == _WAITS:
+            waits += _repeated(value)
         else:
             fields.setdefault(field, value)
     on_cpu = attributes.get("is_cpu_op")
     columns.id.append(int64(fields.get(_ID, 0)))
     columns.rf_id.append(int64(attributes.get("rf_id")))
-    columns.parent.append(_first(fields.get(_PARENTS)))
+    columns.parent.append(next(iter(_repeated(fields.get(_PARENTS, b""))), None))
     columns.name.append(_PIECE.sub("", _text(fields.get(_NAME))) if on_cpu is not False else _text(fields.get(_NAME)))
-    columns.inputs.append(_inputs(fields.get(_INPUTS)))
+    inputs, memory = _inputs(fields.get(_INPUTS))
+    columns.inputs.append(inputs)
+    columns.storages.append(memory)
+    columns.waits.append(tuple(waits))
     columns.collective.append(_collective(fields.get(_TYPE), attributes))
     columns.collective_bytes.append(int64(attributes.get("comm_size")))
     columns.elements.append(None)
     columns.dtype.append("")
-    columns.group_size.append(None)
+    columns.group_size.append(int64(attributes.get("pg_size")))
     columns.kernel_backend.append("")
     columns.kernel_file.append("")
     columns.duration_us.append(int64(fields.get(_DURATION)))
@@ -196,9 +202,16 @@ def _text(value: int | bytes | None) -> str:
     return value.decode() if isinstance(value, bytes) else ""
 
 
-def _first(value: int | bytes | None) -> int | None:
-    """Return the first of repeated numbers, packed into bytes or not."""
-    return int64(_varint(value, 0)[0] if isinstance(value, bytes) and value else value)
+def _repeated(value: int | bytes) -> list[int]:
+    """Return repeated numbers, packed into bytes or one."""
+    found, place = [], 0
+    if not isinstance(value, bytes):
+        return [value] if int64(value) is not None else []
+    while place < len(value):
+        number, place = _varint(value, place)
+        if int64(number) is not None:
+            found.append(number)
+    return found
 
 
 def _collective(kind: int | bytes | None, attributes: dict[str, object]) -> str:
@@ -208,21 +221,22 @@ def _collective(kind: int | bytes | None, attributes: dict[str, object]) -> str:
     return _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
 
 
-def _inputs(message: int | bytes | None) -> str | None:
-    """Return the arguments of an `IOInfo`."""
+def _inputs(message: int | bytes | None) -> tuple[str | None, tuple[int, ...]]:
+    """Return the arguments of an `IOInfo`, and what memory they lie in."""
     if not isinstance(message, bytes):
-        return ""
+        return "", ()
     texts = {field: value.decode() for field, value in _fields(message) if isinstance(value, bytes)}
     return _arguments(*(texts.get(field, "[]") for field in (1, 2, 3)))
 
 
 @lru_cache(maxsize=64)
-def _arguments(values: str, shapes: str, types: str) -> str | None:
+def _arguments(values: str, shapes: str, types: str) -> tuple[str | None, tuple[int, ...]]:
     """Return arguments written as Python literals; the pieces of one call, which follow each other, share them."""
     try:
-        return op_inputs(*(_LIST.decode(_TOKEN.sub(_as_json, side)) for side in (values, shapes, types)))
+        lists = [_LIST.decode(_TOKEN.sub(_as_json, side)) for side in (values, shapes, types)]
+        return op_inputs(*lists), storages(lists[0], lists[2])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
+        return None, ()
 
 
 def _as_json(token: re.Match[str]) -> str:

@@ -29,7 +29,7 @@ from ...traces.dispatches import KERNEL, Finding, Trace
 from ..base import TRACE_BYTES
 from ..files import content
 from .chakra import is_chakra, read_chakra
-from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, trace_of
+from .nodes import ExecutionTrace, NodeColumns, int64, op_inputs, storages, trace_of
 
 __all__ = ["ExecutionTrace", "JoinReport", "is_execution_trace", "join", "read_execution_trace"]
 
@@ -128,7 +128,10 @@ def _add(columns: NodeColumns, node: _Node) -> None:
     columns.rf_id.append(int64(known.get("rf_id")) if node.rf_id is None else node.rf_id)
     columns.parent.append(node.ctrl_deps if node.parent is None else node.parent)
     columns.name.append(node.name)
-    columns.inputs.append(_inputs(node))
+    inputs, memory = _inputs(node)
+    columns.inputs.append(inputs)
+    columns.storages.append(memory)
+    columns.waits.append(())
     columns.collective.append(_word(known.get("collective_name")))
     columns.collective_bytes.append(None)
     sides = [side for name in ("in_msg_nelems", "out_msg_nelems") if (side := int64(known.get(name))) is not None]
@@ -141,12 +144,13 @@ def _add(columns: NodeColumns, node: _Node) -> None:
     columns.on_cpu.append(None)
 
 
-def _inputs(node: _Node) -> str | None:
+def _inputs(node: _Node) -> tuple[str | None, tuple[int, ...]]:
+    """Return the arguments as the dispatch table has them, and what memory they lie in."""
     if bytes(memoryview(node.inputs)[:1]) == b"{":
         given = _ARGUMENTS.decode(node.inputs)
-        return op_inputs(given.values, given.shapes, given.types, given.strides)
+        return op_inputs(given.values, given.shapes, given.types, given.strides), storages(given.values, given.types)
     values, shapes, types = (_LIST.decode(side) for side in (node.inputs, node.input_shapes, node.input_types))
-    return op_inputs(values, shapes, types)
+    return op_inputs(values, shapes, types), storages(values, types)
 
 
 def _word(value: Any) -> str:

@@ -34,7 +34,8 @@ class ExecutionTrace:
     node (a root is its own parent; no promise is made that the links end); `name`; `inputs`, the JSON text of the
     dispatch table's `op_inputs`, "" where there are none; `collective`, `collective_bytes` and `group_size` as in the
     dispatch table; `kernel_backend` and `kernel_file` of a call of a compiled kernel ("triton"); `duration_us`, whole
-    microseconds, and `on_cpu`, both missing except in Chakra files.
+    microseconds, and `on_cpu`, both missing except in Chakra files; `storages`, what tells apart the memory that the
+    tensors among the arguments lie in, and `waits`, the `id` of nodes whose data it needs (Chakra): tuples of integers.
     """
 
     schema: str
@@ -63,6 +64,8 @@ class NodeColumns:
     kernel_file: list[str] = field(default_factory=list)
     duration_us: list[int | None] = field(default_factory=list)
     on_cpu: list[bool | None] = field(default_factory=list)
+    storages: list[tuple[int, ...]] = field(default_factory=list)
+    waits: list[tuple[int, ...]] = field(default_factory=list)
 
 
 def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, source: str) -> ExecutionTrace:
@@ -90,6 +93,8 @@ def _typed(columns: NodeColumns) -> pd.DataFrame:
     table["rf_id"] = table["rf_id"].mask((table["rf_id"] <= 0).fillna(False))
     table["collective_bytes"] = _bytes(columns)
     table["on_cpu"] = pd.Series(columns.on_cpu, dtype="boolean")
+    table["storages"] = pd.Series(columns.storages, dtype=object)
+    table["waits"] = pd.Series(columns.waits, dtype=object)
     return table
 
 
@@ -152,6 +157,17 @@ def op_inputs(
         "values": [_value(kind, value) for kind, value in zip(kinds, values, strict=True)],
     }
     return msgspec.json.encode(call).decode()
+
+
+def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
+    """Return what tells apart the memory of the tensors among the arguments, lists of tensors included."""
+    tensors = [value for value, kind in zip(values, types, strict=False) if isinstance(kind, str) and "Tensor(" in kind]
+    members: list[Any] = []
+    for value in tensors:
+        nested = isinstance(value, list) and any(isinstance(part, list) for part in value)
+        members += _members(value) if nested else [value]
+    known = (one[1] for one in members if isinstance(one, list) and len(one) > 1)
+    return tuple(dict.fromkeys(one for one in known if int64(one) is not None))
 
 
 @lru_cache(maxsize=4096)

@@ -38,6 +38,12 @@ def _by_source(stated: int, run: int, measured: int, law: int) -> str:
     return f"times of layers: {', '.join(f'{count:,} {how}' for count, how in told if count) or 'messages alone'}"
 
 
+def _without_law(calls: int, share: float, by: str, named: tuple[str, ...], kinds: int) -> str:
+    others = f" and {kinds - len(named):,} kinds more" if kinds > len(named) else ""
+    of = "of the time of kernels where it was recorded" if by == "time" else "of the operators"
+    return f"{calls:,} operators without a law are left out, {100 * share:.2g} % {of}: {', '.join(named)}{others}"
+
+
 def _other_gpu(gpu: str, calibrated: str) -> str:
     return f"what is not a kernel was calibrated on {calibrated}, not on {gpu}: the interval is wider"
 
@@ -57,6 +63,11 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     ),
     "products-by-runs": _by_runs,
     "layers-by-source": _by_source,
+    "operators-without-law": _without_law,
+    "messages-without-size": "{messages:,} messages are left out: their sizes were not recorded",
+    "times-of-trace": (
+        "no operator has its shape: the times of {layers:,} nodes are those of the trace, messages are reckoned anew"
+    ),
     "layers-in-a-row": "no layer says what it comes after: each waits for the one before it, and nothing overlaps",
     "network-stated": (
         "beyond a node messages are reckoned in two levels, from the bandwidth and latency between nodes; that was "
