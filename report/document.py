@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
 """How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
 
-Kind = Literal["words", "name", "cut", "prose", "number"]
+Kind = Literal["words", "name", "cut", "place", "prose", "number"]
 """What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where there is no room,
-prose folds on pages too, numbers stand to the right and never fold."""
+of a place (file and line) pages keep the end, prose folds on pages too, numbers stand to the right and never fold."""
 
 Medium = Literal["both", "terminal", "page"]
 
@@ -404,6 +404,6 @@ def footer(made: Mapping[str, Any]) -> list[Part]:
     software = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
     said = [made["command"], "; ".join([*origin(made), *conditions, where]), *([software] if software else [])]
     files = [(file["name"], f"{file['bytes']:,}", file["sha256"] or "not hashed") for file in made["files"]]
-    heads = (Column("file"), Column("bytes", "number"), Column("SHA-256"))
+    heads = (Column("file", "place"), Column("bytes", "number"), Column("SHA-256"))
     folded = f"{counted(len(files), 'file')} with size and SHA-256"
     return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]

@@ -138,7 +138,7 @@ def _neighbours(found: Explained, unit: str) -> Table:
         for row in found.neighbours.to_dict("records")
     ]  # fmt: skip
     numbers = (f"measured {unit}", f"predicted {unit}", "error", "apart")
-    heads = (*columns("group", numbers=numbers), Column("file and line", "cut"))
+    heads = (*columns("group", numbers=numbers), Column("file and line", "place"))
     caption = (
         "Nearest by what the laws say of them, those of the same group first; predicted by fits that had not seen them."
     )

@@ -130,7 +130,7 @@ def peak_table(above: pd.DataFrame) -> Table:
         )
         for row in above.to_dict("records")
     ]  # fmt: skip
-    heads = (Column("source", least=24), *columns("device", "operator", numbers=("time", "of the peak")))
+    heads = (Column("source", "place", least=24), *columns("device", "operator", numbers=("time", "of the peak")))
     title = "rows above a peak of their device"
     rest = _more([row.cells for row in found])
     return Table((*heads, *columns("peak", "row")), found, title, shown=_KINDS, rest=rest)
@@ -146,7 +146,7 @@ def example_table(examples: pd.DataFrame) -> Table:
         )
         for row in examples.to_dict("records")
     ]
-    heads = columns(prose=["source", "reason", "values"])
+    heads = (Column("source", "place"), *columns(prose=["reason", "values"]))
     title = "first rejected rows of each reason"
     return Table(heads, rows(found, "warning"), title, shown=_KINDS, rest=_more(found))
 
@@ -204,7 +204,7 @@ def trace_table(traces: Sequence[Overview]) -> Table:
         device = ", ".join(device or "not stated" for device in trace.devices) or NONE
         linked = share(trace.linked / every if every else None, 0)
         found.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
-    return Table((Column("source", least=40), *columns("device", numbers=numbers)), rows(found), "traces")
+    return Table((Column("source", "place", least=40), *columns("device", numbers=numbers)), rows(found), "traces")
 
 
 def class_table(traces: Sequence[Overview]) -> Table:

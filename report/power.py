@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import Any, Final
@@ -14,10 +15,11 @@ from plotly.subplots import make_subplots
 
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
+from ..power.logs import TOTAL
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.recording import TABLE, Plan
 from ..remarks import remark
-from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, columns, lines, remarked
+from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted
 from .words import in_words, say
@@ -31,6 +33,7 @@ COLUMNS: Final = (
     *(Column(head, "number") for head in ("time µs", "SSE W", "SSP W", "error %", "peak W", "share %")),
     Column("energy J [interval]", "number"),
 )
+_HEADLINES: Final = 4  # kernels in the first screen
 PANEL: Final = 260
 """Height of a component's panel, pixels."""
 
@@ -94,18 +97,20 @@ def power_document(profiles: PowerProfiles) -> Document:
     """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks."""
     kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
     compared = compare(kernels)
-    tables = component_table(compared), class_table(compare_classes(compared))
+    shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
+    tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
     told = [f"{one.kernel}: {note}" for one in kernels for note in in_words(one.notes)]
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
+        opening=[_headline(one, profiles.level) for one in kernels[:_HEADLINES]],
         sections=[
             Section("Power and energy", [*tables, clocks_of_page], "table", "Table"),
             *(_kernel_section(place, one) for place, one in enumerate(kernels)),
         ],
         closing=[
-            lines([*(line for one in kernels for line in description(one)), clocks], "answer"),
+            lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer"),
             Lines(remarked(told)),
         ],
         data=power_json(profiles),
@@ -114,15 +119,29 @@ def power_document(profiles: PowerProfiles) -> Document:
 
 def _kernel_section(place: int, one: KernelPower) -> Section:
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    told = lines([*description(one), *(f"{one.kernel}: {note}" for note in in_words(one.notes))])
+    told = lines([*description(one), *in_words(one.notes)])
     parts = [Figure(partial(power_figure, one), caption), Lines(told.lines, "list", medium="page")]
     return Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40])
 
 
-def component_table(compared: pd.DataFrame) -> Table:
-    """Return one row per kernel and component; see `power.profile.compare`."""
+def _headline(one: KernelPower, level: float) -> Headline:
+    """Return the power and energy of a kernel beside what a reading of one steady execution would have said."""
+    part = one.components.get(TOTAL) or next(iter(one.components.values()))
+    name = "" if part.component == TOTAL else f" of {part.component}"
+    rival = "" if part.sse is None else f"one execution reads {_figure(part.sse.mean_w)} W"
+    said, energy = f"while it runs, {_figure(one.kernel_us)} µs", part.energy
+    if np.isfinite(energy.energy_j):
+        bounds = f"{_figure(1e3 * energy.lower_j)} – {_figure(1e3 * energy.upper_j)} mJ"
+        said += f"; an execution takes {_figure(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
+    if part.sse is not None:
+        said += f". The reading of one execution is off by {part.sse_error_percent:+.1f} %: the logger averages"
+    return Headline(one.kernel, f"{_figure(part.ssp.mean_w)} W{name}", rival, f"{said}.", medium="page")
+
+
+def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
+    """Return one row per kernel and component (`power.profile.compare`), each ``named`` or the first of a kernel."""
     rows = [
-        Row((str(name) if not place else "", *component_cells(row)), ends=place == len(group) - 1)
+        Row((str(name) if named or not place else "", *component_cells(row)), ends=place == len(group) - 1)
         for name, group in compared.groupby("kernel", sort=False)
         for place, row in enumerate(group.to_dict("records"))
     ]
@@ -161,20 +180,20 @@ def description(one: KernelPower) -> Iterator[str]:
     reasons = [f"{count} removed: {say(remark(reason))}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
     bounds = f" of {_figure(runs.low_us)} to {_figure(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
-    yield f"{one.kernel}: {len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
+    yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
     window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
-        f"{one.kernel}: averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
+        f"averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
         f"{one.ssp_execution} on; {say(remark(one.isolation))}"
     )
     for name, part in one.components.items():
         if part.throttling.found:
             yield (
-                f"{one.kernel}: {name} throttles: it rises to {_figure(part.throttling.peak_w)} W at execution "
+                f"{name} throttles: it rises to {_figure(part.throttling.peak_w)} W at execution "
                 f"{part.throttling.peak_execution} and falls by {part.throttling.fall_percent:.1f} %"
             )
         if part.deconvolved is not None:
-            yield f"{one.kernel}: {deconvolved_words(name, part)}"
+            yield deconvolved_words(name, part)
 
 
 def deconvolved_words(name: str, part: ComponentPower) -> str:

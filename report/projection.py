@@ -130,7 +130,7 @@ def _kernels(kernels: pd.DataFrame, name: str, total: float) -> Listing:
         Column("kernel"), Column("class"), *columns(numbers=("count", "measured", "projected")),
         Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
         Column("on critical path", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
-        Column("file and line"),
+        Column("file and line", "place"),
     )  # fmt: skip
 
     def texts() -> list[list[str]]:

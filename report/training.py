@@ -278,7 +278,7 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
         *(Column(head, "number", unit=unit) for _, head in numbers),
         Column("error", "number", unit="%"),
         Column("fold", "number"),
-        Column("file"),
+        Column("file", "place"),
         Column("line", "number"),
     )
 

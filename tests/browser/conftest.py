@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.commands.app import app
 from flopcast.report.document import Column, Document, Listing, Section
 from flopcast.report.html import page
@@ -28,6 +29,9 @@ COMMANDS = {
     "scale": f"scale {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --target 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",
     "compare-traces": "compare TRACE TRACE --out OUT",
+    "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window 1ms --out OUT",
+    "training-step": "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --out OUT",
+    "score": "forecast hpl --gpu MI300A --devices 64 --out OUT",
     "explain": f"predict TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --explain 2 --out OUT",
 }
 """Name -> the command that makes the page; TRAIN is the folder of the first."""
@@ -67,6 +71,14 @@ def write_trace(path: Path) -> None:
     path.write_text(json.dumps({"deviceProperties": [MI300X], "traceEvents": events}))
 
 
+def write_power(folder: Path) -> None:
+    """Write the log of a simulated measurement of a kernel whose name is markup."""
+    simulated = simulate(Scenario(runs=60))
+    simulated.log.to_csv(folder / "log.csv", index=False)
+    simulated.executions.assign(kernel=EVIL).to_csv(folder / "executions.csv", index=False)
+    simulated.pairs.to_csv(folder / "clocks.csv", index=False)
+
+
 class Pages(dict[str, Path]):
     """The page of each command, made when it is first asked for."""
 
@@ -76,6 +88,9 @@ class Pages(dict[str, Path]):
 
     def __missing__(self, name: str) -> Path:
         words = {"OUT": self._folder / name, "TRACE": self._folder / "trace.json", "TRAIN": self._folder / "train"}
+        words |= {name: self._folder / f"{name.lower()}.csv" for name in ("LOG", "EXECUTIONS", "CLOCKS")}
+        if "LOG" in COMMANDS[name].split():
+            write_power(self._folder)
         if "TRAIN" in COMMANDS[name]:
             assert self["train"].exists()
         if "TRACE" in COMMANDS[name]:

@@ -50,6 +50,7 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
     found["print"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
     assert found == {shown: [] for shown in found}
     assert (tab.errors, tab.requests) == ([], [])
+    assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [0, True]  # names stay text
 
 
 def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) -> None:

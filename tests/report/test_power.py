@@ -14,7 +14,7 @@ from flopcast.output import dumps
 from flopcast.power.clocks import fit_clocks, one_clock, synchronise
 from flopcast.power.profile import KernelPower, PowerProfiles, profile_kernel
 from flopcast.power.recording import plan
-from flopcast.report.document import Document, Line, Lines, Row, Table
+from flopcast.report.document import Document, Headline, Line, Lines, Row, Table
 from flopcast.report.html import page
 from flopcast.report.power import (
     COLUMNS,
@@ -76,10 +76,11 @@ def test_the_protocol_for_machines() -> None:
 
 def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel: KernelPower) -> None:
     document = power_document(profiles)
-    components, classes = tables(document)
+    components, on_page, classes = tables(document)
     assert [texts(row)[:3] for row in components.rows] == [
         [kernel.kernel, "total", "compute-bound"], ["", "hbm", "compute-bound"]
     ]  # fmt: skip
+    assert [texts(row)[0] for row in on_page.rows] == [kernel.kernel] * 2  # each by itself, so that it can be sorted
     assert [row.ends for row in components.rows] == [False, True]
     assert all(len(row.cells) == len(COLUMNS) for row in components.rows)
     assert [texts(row)[:3] for row in classes.rows] == [
@@ -92,6 +93,22 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     assert note == f"note: {kernel.kernel}: 120 runs, 200 are recommended"
 
 
+def test_a_page_answers_first(profiles: PowerProfiles, kernel: KernelPower) -> None:
+    total = kernel.components["total"]
+    (first,) = power_document(profiles).opening
+    assert isinstance(first, Headline)
+    assert (first.about, first.answer) == (kernel.kernel, f"{total.ssp.mean_w:.4g} W")
+    assert total.sse is not None
+    assert f"{total.sse.mean_w:.4g} W" in first.rival
+    assert f"{1e3 * total.energy.energy_j:.4g} mJ" in first.beneath
+    alone = replace(total, sse=None, energy=replace(total.energy, energy_j=float("nan")))
+    bare = replace(kernel, components={"hbm": replace(alone, component="hbm")})
+    (first,) = power_document(replace(profiles, kernels=[bare])).opening
+    assert isinstance(first, Headline)
+    assert (first.answer, first.rival) == (f"{total.ssp.mean_w:.4g} W of hbm", "")
+    assert "mJ" not in first.beneath
+
+
 def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: KernelPower) -> None:
     part = kernel.components["total"]
     hot = replace(
@@ -99,7 +116,7 @@ def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: Kerne
     )
     told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
     assert any(all(word in line for word in ("600 W", "execution 3", "10.0 %")) for line in told)
-    _, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, label="")])))
+    *_, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, label="")])))
     assert not classes.rows
 
 
