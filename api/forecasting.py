@@ -16,14 +16,17 @@ import pyarrow as pa
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
 from ..output import write_table
+from ..projection.chakra_export import write_chakra
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.words import say
 from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
 from ..workloads.constants import Release, find_release, widened
+from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.forecasting import forecast_all, parts_of
+from ..workloads.layer_graph import GraphSetting
 from ..workloads.learned_products import Times, measured_times
 from ..workloads.release_fit import as_rows
 from ..workloads.release_fit import calibrate as fit_release
@@ -108,6 +111,21 @@ class Forecasts(Shown):
             The file cannot be written.
         """
         write_table(pa.Table.from_pandas(self.table, preserve_index=False), Path(file), "{}")
+
+    def save_chakra(self, folder: str | Path) -> None:
+        """Write ``chakra.RANK.et`` for every GPU of one graph of layers, for simulators of networks.
+
+        Raises
+        ------
+        FlopcastError
+            There are several settings, or it is no graph; the folder holds other files or cannot be written.
+        """
+        setting = self.answers[0].setting if len(self.answers) == 1 else None
+        if not isinstance(setting, GraphSetting):
+            raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
+        tasks = chakra_tasks(self.answers[0], setting.model, setting.gpus)
+        about = {"what": "forecast, not a measurement", "gpu": setting.gpu.name, "workload": setting.model.name}
+        write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""

@@ -20,6 +20,7 @@ from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from ..output import check_output, dumps, whole_folder
+from ..projection.chakra_export import tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import NODE_RANKS, CommunicationLaw, Network
 from ..projection.fidelity import Fidelity, Profiled
@@ -163,6 +164,20 @@ class ProjectedTrace:
                 target=projection.target.name,
                 notes=self.notes,
             )
+
+    def save_chakra(self, folder: Path | str) -> None:
+        """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        projection = self.result.projection
+        start_ns, _ = projected_times(projection)
+        about = {"what": f"projection from {projection.host.name} to {projection.target.name}, not a measurement"}
+        counted = np.sort(projection.graph.rows[projection.counted])  # what makes the end-to-end time
+        write_chakra(Path(folder), tasks_of(projection.activities.iloc[counted], start_ns.iloc[counted]), about)
 
     def __repr__(self) -> str:
         low, high = (duration(value) for value in self.interval_us)

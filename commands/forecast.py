@@ -17,7 +17,17 @@ from typer.core import TyperGroup
 
 from ..errors import ParameterError
 from ..output import FORMATS, check_file, check_output
-from .options import JsonOption, LevelOption, SeedOption, announce, check_data, made_by, run_command
+from .options import (
+    ChakraOption,
+    JsonOption,
+    LevelOption,
+    SeedOption,
+    announce,
+    check_chakra,
+    check_data,
+    made_by,
+    run_command,
+)
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 
@@ -104,6 +114,7 @@ def forecast_command(
     need: NeedOption = None,
     price: PriceOption = None,
     out: OutOption = None,
+    chakra: ChakraOption = None,
     level: LevelOption = 0.9,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -195,6 +206,7 @@ def _answer(context: typer.Context, fields: dict[str, Any]) -> None:
     answers = cases is not None and out is not None and out.suffix.lower() in FORMATS
     if out is not None:
         check_file(out, FORMATS, [cases] if cases else []) if answers else check_output(out, FILES)
+    check_chakra(given.get("chakra"))
     announce("forecasting", quiet=as_json)
     from ..api.forecasting import forecast  # here: what it imports takes seconds
     from ..report.terminal import show
@@ -204,6 +216,8 @@ def _answer(context: typer.Context, fields: dict[str, Any]) -> None:
     measured = check_data(given["data"])
     asked = {"runs": given["model_run"] or (), "data": measured, "level": given["level"], "seed": given["seed"]}
     found = forecast(given["model"], cases=cases, need=wanted, price=paid, **asked, **fields)
+    if given.get("chakra"):
+        found.save_chakra(given["chakra"])
     if out is None:
         show(found.document(), as_json=as_json)
     elif answers:

@@ -15,7 +15,7 @@ import typer
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
 from ..hardware import GPU, find
-from ..output import visible
+from ..output import check_output, visible
 from ..remarks import Remark
 from ..table.conditions import conditions
 
@@ -39,7 +39,7 @@ OPTIONS = {
 }
 """Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
 
-_SHOWN_ONLY = ("out", "jobs", "cluster", "as_json", "quiet", "rank", "plot")
+_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "quiet", "rank", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
@@ -92,6 +92,10 @@ ClusterOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.")]
 RankOption = Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")]
+ChakraOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Write chakra.RANK.et there, which simulators of networks run."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
@@ -374,6 +378,12 @@ def made_by(context: typer.Context) -> dict[str, Any]:
         given["data"] = [Path(one) for one in default_paths()]
     paths = [one for value in given.values() for one in (value if isinstance(value, list | tuple) else [value])]
     return made_of(command_line(context), [one for one in paths if isinstance(one, Path)], given.get("seed"))
+
+
+def check_chakra(folder: Path | None) -> None:
+    """Refuse, before the work, a folder for Chakra traces that holds other files, or that cannot be written."""
+    if folder is not None:
+        check_output(folder, [one.name for one in folder.glob("chakra.*.et")])
 
 
 def announce(doing: str, *, quiet: bool = False) -> None:

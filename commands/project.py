@@ -11,7 +11,18 @@ import typer
 from ..errors import ParameterError
 from ..hardware import find
 from ..output import check_output, dumps
-from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, made_by, parse_defaults, parse_gpu
+from .options import (
+    ChakraOption,
+    JsonOption,
+    LevelOption,
+    SeedOption,
+    SetOption,
+    announce,
+    check_chakra,
+    made_by,
+    parse_defaults,
+    parse_gpu,
+)
 
 OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
@@ -68,11 +79,13 @@ def command(
         Path | None,
         typer.Option("--out", "-o", help="Folder for the tables, the page and the projected trace."),
     ] = None,
+    chakra: ChakraOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."""
     if out is not None:
         check_output(out, FILES, [*paths, *([durations] if durations else [])])
+    check_chakra(chakra)
     target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
     announce("reading the trace", quiet=as_json)
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
@@ -99,11 +112,15 @@ def command(
         samples=samples,
         seed=seed,
     )
-    if out is not None:
+    if out is not None or chakra is not None:
         first = list(islice(found, 2))
         if len(first) > 1:
-            raise ParameterError("out", f"takes one trace at a time, got {first[1].label} too")
-        first[0].save(out, made_by(context))
+            name = "chakra" if out is None else "out"
+            raise ParameterError(name, f"takes one trace at a time, got {first[1].label} too")
+        if out is not None:
+            first[0].save(out, made_by(context))
+        if chakra is not None:
+            first[0].save_chakra(chakra)
         found = iter(first)
     if as_json:
         print(dumps([one.answers for one in found], missing=True), end="")

@@ -20,12 +20,13 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
+from ..projection.chakra_export import Task
 from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime
 from .board_power import energy
 from .constants import DRAWS, standard_normal
 from .kernel_times import FITTED, LAUNCH_US, attention_us, collective_us, product_law, streaming_gbs
-from .layer_graph import GraphSetting, LayerOfGraph
+from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .learned_products import Times, by_runs
 
 FloatArray = NDArray[np.float64]
@@ -293,6 +294,29 @@ def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[
             end_s=end,
             critical=place in critical,
         )
+
+
+def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
+    """Return the tasks of the forecast of a graph, as every one of the GPUs has them."""
+    layers = {one.name: one for one in graph.layers}
+    tasks: list[Task] = []
+    last: dict[str, int] = {}  # the task with which a layer ends
+    for one in found.layers:
+        layer = layers[one.name]
+        after = tuple(sorted(last[graph.layers[place].name] for place in layer.after))
+        if one.source:
+            end_us = 1e6 * (one.start_s + one.compute_s)
+            tasks.append(Task(name=one.name, start_us=1e6 * one.start_s, end_us=end_us, after=after))
+            after = (len(tasks) - 1,)
+        if layer.collective:
+            sent = {"message_bytes": layer.message_bytes * layer.count, "ranks": layer.ranks or gpus}
+            start_us = 1e6 * (one.end_s - one.message_s)
+            tasks.append(
+                Task(name=one.name, start_us=start_us, end_us=1e6 * one.end_s, after=after,
+                     collective=layer.collective, **sent)
+            )  # fmt: skip
+        last[one.name] = len(tasks) - 1
+    return tasks
 
 
 def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:

@@ -57,7 +57,8 @@ def traced_layers(path: Path) -> Layers:
     """
     nodes = read_execution_trace(path).nodes.sort_values("id", kind="stable", ignore_index=True)
     described = describe(nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]])
-    layers, notes = (_by_shape if (described["op"] != "").any() else _by_time)(nodes, described)
+    timed = (described["op"] == "").all() and nodes["duration_us"].notna().any()
+    layers, notes = _by_time(nodes) if timed else _by_shape(nodes, described)
     if not layers:
         raise DataError("holds no operator with its shape, no message and no time: nothing to forecast")
     return layers, notes
@@ -145,12 +146,13 @@ class _Tree:
         if on_gpu.any():
             us = self.nodes["duration_us"].astype("Float64").fillna(0.0).to_numpy(dtype=float)
             rows = np.flatnonzero(on_gpu & lost)
-            yield from left_out([self._caller(row) for row in rows], float(us[rows].sum() / us[on_gpu].sum()), "time")
+            share = float(us[rows].sum() / max(us[on_gpu].sum(), 1.0))
+            yield from left_out([self._caller(row) for row in rows], share, "time")
             return
         calls = set(self.parent)
         leaves = (row for row in np.flatnonzero(lost) if row not in calls and self._computes(row))
         names = [self._names[row] for row in leaves]
-        yield from left_out(names, len(names) / (len(names) + layers), "calls")
+        yield from left_out(names, len(names) / max(len(names) + layers, 1), "calls")
 
     def _caller(self, row: int) -> str:
         """Return the operator that launched a kernel, the kernel's own name where there is none."""
@@ -194,17 +196,14 @@ def _short(name: str) -> str:
     return re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0][:60]
 
 
-def _by_time(nodes: pd.DataFrame, described: pd.DataFrame) -> Layers:
-    """Return the nodes with their times; ``described`` is of no use, no operator is known."""
+def _by_time(nodes: pd.DataFrame) -> Layers:
+    """Return every node with its time; where it has none it takes none."""
     rows = nodes.to_dict("records")
-    timed = [not pd.isna(row["duration_us"]) or bool(row["collective"]) for row in rows]
-    names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row, there in zip(rows, timed, strict=True) if there}
+    names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row in rows}
     layers = []
-    for row in (row for row, there in zip(rows, timed, strict=True) if there):
+    for row in rows:
         waits = [names[one] for one in (*row["waits"], row["parent"]) if one in names and one != row["id"]]
-        does = _message(row) if row["collective"] else None
         us = 0 if pd.isna(row["duration_us"]) else int(row["duration_us"])
-        layers.append({"name": names[row["id"]], "after": waits, **(does or {"time_us": us})})
-    if not any(layer.get("time_us") or "collective" in layer for layer in layers):
-        return [], []
+        does = (_message(row) if row["collective"] else None) or {"time_us": us}
+        layers.append({"name": names[row["id"]], "after": waits, **does})
     return layers, [remark("times-of-trace", layers=len(layers))]

@@ -5,8 +5,9 @@ PyTorch run by `chakra_converter` repeat the observer's header as attributes of 
 Python literals, and whole microseconds: a kernel of 3.7 us lasts 3. Operators are cut into pieces around the kernels
 they launch, "aten::cat(0)", "aten::cat(1)"; the number is dropped here, and `rf_id` is that of the call. Kernels are
 nodes of their own, with `is_cpu_op` false, no `rf_id`, and the piece that launched them as parent; those of collectives
-have the attributes `comm_type` and `comm_size` (bytes). One file of the converter of 2024 was seen; the wire format is
-decoded as far as the fields used, without protobuf's library, and unknown fields are passed over.
+have the attributes `comm_type` and `comm_size` (bytes of the input of a rank: of an all-gather the message is as many
+times that as there are ranks, `pg_size` where it is stated). One file of the converter of 2024 was seen; the wire
+format is decoded as far as the fields used, without protobuf's library, and unknown fields are passed over.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _COLLECTIVES = {
 #: Fields of `AttributeProto` with one whole number; those with "zigzag" encoding apart.
 _INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 17}), 27, 29
 _FIXED = {19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
+_SIZES = ("comm_size", "pg_size")
 _PIECE = re.compile(r"\(\d+\)$")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _TOKEN = re.compile(
@@ -187,11 +189,12 @@ def _add(columns: NodeColumns, message: bytes) -> None:
     columns.inputs.append(inputs)
     columns.storages.append(memory)
     columns.waits.append(tuple(waits))
-    columns.collective.append(_collective(fields.get(_TYPE), attributes))
-    columns.collective_bytes.append(int64(attributes.get("comm_size")))
+    collective, size, ranks = _collective(fields.get(_TYPE), attributes), *map(int64, map(attributes.get, _SIZES))
+    columns.collective.append(collective)
+    columns.collective_bytes.append(size * ranks if collective == "allgather" and size and ranks else size)
     columns.elements.append(None)
     columns.dtype.append("")
-    columns.group_size.append(int64(attributes.get("pg_size")))
+    columns.group_size.append(ranks)
     columns.kernel_backend.append("")
     columns.kernel_file.append("")
     columns.duration_us.append(int64(fields.get(_DURATION)))

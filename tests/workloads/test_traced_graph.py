@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from flopcast.errors import DataError
+import flopcast as fc
+from flopcast.errors import DataError, ParameterError
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import LayerGraph, is_graph, read_layers
 
@@ -100,6 +101,27 @@ def test_a_trace_is_a_graph_and_one_without_work_says_so(tmp_path: Path) -> None
     with pytest.raises(DataError, match="nothing to forecast") as error:
         forecast({"model": path, "gpu": "MI300X"})
     assert error.value.source == str(path)
+
+
+def test_a_forecast_goes_out_as_chakra_and_comes_back(tmp_path: Path) -> None:
+    sent = {"collective": "all_gather", "message_bytes": 1e8}
+    layers = [
+        {"name": "a", "time_us": 100, **sent},
+        {"name": "b", "time_us": 50, "after": ["a"]},
+        {"name": "c", "time_us": 70, "after": []},
+    ]
+    found = fc.forecast({"layers": layers}, gpu="MI300X", gpus=8)
+    found.save_chakra(tmp_path / "out")
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == [f"chakra.{rank}.et" for rank in range(8)]
+    back = fc.forecast(tmp_path / "out" / "chakra.7.et", gpu="MI300X", gpus=8)
+    assert back.answers[0].predicted == pytest.approx(found.answers[0].predicted, rel=1e-3)
+    assert [one.code for one in back.answers[0].remarks] == ["times-of-trace", "layers-by-source"]
+
+
+def test_only_one_graph_goes_out_as_chakra(tmp_path: Path) -> None:
+    found = fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, input_len=8, output_len=8)
+    with pytest.raises(ParameterError, match="one graph"):
+        found.save_chakra(tmp_path)
 
 
 @pytest.mark.parametrize(
