@@ -14,8 +14,8 @@ from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewe
 from ..evaluation.crossval import Progress
 from ..features.matrix import Dataset, build_dataset
 from ..output import whole_file
-from ..report.counters import counters_document
 from ..report.document import Document
+from ..report.profilers import counters_document
 from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..workers import workers

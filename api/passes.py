@@ -16,7 +16,7 @@ from ..projection.pass_plan import command as command_of
 from ..projection.passes import NEEDED
 from ..readers import Options, TraceFailure, read_traces
 from ..report.document import Document
-from ..report.passes import plan_document
+from ..report.profilers import plan_document
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from .cleaning import full_list
 

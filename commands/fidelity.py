@@ -26,7 +26,7 @@ def command(
     defaults = parse_defaults(set_)
     announce("reading the traces", quiet=as_json)
     from ..api.projecting import fidelity  # here: what it imports takes seconds, and the options are checked before
-    from ..report.fidelity import fidelity_document
+    from ..report.profilers import fidelity_document
     from ..report.terminal import show
 
     found = fidelity(paths, time_us, steps=steps, defaults=defaults)

@@ -13,7 +13,7 @@ from flopcast.errors import DataError
 from flopcast.projection.fidelity import Basis, Fidelity, Profiled, fidelity, trace_times
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark
-from flopcast.report.fidelity import data
+from flopcast.report.profilers import fidelity_json
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import annotate
 
@@ -98,7 +98,7 @@ def test_kernels_without_a_duration_have_no_ratio() -> None:
     assert (agreement.matched, agreement.ratio) == (3, 1)
     nothing = fidelity([profiled("a", ("f", 0, 1), ("g", 1, 0)), profiled("b", ("f", 0, 0), ("g", 1, 1))], 1)
     assert [trace.agreement and trace.agreement.ratio for trace in nothing.traces] == [None, None]
-    assert {row["ratio"] for row in data(nothing)["kernels"]} == {None}
+    assert {row["ratio"] for row in fidelity_json(nothing)["kernels"]} == {None}
 
 
 def test_what_limits_the_comparison_is_noted() -> None:
@@ -115,7 +115,7 @@ def test_what_limits_the_comparison_is_noted() -> None:
 
 def test_everything_is_json() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
-    text = json.loads(json.dumps(data(found), allow_nan=False))
+    text = json.loads(json.dumps(fidelity_json(found), allow_nan=False))
     assert (text["schema"], text["best"], text["basis"]) == (1, "light", "nearest to the unprofiled time")
     assert text["traces"][1]["end_to_end_per_step_us"] == 110
     assert text["traces"][0]["agreement"]["ratio"] == pytest.approx(0.9)

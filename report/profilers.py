@@ -1,0 +1,209 @@
+"""What to record with profilers, and which of them to believe, as documents: counters, passes, traces side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..projection.fidelity import Basis, Fidelity, TraceFidelity
+from ..projection.pass_plan import PassPlan
+from ..traces.cleaning.joining import Coverage
+from .cleaning import coverage_json, coverage_parts
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Lines,
+    Part,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    remarked,
+    rows,
+)
+from .formats import number, percent, shortened
+from .projection import each
+from .training import left_out, title
+from .words import say
+
+SCHEMA: Final = 1
+"""Of the JSON of passes, and of traces."""
+CAPTION: Final = (
+    "E_out in % of the best model of each kind, which was looked for in the same folds and so flatters a little. "
+    "Counters were chosen anew in every fold, from its training rows alone."
+)
+HEADS: Final = (
+    "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "kernels / unprofiled", "overhead",
+    "CPU step", "matched", "ratio",
+)  # fmt: skip
+BASES: Final = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}
+SHOWN: Final = 10
+"""Kernels that are printed."""
+_NAME: Final = 48  # columns for a kernel's name
+
+
+def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]) -> Document:
+    """Return the choice for terminal and machines; the parts are those of `api.counters.CounterChoice`."""
+    advised, every = report["advised"], table[table["columns"] == "all"]
+    unseen = f"error on {left_out(report['scheme'])}, {percent(every['e_out'].min())} with all"
+    facts = [
+        Fact(f"{sum(map(len, passes))}", f"counters to record, of {report['counters']:,}"),
+        Fact(str(len(passes)), f"profiling passes, of {every['passes'].iloc[0]} for all"),
+        Fact(percent(advised["e_out"]), unseen),
+    ]
+    less = table["columns"].str.startswith("without ")
+    record = [(str(place), str(len(names)), " ".join(names)) for place, names in enumerate(passes, 1)]
+    none = "No counter lowers the error by more than its uncertainty: record none."
+    return Document(
+        title=f"{title(report)}: which counters to record",
+        opening=[Facts(facts)],
+        sections=[
+            Section("Passes against error", [_trials(table[~less], "passes of the profiler against error")]),
+            Section(
+                "Families of features",
+                [_trials(table[less | (table["columns"] == "all")], "left out", bool(less.any()))],
+            ),
+            Section(
+                "What to record",
+                [
+                    Table((*columns("pass", "counters"), Column("record", "prose")), rows(record), "what to record"),
+                    Lines([] if passes else lines([none]).lines),
+                ],
+            ),
+        ],
+        data={**report, "passes": [list(names) for names in passes], "trials": table.to_dict("records")},
+    )
+
+
+def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
+    """Return a row for each choice of columns, and the error of every category; the least of a row stands out."""
+    kinds = list(dict.fromkeys(table["category"]))
+    found: list[Row] = []
+    for label, part in table.groupby("columns", sort=False) if shown else ():
+        errors = dict(zip(part["category"], part["e_out"], strict=True))
+        least = np.nanmin(part["e_out"]) if part["e_out"].notna().any() else np.nan
+        cells = [Cell(number(errors[kind]), "strong" if errors[kind] == least else "") for kind in kinds]
+        best = "".join(part["model"][part["e_out"] == least][:1])
+        first = part.iloc[0]
+        found.append(Row((str(label), str(first["passes"]), str(first["counters"]), *cells, str(best))))
+    heads = (Column("features"), *columns(numbers=["passes", "counters", *kinds]), Column("best model"))
+    return Table(heads, found, name, CAPTION)
+
+
+def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None = None) -> Document:
+    """Return which kernels each pass records and what starts it, or what the passes recorded."""
+    outcome, *limits = plan.notes
+    parts: list[Part] = [pass_table(plan)]
+    if coverage is None:
+        parts += [lines(commands), Lines(remarked(limits))]
+    else:
+        parts += coverage_parts(coverage)
+    return Document(title=say(outcome), opening=parts, data=plan_json(plan, commands, coverage))
+
+
+def pass_table(plan: PassPlan) -> Table:
+    """Return one row per kernel, pass by pass."""
+    cells = [
+        (shortened(row["name"], _NAME), f"{row['pass']}", f"{row['per_step']:,}", f"{row['launches']:,}")
+        for row in plan.kernels.to_dict("records")
+    ]
+    return Table(columns("kernel", numbers=["pass", "launches per step", "launches"]), rows(cells), "passes")
+
+
+def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> dict[str, Any]:
+    """Return everything as JSON types."""
+    return {
+        "schema": SCHEMA,
+        "profiler": plan.profiler.value,
+        "steps": plan.steps,
+        "passes": plan.passes,
+        "kernels": plan.kernels.to_dict("records"),
+        "commands": list(commands),
+        "notes": [say(note) for note in plan.notes],
+        "coverage": None if coverage is None else coverage_json(coverage),
+    }
+
+
+def fidelity_document(found: Fidelity) -> Document:
+    """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
+    return Document(
+        title=say(found.verdict),
+        opening=[trace_table(found), kernel_table(found)],
+        closing=[Lines(remarked(found.notes))],
+        data=fidelity_json(found),
+    )
+
+
+def fidelity_json(found: Fidelity) -> dict[str, Any]:
+    """Return everything as JSON types."""
+    return {
+        "schema": SCHEMA,
+        "unprofiled_us": found.unprofiled_us,
+        "traces": [_trace_data(trace) for trace in found.traces],
+        "best": found.best,
+        "basis": BASES[found.basis],
+        "statement": say(found.verdict),
+        "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
+        "notes": [say(remark) for remark in found.notes],
+    }
+
+
+def _trace_data(trace: TraceFidelity) -> dict[str, Any]:
+    """Return what is said of one trace, the times side by side with the rest."""
+    return {
+        **asdict(trace.times),
+        "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
+        "overhead": trace.overhead,
+        "kernel_ratio": trace.kernel_ratio,
+        "cpu_overhead": trace.cpu_overhead,
+        "agreement": None if trace.agreement is None else asdict(trace.agreement),
+    }
+
+
+def trace_table(found: Fidelity) -> Table:
+    """Return one row per trace; the one to believe in bold.
+
+    End to end is first start to last end; kernels / unprofiled the sum of kernel times over the unprofiled time, both
+    of a step; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
+    median of the matched kernels against those of the trace to believe.
+    """
+    cells = [
+        Row((trace.times.label, *_cells(trace)), "strong" if place == found.believed else "")
+        for place, trace in enumerate(found.traces)
+    ]
+    return Table(columns("trace", numbers=HEADS), cells, "traces")
+
+
+def kernel_table(found: Fidelity) -> Table:
+    """Return the kernels that take longest in the trace to believe, in the other traces against it."""
+    others = found.kernels[found.kernels["label"] != found.best]
+    cells = [
+        (
+            shortened(str(row.kernel), _NAME), str(row.label), f"{row.count:,}", f"{row.time_us / 1e3:,.3f}",
+            f"{row.ratio:.3f}", f"{row.spread:.3f}",
+        )
+        for row in each(others.head(SHOWN))
+    ]  # fmt: skip
+    heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
+    return Table(heads, rows(cells), "kernels")
+
+
+def _cells(trace: TraceFidelity) -> tuple[str, ...]:
+    times, agreement = trace.times, trace.agreement
+    return (
+        f"{times.kernels:,}",
+        *(f"{value / 1e3:,.3f}" for value in (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)),
+        "–" if times.steps is None else f"{times.steps}",
+        "–" if trace.kernel_ratio is None else f"{trace.kernel_ratio:.3f}",
+        *("–" if value is None else f"{value:+.1f} %" for value in (trace.overhead, trace.cpu_overhead)),
+        "–" if agreement is None else f"{100 * agreement.matched_share:.1f} %",
+        "–" if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",
+    )
