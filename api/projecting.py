@@ -18,11 +18,12 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
-from ..hardware import GPU
+from ..hardware import GPU, NETWORK_FIGURES, Network, read_networks
+from ..hardware.networks import NODE_GPUS
 from ..output import check_output, dumps, whole_folder
 from ..projection.chakra_export import tasks_of, write_chakra
 from ..projection.chrome import write_chrome
-from ..projection.collective_laws import NODE_RANKS, CommunicationLaw, Network
+from ..projection.collective_laws import CommunicationLaw, NodeBandwidths
 from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
 from ..projection.kernel_laws import DEFAULT_LAW
@@ -32,6 +33,7 @@ from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
+from ..projection.worlds import World
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
@@ -234,8 +236,10 @@ def project_traces(
     cpu_speed: float | None = None,
     model: Path | str | None = None,
     correct: Sequence[Path | str] = (),
-    network: tuple[float, float] | None = None,
-    ranks_per_node: int = NODE_RANKS,
+    network: tuple[float, float] | Path | str | None = None,
+    ranks_per_node: int = NODE_GPUS,
+    ranks: int | str | None = None,
+    grows: Sequence[str] = (),
     keep_waiting: bool = False,
     durations: Path | str | pd.DataFrame | None = None,
     uncertainty: str = "",
@@ -267,10 +271,16 @@ def project_traces(
         Run folder of `train` for these GPUs; its predictions go before the law of computation.
     correct : sequence of path
         Measurements of both GPUs, from which the law of computation is corrected class by class.
-    network : (float, float), optional
-        Bandwidth out of a node, one way, GB/s: of the host's and the target's.
+    network : (float, float) or path, optional
+        Bandwidth out of a node, one way, GB/s: of the host's and the target's; or a TOML file with the networks
+        (`hardware.read_networks`), by which collectives are reckoned on one level or two.
     ranks_per_node : int, default=8
-        GPUs of a node.
+        GPUs of a node, where no file says it.
+    ranks : int or str, optional
+        Ranks of the job on the target, ``64``; or as measured too, ``"16:64"``, where the largest group of the trace
+        has not all of them. The collectives of groups of all ranks are re-sized (`projection.worlds`).
+    grows : sequence of str
+        Other groups that grow with the ranks: their names or numbers of ranks in the trace.
     keep_waiting : bool
         Whether what collectives wait for their peers stays: the time above the least of equal messages.
     durations : path or DataFrame, optional
@@ -297,14 +307,34 @@ def project_traces(
     check_sample(level, samples)
     target, known = device(to, "to"), None if host is None else device(host, "host")
     law_of_collectives, kind_of_gaps = cast(CommunicationLaw, comm_law), cast(Gaps, gaps)
-    host_gbs, target_gbs = network or (None, None)
-    joined = Network(host_gbs, target_gbs, ranks_per_node)
+    file = Path(network) if isinstance(network, str | Path) else None
+    host_gbs, target_gbs = (None, None) if network is None or isinstance(network, str | Path) else network
+    joined = NodeBandwidths(host_gbs, target_gbs, ranks_per_node)
     laws = Laws(compute_law, law_of_collectives, kind_of_gaps, cpu_speed, None, joined, keep_waiting)
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
+    if host_gbs is not None and (ranks is not None or grows):
+        raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
+    world = _world(file, ranks_per_node, ranks, grows)
+    if world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
+        world = World(*(Network(node_gpus=ranks_per_node),) * 2)
+    laws = replace(laws, world=world)
     laws = replace(laws, run=TrainedModel.load(Path(model)) if model else None)
     inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
     return _projected(traces, inputs, sweeps, interval)
+
+
+def _world(file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]) -> World | None:
+    """Return what collectives are projected to; None where neither other ranks nor a network's file are given."""
+    if file is None and ranks is None and not grows:
+        return None
+    host, target = (Network(node_gpus=per_node),) * 2 if file is None else read_networks(file)
+    try:
+        *before, after = (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
+        (measured,) = before or (None,)
+    except ValueError:
+        raise ParameterError("ranks", f"must be a number such as 64, or MEASURED:NEW, got {ranks!r}") from None
+    return World(host, target, after, measured, tuple(grows))
 
 
 @dataclass(frozen=True)

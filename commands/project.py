@@ -54,9 +54,16 @@ def command(
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(metavar="HOST:TARGET", help="Bandwidth out of a node, one way, GB/s, e.g. 50:400."),
+        typer.Option(metavar="HOST:TARGET|FILE", help="Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file."),
     ] = None,
     ranks_per_node: Annotated[int, typer.Option(help="GPUs of a node.")] = 8,
+    ranks: Annotated[
+        str | None, typer.Option(metavar="[MEASURED:]NEW", help="Ranks of the job on the target: collectives re-sized.")
+    ] = None,
+    grows: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="A group of ranks that grows with them: name or size."),
+    ] = None,
     keep_waiting: Annotated[
         bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
     ] = False,
@@ -69,7 +76,7 @@ def command(
         typer.Option(metavar="NAME=SIGMA,...", help="Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05."),
     ] = "",
     sweep: Annotated[
-        list[str] | None, typer.Option(metavar="FIGURE=A:B:STEP", help="Change a figure of the target (repeatable).")
+        list[str] | None, typer.Option(metavar="FIGURE=A:B[:STEP]", help="Change a figure of the target (repeatable).")
     ] = None,
     level: LevelOption = 0.9,
     samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
@@ -103,6 +110,8 @@ def command(
         correct=correct or (),
         network=bandwidths,
         ranks_per_node=ranks_per_node,
+        ranks=ranks,
+        grows=grows or (),
         keep_waiting=keep_waiting,
         durations=durations,
         uncertainty=uncertainty,
@@ -129,8 +138,8 @@ def command(
         show(one.document(), *(out / name for name in FILES if out is not None))
 
 
-def parse_network(text: str | None) -> tuple[float, float] | None:
-    """Return the bandwidths of ``HOST:TARGET``, in GB/s.
+def parse_network(text: str | None) -> tuple[float, float] | Path | None:
+    """Return the bandwidths of ``HOST:TARGET``, in GB/s, or the path of a TOML file.
 
     Raises
     ------
@@ -144,6 +153,8 @@ def parse_network(text: str | None) -> tuple[float, float] | None:
     """
     if text is None:
         return None
+    if text.casefold().endswith(".toml"):
+        return Path(text)
     try:
         host, target = (float(part) for part in text.split(":"))
     except ValueError:

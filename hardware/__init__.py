@@ -2,20 +2,23 @@
 
 A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are numbers or not
 published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures themselves stand in the data files
-beside them. `scaled` makes scale models of a GPU.
+beside them. `scaled` makes scale models of a GPU; `networks` says what joins nodes of them.
 """
 
 from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, read_gpu, sources
+from .networks import NETWORK_FIGURES, Network, read_networks
 from .spec import DTYPES, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
     "DTYPES",
     "FIGURES",
     "GPU",
+    "NETWORK_FIGURES",
     "PEAKS",
     "UNITS",
     "Ceiling",
     "Figure",
+    "Network",
     "Source",
     "all_gpus",
     "find",
@@ -23,5 +26,6 @@ __all__ = [
     "measured",
     "peak_path",
     "read_gpu",
+    "read_networks",
     "sources",
 ]

@@ -116,7 +116,7 @@ def read_gpu(path: Path) -> GPU:
         If the file cannot be read, a key is wrong, or ``based_on`` is no known GPU; names the file and the key.
     """
     where = str(path)
-    table = _read_toml(path)
+    table = read_toml(path)
     base_name = table.pop("based_on", None)
     if not isinstance(base_name, str | None):
         raise DataError(f"based_on must be the name of a GPU in quotes, got {base_name!r}", source=where)
@@ -165,12 +165,15 @@ def _base(name: str, where: str) -> GPU:
 _MOST_BYTES = 2**20
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a small TOML file of the user's; a DataError says why it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
             if file.read(1):
-                raise DataError(f"has more than {_MOST_BYTES} bytes: no description of a GPU", source=str(path))
+                raise DataError(
+                    f"has more than {_MOST_BYTES} bytes: no description of a GPU or network", source=str(path)
+                )
         return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error

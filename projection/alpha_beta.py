@@ -56,7 +56,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -265,6 +265,10 @@ class Link:
     error_decades: float = float("nan")
     error_ranks: float = float("nan")
     source: str = ""  # where the measurements are from
+
+    def with_latency(self, step_us: float) -> Link:
+        """Return the model with so much latency for each step, whatever was measured."""
+        return replace(self, protocols=tuple(replace(line, base_us=0.0, step_us=step_us) for line in self.protocols))
 
     def latency_us(self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike) -> FloatArray:
         """Return the part of the time that no bandwidth shortens, shape (n_messages,)."""

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, NotPublishedError, ParameterError, nearest
 from ..hardware import GPU
+from ..hardware.networks import NODE_GPUS
 from ..remarks import Remark, remark
 from .alpha_beta import SEND_RECV, FloatArray, Link, collectives_of, find_link, law_errors, measured_links
 
@@ -52,17 +53,14 @@ LATENCY, LINK, UNKNOWN = "latency", "link", ""
 LEAST_BYTES = 1.0
 """A barrier has no message, and sends one all the same."""
 
-NODE_RANKS = 8
-"""GPUs of a node, where the user says nothing else."""
-
 
 @dataclass(frozen=True)
-class Network:
+class NodeBandwidths:
     """What joins the nodes, as the user states it: the bandwidth out of one node, all its adapters, one way, GB/s."""
 
     host_gbs: float | None = None  # where the trace was made
     target_gbs: float | None = None  # of the target
-    ranks_per_node: int = NODE_RANKS  # GPUs of a node, one rank each; larger groups cross the network
+    ranks_per_node: int = NODE_GPUS  # GPUs of a node, one rank each; larger groups cross the network
 
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
@@ -128,7 +126,7 @@ class _Projection(NamedTuple):
     host: GPU
     target: GPU
     law: str
-    network: Network
+    network: NodeBandwidths
     links: Sequence[Link]
 
 
@@ -139,7 +137,7 @@ def communication_factors(
     law: CommunicationLaw = ALPHA_BETA,
     *,
     links: Sequence[Link] | None = None,
-    network: Network | None = None,
+    network: NodeBandwidths | None = None,
     keep_waiting: bool = False,
 ) -> pd.DataFrame:
     """Return by what factor every collective's time changes, and by which law.
@@ -155,7 +153,7 @@ def communication_factors(
         See the module.
     links : sequence of Link, optional
         Fitted models; by default those of links.toml.
-    network : Network, optional
+    network : NodeBandwidths, optional
         By default 8 ranks in a node, and nothing is known of what joins nodes.
     keep_waiting : bool
         Whether the time above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
@@ -170,15 +168,15 @@ def communication_factors(
     """
     check_law(law)
     given = measured_links() if links is None else links
-    projection = _Projection(host, target, law, network or Network(), given)
-    table = _messages(activities)
+    projection = _Projection(host, target, law, network or NodeBandwidths(), given)
+    table = messages_of(activities)
     columns = {name: np.empty(len(table), dtype=dtype) for name, dtype in _COLUMNS.items()}
     for rows, messages in _groups(table):
         for name, value in _answer(projection, messages)._asdict().items():
             columns[name][rows] = value
     columns["why"] = np.fromiter(((why,) if why else () for why in columns["why"]), dtype=object, count=len(table))
     if keep_waiting:
-        columns["factor"] = _without_waiting(columns["factor"], table)
+        columns["factor"] = without_waiting(columns["factor"], table)
     return pd.DataFrame(columns, index=activities.index)
 
 
@@ -188,7 +186,7 @@ def check_law(law: str) -> None:
         raise ParameterError("comm_law", f"must be a law of communication, got {law!r}: {nearest(law, LAWS)}")
 
 
-def _messages(activities: pd.DataFrame) -> pd.DataFrame:
+def messages_of(activities: pd.DataFrame) -> pd.DataFrame:
     """Return the collective, bytes and ranks (NaN where unknown) and time of every activity, index 0, 1, ..."""
     numbers = {
         name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -219,18 +217,18 @@ def _answer(projection: _Projection, messages: _Messages) -> _Answer:
         return _kept(projection, remark("figure-not-published", figure=error.figure, gpu=error.gpu))
     except DataError as error:  # more ranks than the links join
         return _kept(projection, remark("no-link", problem=str(error)))
-    unknown = _unknown(messages)
+    unknown = unknown_of(*messages)
     if projection.law == BANDWIDTH or unknown:
         return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else None)
     return _by_model(projection, messages, rates)
 
 
-def _unknown(messages: _Messages) -> Remark | None:
+def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark | None:
     """Return what the model needs and the trace does not say, None where nothing lacks."""
     lacks = {
-        "collective": not messages.collective,
-        "group": bool(np.isnan(messages.ranks)),
-        "message": bool(np.isnan(messages.size_bytes).any()),
+        "collective": not collective,
+        "group": bool(np.isnan(ranks)),
+        "message": bool(np.isnan(size_bytes).any()),
     }
     missing = tuple(name for name, is_missing in lacks.items() if is_missing)
     return remark("message-unknown", missing=missing) if missing else None
@@ -289,7 +287,7 @@ def _unless_same(projection: _Projection, sigma: float) -> float:
     return 0.0 if projection.host == projection.target else sigma
 
 
-def _without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
+def without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
     """Return the factors of whole times where only the least time among equal messages is projected."""
     known = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
     time = table["time"].where(known)

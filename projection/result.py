@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..hardware import GPU
+from ..errors import ParameterError
+from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated
 from .graph import CAUSES, gap_table
@@ -33,10 +35,21 @@ from .replay import (
     WORK,
 )
 from .split import COMMUNICATION, STEP, STREAM, time_split
-from .sweep import END_TO_END, Sweep, changes_of_bound
-from .sweep import sweeps as all_sweeps
+from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
-from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, FloatArray, Laws, Projection, project_trace
+from .whole_trace import (
+    BOUND,
+    CATEGORY,
+    LAW,
+    PUBLISHED,
+    WHY,
+    FloatArray,
+    Laws,
+    Projection,
+    project_trace,
+    with_collectives,
+)
+from .worlds import World
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
@@ -280,6 +293,7 @@ class Result:
     verdict: Remark  # what sets the pace on the target (`verdict`)
     sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
     notes: tuple[Remark, ...]  # what a reader should know
+    grid: pd.DataFrame | None = None  # of two figures of links or network that are swept together (`sweep.grid`)
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
 
 
@@ -326,19 +340,58 @@ def result_of(
         measured_path=path_shares(projection.measured_path),
         path_kernels=path_kernels(projection),
         verdict=verdict(projection),
-        sweeps=_swept(trace, projection, sweeps),
+        sweeps=stacked([_swept(trace, projection, plan) for plan in sweeps]) if sweeps else None,
+        grid=_grid(projection, sweeps),
         notes=tuple(_notes(trace, projection)),
     )
 
 
-def _swept(trace: Annotated, projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None:
-    def evaluate(gpu: GPU) -> Mapping[str, Any]:
+_Place = tuple[GPU, World | None]
+
+
+def _changed(place: _Place, figure: str, value: float) -> _Place:
+    """Return a target, a GPU in a world, with one figure changed."""
+    gpu, world = place
+    if figure not in NETWORK_FIGURES:
+        return swept(gpu, figure, value), world
+    world = world or World()
+    return gpu, replace(world, target=world.target.changed(figure, value))
+
+
+def _own(place: _Place, figure: str) -> float | None:
+    gpu, world = place
+    if figure not in NETWORK_FIGURES:
+        return own_value(gpu, figure)
+    return None if world is None else world.target.own(figure)
+
+
+def _linked(projection: Projection, place: _Place) -> Mapping[str, Any]:
+    """Return the outcome on another target that differs in links and network alone."""
+    gpu, world = place
+    return outcome(with_collectives(projection, gpu, replace(projection.laws, world=world)))
+
+
+def _swept(trace: Annotated, projection: Projection, plan: Sweep) -> pd.DataFrame:
+    def evaluate(place: _Place) -> Mapping[str, Any]:
+        if plan.figure in OF_LINKS:
+            return _linked(projection, place)
         there = project_trace(
-            trace, projection.host, gpu, projection.laws, graph=projection.graph, trained_for=projection.target
+            trace, projection.host, place[0], projection.laws, graph=projection.graph, trained_for=projection.target
         )
         return outcome(there)
 
-    return all_sweeps(projection.target, plans, evaluate) if plans else None
+    return sweep((projection.target, projection.laws.world), plan, evaluate, _changed, _own)
+
+
+def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None:
+    """Return two sweeps together where both are of links or network, with the time over the measured one (`ratio`)."""
+    if len(plans) != 2 or any(plan.figure not in OF_LINKS for plan in plans):
+        return None
+    if len(plans[0].points) * len(plans[1].points) > MOST_POINTS:
+        raise ParameterError("sweep", f"of two figures together must have {MOST_POINTS} pairs at most")
+    place = projection.target, projection.laws.world
+    found = grid(place, (plans[0], plans[1]), partial(_linked, projection), _changed)
+    return found.assign(ratio=found[END_TO_END] / projection.measured_us)
 
 
 def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
@@ -351,6 +404,8 @@ def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
         notes.append(remark("no-calls"))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
         notes.append(remark("cpu-taken-as-fast", sigma=CPU_SIGMA))
+    if (world := projection.laws.world) is not None and world.ranks is not None:
+        notes.append(remark("kernels-keep-their-work"))
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:
         notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError, nearest
-from ..hardware import FIGURES, GPU, PEAKS, Figure, peak_path
+from ..hardware import FIGURES, GPU, NETWORK_FIGURES, PEAKS, Figure, peak_path
 from ..hardware.lookup import in_proportion
+from ..hardware.networks import check_figure
 from ..hardware.spec import read_table
 
 END_TO_END = "end_to_end_us"
@@ -27,15 +28,23 @@ UNKNOWN = "unknown"
 MOST_POINTS: Final = 1000
 """Points of a sweep; each is a projection of the trace."""
 
+POINTS: Final = 8
+"""Values of a range without a step, each the same factor above the one before."""
+
 _EXAMPLE = "memory_bw_gbs=6000:10000:500 or memory_bw_gbs=6000,8000"
 
 SWEPT: Final[dict[str, Figure]] = FIGURES | {peak_path(key): peak for key, peak in PEAKS.items()}
-"""Every figure that can be swept, peaks by their place in a data file: ``peak_tflops.fp8_matrix``."""
+"""Every figure of a GPU that can be swept, peaks by their place in a data file: ``peak_tflops.fp8_matrix``."""
+
+SWEEPABLE: Final = SWEPT | NETWORK_FIGURES
+"""The same with the figures of the network."""
+OF_LINKS: Final = ("link_bw_gbs", "p2p_uni_gbs", *NETWORK_FIGURES)
+"""Figures that change collectives alone: two of them are swept together too (`grid`)."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values that one figure (key of `SWEPT`) of a GPU shall take: increasing, in the figure's unit."""
+    """The values that one figure (key of `SWEEPABLE`) shall take: increasing, in the figure's unit."""
 
     figure: str
     points: tuple[float, ...]
@@ -53,16 +62,19 @@ class BoundChange:
     crossing: float  # where the two shares meet, were they to change linearly between the points
 
 
-Evaluate = Callable[[GPU], Mapping[str, Any]]
+Place = TypeVar("Place")
+"""What has the figures that are swept: a GPU, or a GPU and a network."""
+
+Evaluate = Callable[[Place], Mapping[str, Any]]
 """From a target to ``{"end_to_end_us": float, "time_us": {class: float}, "share": {bound: float}}``."""
 
 
 def parse_sweep(text: str) -> Sweep:
     """Read what a user wants swept; values come in increasing order, each once.
 
-    ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step, or ``FIGURE=VALUE,VALUE,...``. A
-    ParameterError says that the figure is unknown, a value is no number above 0 (or not whole for a count), the range
-    is empty or descends, or there are more than `MOST_POINTS` values.
+    ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step, ``FIGURE=START:STOP`` for `POINTS`
+    values, or ``FIGURE=VALUE,VALUE,...``. A ParameterError says that the figure is unknown, a value is no number above
+    0 (or not whole for a count), the range is empty or descends, or there are more than `MOST_POINTS` values.
 
     Examples
     --------
@@ -72,14 +84,14 @@ def parse_sweep(text: str) -> Sweep:
     figure, equals, points = (part.strip() for part in text.partition("="))
     if not (figure and equals and points):
         raise ParameterError("sweep", f"is written {_EXAMPLE}, got {text!r}")
-    if figure not in SWEPT:
-        raise ParameterError("sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}")
+    if figure not in SWEEPABLE:
+        raise ParameterError("sweep", f"must name a figure of a GPU or network, got {figure}: {_nearest(figure)}")
     numbers = _range(figure, points) if ":" in points else [_number(figure, part) for part in points.split(",")]
     if len(numbers) > MOST_POINTS:
         raise ParameterError("sweep", f"of {figure} would take {len(numbers)} values: {MOST_POINTS} is the most")
     values = sorted({float(number) for number in numbers})
     for value in values:
-        _checked(figure, value)
+        (check_figure if figure in NETWORK_FIGURES else _checked)(figure, value)
     return Sweep(figure, tuple(values))
 
 
@@ -123,26 +135,48 @@ def own_value(gpu: GPU, figure: str) -> float | None:
     return gpu.peaks.get(figure.split(".")[1])
 
 
-def sweep(gpu: GPU, plan: Sweep, evaluate: Evaluate) -> pd.DataFrame:
+def sweep(
+    gpu: Place,
+    plan: Sweep,
+    evaluate: Evaluate[Place],
+    change: Callable[[Any, str, float], Any] = swept,
+    own_of: Callable[[Any, str], float | None] = own_value,
+) -> pd.DataFrame:
     """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
+
+    ``change`` gives the GPU with one figure changed, ``own_of`` its own value, None where it has none.
 
     One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's own), `TIME` class and
     `SHARE` bound columns beside `END_TO_END`; bounds "" are `UNKNOWN`. A class or bound that some points have and
     others do not took no time at those.
     """
-    own = own_value(gpu, plan.figure)
+    own = own_of(gpu, plan.figure)
     values = sorted({*plan.points, *([] if own is None else [float(own)])})
     rows = [
         {"figure": plan.figure, "value": value, "current": value == own}
-        | _flat(evaluate(swept(gpu, plan.figure, value)))
+        | _flat(evaluate(change(gpu, plan.figure, value)))
         for value in values
     ]
     return _filled(pd.DataFrame(rows))
 
 
-def sweeps(gpu: GPU, plans: Sequence[Sweep], evaluate: Evaluate) -> pd.DataFrame:
-    """Evaluate at least one sweep of a GPU, each as `sweep` does, one below the other."""
-    return _filled(pd.concat([sweep(gpu, plan, evaluate) for plan in plans], ignore_index=True))
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return at least one sweep, one below the other."""
+    return _filled(pd.concat(frames, ignore_index=True))
+
+
+def grid(
+    gpu: Place, plans: tuple[Sweep, Sweep], evaluate: Evaluate[Place], change: Callable[[Place, str, float], Place]
+) -> pd.DataFrame:
+    """Evaluate two sweeps together: one row per pair of values, with a column for each figure and `END_TO_END`."""
+    one, other = plans
+    rows = [
+        {one.figure: x, other.figure: y}
+        | {END_TO_END: evaluate(change(change(gpu, one.figure, x), other.figure, y))[END_TO_END]}
+        for x in one.points
+        for y in other.points
+    ]
+    return pd.DataFrame(rows)
 
 
 def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
@@ -181,8 +215,12 @@ def _flat(result: Mapping[str, Any]) -> dict[str, float]:
 def _range(figure: str, text: str) -> list[Decimal]:
     """Return start, start + step, ... and the stop."""
     parts = [_number(figure, part) for part in text.split(":")]
+    if len(parts) == 2 and 0 < parts[0] < parts[1]:
+        whole = SWEEPABLE[figure].kind == "count"
+        between = np.geomspace(float(parts[0]), float(parts[1]), POINTS)[1:-1]
+        return [parts[0], *(Decimal(round(value) if whole else f"{value:.3g}") for value in between), parts[1]]
     if len(parts) != 3:
-        raise ParameterError("sweep", f"takes a range as START:STOP:STEP, got {text!r}")
+        raise ParameterError("sweep", f"takes a range as START:STOP or START:STOP:STEP that goes up, got {text!r}")
     start, stop, step = parts
     if not (step > 0 and start < stop):
         raise ParameterError("sweep", f"of {figure} must go up from START to STOP by a STEP above 0, got {text}")
@@ -216,4 +254,4 @@ def _nearest(figure: str) -> str:
     peak = figure.rpartition(".")[2]
     if peak in PEAKS:
         return f"did you mean {peak_path(peak)}?"
-    return nearest(figure, SWEPT, "the figures are those of hardware/gpus.toml")
+    return nearest(figure, SWEEPABLE, "the figures are those of hardware/gpus.toml")

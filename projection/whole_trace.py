@@ -16,7 +16,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated
-from .collective_laws import CommunicationLaw, Network, communication_factors
+from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, communication_factors
 from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
@@ -25,6 +25,7 @@ from .measured_factors import Correction
 from .replay import Times, critical_path, own_time, replay, totals_us
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
+from .worlds import World, world_factors
 
 FloatArray = NDArray[np.float64]
 Gaps = Literal["kept", "scaled", "modelled"]
@@ -53,13 +54,16 @@ class Laws:
     gaps: Gaps = "modelled"  # see `GAPS`
     cpu_speed: float | None = None  # of the target's CPU relative to the one measured; None where unknown: as fast
     run: TrainedModel | None = None  # goes before the law of computation
-    network: Network | None = None  # what the user says of the network between nodes
+    network: NodeBandwidths | None = None  # what the user says of the network between nodes
     keep_waiting: bool = False  # as for `communication_factors`
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # per op class, for `compute_factors`
+    world: World | None = None  # other ranks, another network: collectives go by `worlds.world_factors`
 
     def __post_init__(self) -> None:
         check_law(self.compute)
         check_communication_law(self.communication)
+        if self.world is not None and self.communication != ALPHA_BETA:
+            raise ParameterError("comm_law", f"must be {ALPHA_BETA} for other ranks or links, got {self.communication}")
         if self.gaps not in GAPS:
             raise ParameterError("gaps", f"must be one of {', '.join(GAPS)}, got {self.gaps!r}")
         if self.cpu_speed is not None and not (np.isfinite(self.cpu_speed) and self.cpu_speed > 0):
@@ -203,6 +207,18 @@ def project_trace(
     return projection
 
 
+def with_collectives(projection: Projection, target: GPU, laws: Laws) -> Projection:
+    """Return a projection to a target that differs in its links or network only: the collectives are done anew."""
+    rows = projection.activities
+    communicates = (rows[CATEGORY] == COMMUNICATION).to_numpy()
+    factors = collective_factors(rows[communicates], projection.host, target, laws)
+    changed = {name: rows[name].to_numpy(copy=True) for name in (FACTOR, LAW, WHY, BOUND, SIGMA)}
+    for name, values in changed.items():
+        values[communicates] = factors[name].to_numpy()
+    projected_us = rows["measured_us"].to_numpy() * changed[FACTOR]
+    return replace(projection, target=target, laws=laws, activities=rows.assign(**changed, projected_us=projected_us))
+
+
 def project_activities(
     activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws, *, trained_for: GPU | None = None
 ) -> pd.DataFrame:
@@ -217,12 +233,7 @@ def project_activities(
         )
     ]  # fmt: skip
     if communicates.any():
-        parts.append(
-            communication_factors(
-                activities[communicates], host, target, laws.communication, network=laws.network,
-                keep_waiting=laws.keep_waiting,
-            )
-        )  # fmt: skip
+        parts.append(collective_factors(activities[communicates], host, target, laws))
     factors = pd.concat(parts).reindex(activities.index)
     measured_us = np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0
     return activities.assign(
@@ -231,6 +242,15 @@ def project_activities(
         queued=queued,
         measured_us=measured_us,
         projected_us=measured_us * factors[FACTOR].to_numpy(),
+    )
+
+
+def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> pd.DataFrame:
+    """Return what the laws say of collectives: by the world they are projected to, where there is another."""
+    if laws.world is not None:
+        return world_factors(activities, host, target, laws.world, keep_waiting=laws.keep_waiting)
+    return communication_factors(
+        activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..projection.result import Result, changes
-from ..projection.sweep import SWEPT
+from ..projection.sweep import SWEEPABLE
 from ..projection.trace_kernels import cpu_operations, kernel_table
 from ..projection.uncertainty import MEASURED
 from ..projection.whole_trace import Laws
@@ -174,6 +175,10 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     for title, heads, rows in tables(result):
         if title == "sweep":
             yield Section("Another target", _sweeps(result, heads, rows), "sweep", "Sweep")
+        elif title == "time over the measured one":
+            assert result.grid is not None
+            drawn = Figure(partial(_figure, "grid_figure", result), "End-to-end time over the measured one")
+            yield Section("Time over the measured one", [drawn, _table(title, heads, rows)], "grid", "Two figures")
         else:
             parts = [*figures.get(title, ()), _table(title, heads, rows)]
             yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
@@ -194,7 +199,7 @@ def _sweeps(result: Result, heads: Sequence[str], rows: Sequence[tuple[str, ...]
     assert result.sweeps is not None
     target = result.projection.target.name
     drawn: list[Part] = [
-        Figure(partial(_sweep_figure, result, place), f"End-to-end time over {SWEPT[str(name)]} of {target}")
+        Figure(partial(_sweep_figure, result, place), f"End-to-end time over {SWEEPABLE[str(name)]} of {target}")
         for place, name in enumerate(result.sweeps["figure"].unique())
     ]
     changed = lines(say(change) for change in changes(result)).lines
@@ -248,6 +253,7 @@ def data(result: Result) -> dict[str, Any]:
         "law_remarks": _records(in_words(result.remarks)),
         "durations": None if result.durations is None else _records(result.durations),
         "sweep": None if result.sweeps is None else _records(result.sweeps),
+        "grid": None if result.grid is None else _records(result.grid),
         "notes": [say(note) for note in result.notes],
     }
 
@@ -265,6 +271,7 @@ def _laws(laws: Laws) -> dict[str, Any]:
         "gaps": laws.gaps,
         "cpu_speed": laws.cpu_speed,
         "keep_waiting": laws.keep_waiting,
+        "world": None if laws.world is None else asdict(laws.world),
     }
 
 
@@ -309,6 +316,7 @@ def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[st
             list(_unmeasured(result.durations)),
         ),
         ("sweep", *_sweep(result.sweeps)),
+        ("time over the measured one", *_grid(result.grid)),
     ]
     for title, heads, rows in found:
         if rows:
@@ -425,6 +433,16 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
         for _, row in frame.iterrows()
     ]
     return heads, rows
+
+
+def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the times of two figures swept together as a table of the first down, the second across."""
+    if frame is None:
+        return (), []
+    down, across = map(str, frame.columns[:2])
+    table = frame.pivot_table(index=down, columns=across, values="ratio")
+    heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
+    return heads, [(f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()]
 
 
 def _spread(sigma: float) -> str:

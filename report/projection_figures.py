@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..projection.result import Result
-from ..projection.sweep import END_TO_END, SHARE, SWEPT, UNKNOWN, changes_of_bound, own_value
+from ..projection.sweep import END_TO_END, SHARE, SWEEPABLE, SWEPT, UNKNOWN, changes_of_bound, own_value
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 
 LARGEST: Final = 12
@@ -72,10 +72,28 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     found = []
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
-        value = own_value(host, str(name))
+        value = own_value(host, str(name)) if name in SWEPT else None
         marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)] if value else []
         found.append(sweep_figure(frame, target=target.name, marks=marks))
     return found
+
+
+def grid_figure(result: Result) -> go.Figure:
+    """Draw the time over the measured one as a heat map of the two figures that were swept together."""
+    assert result.grid is not None
+    first, second = map(str, result.grid.columns[:2])
+    table = result.grid.pivot_table(index=second, columns=first, values="ratio")
+    labels = [[f"{value:,.6g}" for value in axis] for axis in (table.columns, table.index)]
+    hover = f"{first} %{{x}}, {second} %{{y}}: %{{z:.3f}} of the measured time<extra></extra>"
+    figure = go.Figure(
+        go.Heatmap(
+            x=labels[0], y=labels[1], z=table.round(4).to_numpy().tolist(), texttemplate="%{z:.2f}",
+            colorscale="Cividis", hovertemplate=hover, colorbar={"title": {"text": "of measured"}},
+        )
+    )  # fmt: skip
+    figure.update_xaxes(type="category", title_text=escape(str(SWEEPABLE[first])))
+    figure.update_yaxes(type="category", title_text=escape(str(SWEEPABLE[second])))
+    return styled(figure, 120 + 36 * len(table), legend={})
 
 
 BOUND_COLOURS: Final = {
@@ -125,7 +143,7 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
     """
     if (found := frame["figure"].unique().tolist()) != found[:1]:
         raise ValueError(f"a figure shows one sweep, got {', '.join(found)}")
-    words = SWEPT[found[0]]
+    words = SWEEPABLE[found[0]]
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.05)
     hover = f"%{{y:.4~g}} ms at %{{x}} {escape(words.unit)}"
     for trace in _times(frame, target, marks):

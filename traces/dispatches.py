@@ -31,6 +31,9 @@ op_inputs          the call's arguments as JSON: {"dims": [...], "types": [...],
 collective         name of the collective ("allreduce"), "" for everything else
 collective_bytes   bytes of the message of one rank (the larger of input and output)
 group_size         ranks that take part
+group_name         name of the group of ranks ("0"), "" where the producer writes none
+group_ranks        ranks of the group, ascending, joined by ",", "" where the producer does not say
+group_number       number of the collective in its group, where the producer counts them
 step               number of the profiler's step in which it was launched
 source             file and place in it, "trace.json.gz:1234" (1-based event, row or line)
 =================  ===================================================================================================
@@ -116,14 +119,16 @@ Severity = Literal["info", "warning", "error"]
 
 KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
 TEXT = (
-    "kind", "device", "name", "op_name", "op_stack", "op_inputs", "collective", "source",
+    "kind", "device", "name", "op_name", "op_stack", "op_inputs", "collective", "group_name", "group_ranks",
+    "source",
 )  # fmt: skip
 NANOSECONDS = ("start_ns", "duration_ns")
 COLUMNS = (
     "kind", "device", "rank", "process", "gpu", "stream", "name", "start_ns", "duration_ns",
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
     "lds_bytes", "scratch_bytes", "vgpr", "accum_vgpr", "sgpr", "bytes", "dispatch_id", "correlation", "linked",
-    "op_name", "op_id", "op_stack", "op_inputs", "collective", "collective_bytes", "group_size", "step", "source",
+    "op_name", "op_id", "op_stack", "op_inputs", "collective", "collective_bytes", "group_size",
+    "group_name", "group_ranks", "group_number", "step", "source",
 )  # fmt: skip
 """Every column, in order."""
 

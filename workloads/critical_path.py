@@ -21,11 +21,12 @@ from ..hardware import GPU
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
+from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime
 from .board_power import energy
 from .constants import DRAWS, standard_normal
-from .kernel_times import FITTED, LAUNCH_US, attention_us, collective_us, product_law, streaming_gbs
+from .kernel_times import FITTED, LAUNCH_US, attention_us, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .learned_products import Times, by_runs
 

@@ -20,11 +20,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hardware import GPU
+from ..hardware import GPU, Network
 from ..operators.work import BITS
+from ..projection.worlds import ONE_NODE, collective_us
 from .architecture import Architecture
 from .constants import CONSTANTS
-from .kernel_times import LAUNCH_US, ONE_NODE, Network, collective_us
+from .kernel_times import LAUNCH_US
 from .layers import cached_per_token, layer
 from .learned_products import Sources
 from .memory import WIDE_BYTES

@@ -1,4 +1,4 @@
-"""How long kernels take on one GPU: laws of achieved rates for products, attention and norms, the links' models.
+"""How long kernels take on one GPU: laws of achieved rates for products, attention and norms.
 
 A product takes the p-norm of its time at the memory's and at the matrix units' achieved rate:
 
@@ -22,12 +22,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError
 from ..hardware import GPU
 from ..operators.work import BITS
-from ..projection.alpha_beta import find_link, measured_links
 from ..projection.bounds import matrix_shares, memory_shares
-from ..projection.collective_laws import NODE_RANKS, link_bandwidth_gbs
 
 FloatArray = NDArray[np.float64]
 
@@ -135,66 +132,3 @@ def attention_us(
     rate = ceiling_tflops(gpu, "bf16") * part * (BACKWARD_RATE if backward else 1.0)
     half = KEYS_HALF_FITTED.get((gpu.gfx or "", causal), KEYS_HALF[causal]) * (BACKWARD_KEYS if backward else 1.0)
     return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
-
-
-@dataclass(frozen=True)
-class Network:
-    """What joins the nodes, and how many GPUs a node has.
-
-    Attributes
-    ----------
-    gbs, step_us : float
-        Bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs.
-    node_gpus : int
-        GPUs that share links within a node.
-    """
-
-    gbs: float = 50.0
-    step_us: float = 10.0
-    node_gpus: int = NODE_RANKS
-
-    def nodes(self, ranks: int) -> int:
-        """Return the nodes over which so many GPUs lie, the fewest."""
-        return -(-ranks // self.node_gpus)
-
-
-ONE_NODE: Final = Network()
-_BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
-"""Collectives that go there and back over the network: a reduction and its distribution, or their like."""
-
-
-def collective_us(
-    gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int, network: Network = ONE_NODE
-) -> FloatArray:
-    """Return the times of collectives, one per message; 0 for one rank.
-
-    Within a node by the model of its links (where those of this GPU were not measured, those of MI300X stand in, at
-    this GPU's bandwidth). Beyond it in two levels: within every node, and between the GPUs that have the same place in
-    their nodes, each with its part of the message, at the network's bandwidth; of an all-to-all, what is meant for
-    other nodes. Two levels were measured on no machine at hand.
-    """
-    size = np.asarray(message_bytes, dtype=np.float64)
-    if ranks < 2:
-        return np.zeros_like(size)
-    nodes = network.nodes(ranks)
-    if nodes == 1:
-        return _within_us(gpu, collective, size, ranks)
-    inside = -(-ranks // nodes)
-    if collective == "send_recv":
-        return network.step_us + size / (network.gbs * 1e3)
-    if collective == "all_to_all":
-        away = size * (ranks - inside) / ranks / (network.gbs * 1e3) + (nodes - 1) * network.step_us
-        return away + _within_us(gpu, collective, size * inside / ranks, inside)
-    ways = 2.0 if collective in _BOTH_WAYS else 1.0
-    sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * 1e3)
-    return _within_us(gpu, collective, size, inside) + sent + ways * np.ceil(np.log2(nodes)) * network.step_us
-
-
-def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int) -> FloatArray:
-    if ranks < 2:
-        return np.zeros_like(size)
-    links = measured_links()
-    link = find_link(links, gpu.measured_name, collective) or find_link(links, "MI300X", collective)
-    if link is None:
-        raise DataError(f"no model of {collective}")
-    return link.time_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))

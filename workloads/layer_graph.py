@@ -21,15 +21,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError, FlopcastError, ParameterError, nearest
-from ..hardware import GPU
+from ..hardware import GPU, Network
+from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
 from ..output import visible
 from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
+from ..projection.worlds import ONE_NODE
 from ..readers.execution_trace.execution_trace_reader import is_execution_trace
 from ..readers.files import head
 from ..remarks import Remark
-from .kernel_times import ONE_NODE, Network
 from .setting import stated_of, understood
 from .traced_graph import traced_layers
 
@@ -91,7 +92,7 @@ class GraphSetting:
     eager: bool = False
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
-    node_gpus: int = ONE_NODE.node_gpus
+    node_gpus: int = NODE_GPUS
     kind: str = "graph"
 
     @property

@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
 from ..errors import DataError, ParameterError, nearest
-from ..hardware import GPU, find
+from ..hardware import GPU, Network, find
+from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
+from ..projection.worlds import ONE_NODE
 from . import architecture
 from .architecture import Architecture
-from .kernel_times import ONE_NODE, Network
 from .layers import check_split
 
 Kind = Literal["inference", "throughput", "training"]
@@ -114,7 +115,7 @@ class Setting:
     flash: bool = True
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
-    node_gpus: int = ONE_NODE.node_gpus
+    node_gpus: int = NODE_GPUS
     release: str = ""
     eager: bool = False
     prefix_cache: bool = False
@@ -221,7 +222,7 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
         raise ParameterError("gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}")
     rest = gpus // product
     if "tp" not in ways and setting.kind != "training":
-        ways["tp"] = min(rest, setting.node_gpus, ONE_NODE.node_gpus)
+        ways["tp"] = min(rest, setting.node_gpus, NODE_GPUS)
         rest //= ways["tp"]
     if "dp" not in ways:
         ways["dp"], rest = rest, 1

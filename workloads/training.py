@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from ..projection.worlds import collective_us
 from .architecture import Architecture
-from .kernel_times import ProductLaw, collective_us, streaming_gbs
+from .kernel_times import ProductLaw, streaming_gbs
 from .layers import Layer, cached_per_token, layer
 from .learned_products import LearnedProducts, Sources
 from .setting import Setting

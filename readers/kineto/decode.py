@@ -137,6 +137,11 @@ class GpuArguments(msgspec.Struct, gc=False):
     elements_in: int = msgspec.field(name="In msg nelems", default=MISSING)
     elements_out: int = msgspec.field(name="Out msg nelems", default=MISSING)
     group_size: int = msgspec.field(name="Group size", default=MISSING)
+    group_name: str = msgspec.field(name="Process Group Name", default="")
+    group_ranks: str = msgspec.field(name="Process Group Ranks", default="")
+    first_rank: int = msgspec.field(name="Global rank start", default=MISSING)
+    rank_stride: int = msgspec.field(name="Global rank stride", default=MISSING)
+    number: int = msgspec.field(name="Seq", default=MISSING)
     dtype: str = ""
 
 

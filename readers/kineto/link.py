@@ -202,6 +202,8 @@ def _named(document: Document, launch: IntArray) -> IntArray:
 
 # The columns of the dispatch table from the events and their links.
 
+_MOST_RANKS = 100_000
+"""No job has more ranks: a larger number is damage."""
 _KINDS = {Category.KERNEL: KERNEL, Category.MEMCPY: MEMCPY, Category.MEMSET: MEMSET}
 _COPY = re.compile(r"Memcpy (\w+) \(.*\)")
 
@@ -326,7 +328,27 @@ def _collectives(gpu: Events) -> dict[str, Any]:
         "collective": _words(gpu.words["collective"]),
         "collective_bytes": integers(np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)),
         "group_size": integers(gpu.integers["group_size"]),
+        "group_name": _words(gpu.words["group_name"]),
+        "group_ranks": _group_ranks(gpu),
+        "group_number": integers(gpu.integers["number"]),
     }
+
+
+def _group_ranks(gpu: Events) -> pd.Categorical:
+    """Return the ranks of each group: those written, or, where the list is shortened, first, stride and number."""
+    numbers = (gpu.integers[name].tolist() for name in ("first_rank", "rank_stride", "group_size"))
+    cases = list(zip(gpu.words["group_ranks"], *numbers, strict=True))
+    known = {case: _ranks(*case) for case in set(cases)}
+    return _words([known[case] for case in cases])
+
+
+def _ranks(text: str, first: int, stride: int, count: int) -> str:
+    written = text.strip("[] ")
+    if written and re.fullmatch(r"\d+(?:\s*,\s*\d+)*", written):
+        return ",".join(map(str, sorted(int(rank) for rank in written.split(","))))
+    if first >= 0 and stride > 0 and 0 < count <= _MOST_RANKS:
+        return ",".join(str(first + stride * place) for place in range(count))
+    return ""
 
 
 # The user's ranges as the GPU went through them: what the file says of them, or what was launched inside them.

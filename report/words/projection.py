@@ -54,6 +54,11 @@ def _group_spans_nodes(ranks: float, per_node: int, law_of_one_node: bool, state
     return f"{spans}, and the model is of one node" if law_of_one_node else spans
 
 
+def _other_world(ranks: tuple[int, int], nodes: tuple[int, int]) -> str:
+    levels = "; two levels were measured on no machine at hand" if max(nodes) > 1 else ""
+    return f"{ranks[0]} → {ranks[1]} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
+
+
 def _agrees(label: str, alone: bool, step_us: float, unprofiled_us: float, overhead: float, kernel_ratio: float) -> str:
     lead = label if alone else f"{label} agrees best"
     return (
@@ -78,6 +83,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "unlike-training": lambda reasons: f"outside the trained range: {say_all(reasons)}",
     "model-then-law": lambda model, law: f"{say_all(model)}: {say_all(law)}",
     "carried-on-by-law": "the model is of {gpu}: from there by the law {law}",
+    "other-world": _other_world,
     "one-rank": "a group of one rank sends nothing",
     "no-link": "{problem}",
     "message-unknown": lambda missing: f"{' and '.join(missing)} not recorded",
@@ -95,6 +101,10 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "no-calls": "the trace has no calls of the CPU: gaps are kept, whatever their cause",
     "cpu-taken-as-fast": lambda sigma: (
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
+    ),
+    "kernels-keep-their-work": (
+        "every rank keeps its batch: kernels stay as they are, those on shards (an optimiser's) too, whose work the "
+        "ranks would change"
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
     # passes of a profiler

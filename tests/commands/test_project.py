@@ -17,9 +17,11 @@ from flopcast.api.training import train
 from flopcast.commands import project as command
 from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
+from flopcast.hardware import find
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.scalings import LAWS
 from flopcast.projection.whole_trace import GAPS, projected_times
+from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
 from flopcast.tests.commands import running
 
@@ -215,6 +217,9 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
         (("--to", "MI355X", "--gaps", "gone"), "--gaps 'gone'"),
         (("--to", "MI355X", "--sweep", "memory=1,2"), "--sweep GPU memory"),
         (("--to", "MI355X", "--uncertainty", "gem=0.1"), "--uncertainty 'gem'"),
+        (("--to", "MI355X", "--ranks", "many"), "--ranks must be a number"),
+        (("--to", "MI355X", "--ranks", "64", "--network", "1:2"), "--network must be a TOML file"),
+        (("--to", "MI355X", "--ranks", "64", "--comm-law", "kept"), "--comm-law must be alpha-beta"),
         (("--to", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
         (("--to", "MI355X", "--cpu-speed", "0"), "--cpu-speed must be above 0"),
         (("--to", "MI355X", "--network", "0:400"), "--network GB/s"),
@@ -272,6 +277,55 @@ def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
     assert "it is taken for MI300X" in " ".join(result.output.split())
+
+
+RING = {
+    "Collective name": "allreduce", "In msg nelems": 8 << 20, "Out msg nelems": 8 << 20, "Group size": 8,
+    "dtype": "BFloat16", "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2, ...]", "Global rank start": 0,
+    "Global rank stride": 1,
+}  # fmt: skip
+
+
+def with_collective(path: Path) -> Path:
+    """Write a trace that ends with an all-reduce of 16 MiB over 8 ranks."""
+    content = json.loads(write_trace(path).read_text())
+    last = max(event["ts"] + event["dur"] for event in content["traceEvents"] if event["cat"] == "kernel")
+    at = {"ph": "X", "pid": 7, "tid": 1, "ts": 305.0, "dur": 4.0}
+    ids = {"External id": 900, "correlation": 900}
+    content["traceEvents"] += [
+        {**at, "cat": "cuda_runtime", "name": "hipLaunchKernel", "args": ids},
+        {"ph": "X", "pid": 2, "tid": 0, "ts": last + 1, "dur": 300.0, "cat": "kernel", "name": "ncclDevKernel_Generic",
+         "args": {**ids, **RING, "device": 2, "stream": 0}},
+    ]  # fmt: skip
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path) -> None:
+    network = tmp_path / "two-level.toml"
+    network.write_text("node_gpus = 8\nnetwork_gbs = 50\nnetwork_us = 10\n")
+    trace = with_collective(tmp_path / "t.json")
+    sweeps = ("--sweep", "link_bw_gbs=100:400:100", "--sweep", "link_latency_us=1:10")
+    result = invoke(trace, "--to", "MI300X", "--ranks", "64", "--network", network, *sweeps, "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)
+    grown = collective_us(find("MI300X"), "all_reduce", 16 << 20, 64) / collective_us(
+        find("MI300X"), "all_reduce", 16 << 20, 8
+    )
+    assert found["projected_us"] == pytest.approx(found["measured_us"] + 300 * (float(grown) - 1), rel=1e-6)
+    grid = pd.DataFrame(found["grid"])
+    assert len(grid) == 4 * 8
+    assert grid["ratio"].tolist() == pytest.approx((grid["end_to_end_us"] / found["measured_us"]).tolist())
+    table = grid.pivot_table(index="link_bw_gbs", columns="link_latency_us", values="ratio").to_numpy()
+    assert (table[1:] < table[:-1]).all()
+    assert (table[:, 1:] > table[:, :-1]).all()
+
+
+def test_two_figures_are_a_heat_map_of_the_page(tmp_path: Path) -> None:
+    trace = with_collective(tmp_path / "t.json")
+    found = project(trace, "MI300X", sweep=["network_gbs=10,20", "link_bw_gbs=100,200"], ranks=16)
+    assert found.result.grid is not None
+    assert "heatmap" in found.report()
 
 
 def test_networks() -> None:

@@ -12,7 +12,7 @@ import pytest
 from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import all_gpus, find
 from flopcast.projection.alpha_beta import Link, Protocol, law_errors, measured_links
-from flopcast.projection.collective_laws import LAWS, Network, communication_factors, link_bandwidth_gbs
+from flopcast.projection.collective_laws import LAWS, NodeBandwidths, communication_factors, link_bandwidth_gbs
 from flopcast.readers import read_traces
 from flopcast.remarks import remark
 
@@ -105,9 +105,9 @@ def test_where_nothing_changes_nothing_is_uncertain(law: str, activities: Make) 
     table = activities(("allreduce", 1 << 20, 8, 9), ("allreduce", 1 << 20, 16, 9), ("", None, None, 9))
     found = communication_factors(table, A100, A100, law)
     assert found["sigma"].tolist() == [0.0] * 3
-    same = communication_factors(table, A100, A100, law, network=Network(50.0, 50.0))
+    same = communication_factors(table, A100, A100, law, network=NodeBandwidths(50.0, 50.0))
     assert same["sigma"].tolist() == [0.0] * 3
-    faster = communication_factors(table, A100, A100, law, network=Network(50.0, 100.0))
+    faster = communication_factors(table, A100, A100, law, network=NodeBandwidths(50.0, 100.0))
     assert np.isnan(faster["sigma"].iloc[1]) == (law != "kept")
     assert communication_factors(table, A100, H100, "kept")["sigma"].isna().all()
 
@@ -170,7 +170,7 @@ def test_kept_when_asked_for_needs_no_reason(activities: Make) -> None:
 
 @pytest.mark.parametrize(("law", "codes"), [("bandwidth", []), ("alpha-beta", ["group-spans-nodes"])])
 def test_groups_of_several_nodes_take_the_network_that_is_stated(law: str, codes: list[str], activities: Make) -> None:
-    network = Network(host_gbs=25.0, target_gbs=100.0)
+    network = NodeBandwidths(host_gbs=25.0, target_gbs=100.0)
     table = activities(("allreduce", 1 << 20, 16, 9), ("allreduce", 1 << 20, 8, 9))
     result = communication_factors(table, A100, H100, law, network=network)
     assert result["factor"].iloc[0] == pytest.approx(0.25)
@@ -181,9 +181,9 @@ def test_groups_of_several_nodes_take_the_network_that_is_stated(law: str, codes
 
 def test_the_ranks_of_a_node_are_the_users_to_state(activities: Make) -> None:
     table = activities(("allreduce", 1 << 20, 4, 9), ("allreduce", 1 << 20, 64, 9))
-    narrow = communication_factors(table, A100, H100, network=Network(20.0, 40.0, ranks_per_node=2))
+    narrow = communication_factors(table, A100, H100, network=NodeBandwidths(20.0, 40.0, ranks_per_node=2))
     assert narrow["factor"].tolist() == [0.5, 0.5]
-    wide = communication_factors(table, A100, H100, network=Network(ranks_per_node=72))
+    wide = communication_factors(table, A100, H100, network=NodeBandwidths(ranks_per_node=72))
     assert set(wide["law"]) == {"alpha-beta"}
 
 
@@ -331,4 +331,4 @@ def test_more_links_than_peers_do_not_add_up() -> None:
 )
 def test_a_network_must_make_sense(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        Network(**wrong)
+        NodeBandwidths(**wrong)

@@ -19,8 +19,8 @@ from flopcast.projection.sweep import (
     own_value,
     parse_sweep,
     parse_sweeps,
+    stacked,
     sweep,
-    sweeps,
     swept,
 )
 
@@ -58,7 +58,7 @@ def test_ranges_and_lists(text: str, figure: str, values: tuple[float, ...]) -> 
         ("fp8_matrix=1", r"did you mean peak_tflops.fp8_matrix\?"),
         ("peak_tflops.int8_matrix=1", r"did you mean peak_tops.int8_matrix\?"),
         ("qqq=1", r"hardware/gpus.toml"),
-        ("memory_bw_gbs=1:2", r"START:STOP:STEP.*'1:2'"),
+        ("memory_bw_gbs=2:1", r"START:STOP:STEP.*'2:1'"),
         ("memory_bw_gbs=2:1:1", r"START.*STOP.*STEP.*2:1:1"),
         ("memory_bw_gbs=1:2:0", "by a STEP above 0"),
         ("memory_bw_gbs=1:1e9:0.1", "would take over 1000 values"),
@@ -113,7 +113,7 @@ def test_sweeps_below_each_other_have_the_same_bounds() -> None:
         return found if gpu.tdp_w == find("MI300X").tdp_w else {**found, "share": {"link": 1.0}, "time_us": {"x": 1.0}}
 
     plans = [parse_sweep("tdp_w=1,2"), parse_sweep("memory_bw_gbs=1000:9000:2000")]
-    found = sweeps(find("MI300X"), plans, evaluate)
+    found = stacked([sweep(find("MI300X"), plan, evaluate) for plan in plans])
     assert not found.drop(columns="current").isna().any(axis=None)
     assert [(change.before, change.after) for change in changes_of_bound(found) if change.figure != "tdp_w"] == [
         ("memory", "compute")

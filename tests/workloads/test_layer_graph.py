@@ -13,9 +13,10 @@ import pytest
 import flopcast as fc
 from flopcast.benchmarks.scoreboard import measured_attention
 from flopcast.errors import DataError
-from flopcast.hardware import find
+from flopcast.hardware import Network, find
+from flopcast.projection.worlds import collective_us
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.kernel_times import Network, attention_us, collective_us
+from flopcast.workloads.kernel_times import attention_us
 from flopcast.workloads.layer_graph import is_graph, read_layers
 
 GEMM = {"op": "gemm", "m": 4096, "n": 4096, "k": 4096}

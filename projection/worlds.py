@@ -1,0 +1,216 @@
+"""Collectives in another world: more or fewer ranks, on a network of one level or two.
+
+The factor of a collective is the ratio of what the model of the links (`alpha_beta`) says of it there and where it was
+measured. What a rank holds stays the same, as where every rank keeps its batch:
+
+- an all-reduce keeps its bytes;
+- an all-gather and a reduce-scatter keep the whole, of which each rank's shard changes;
+- an all-to-all keeps what a rank sends in all, of which each peer's part changes;
+- a message between two ranks stays as it is.
+
+So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks changes. Which groups
+grow with the ranks of the job is known of groups of all ranks; of others (a tensor-parallel group inside a
+data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import DataError, NotPublishedError, ParameterError, few
+from ..hardware import GPU, Network
+from ..remarks import remark
+from .alpha_beta import Link, find_link, law_errors, measured_links
+from .collective_laws import (
+    ALPHA_BETA,
+    KEPT,
+    LATENCY,
+    LEAST_BYTES,
+    LINK,
+    UNKNOWN,
+    link_bandwidth_gbs,
+    messages_of,
+    unknown_of,
+    without_waiting,
+)
+
+FloatArray = NDArray[np.float64]
+STAND_IN: Final = "MI300X"
+"""Whose links stand for those that were not measured, at the other GPU's bandwidth."""
+_BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
+"""Collectives that go there and back over the network: a reduction and its distribution, or their like."""
+ONE_NODE: Final = Network()
+
+
+def collective_us(
+    gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int, network: Network = ONE_NODE
+) -> FloatArray:
+    """Return the times of collectives, one per message; 0 for one rank.
+
+    Within a node by the model of its links (where those of this GPU were not measured, those of MI300X stand in, at
+    this GPU's bandwidth). Beyond it in two levels: within every node, and between the GPUs that have the same place in
+    their nodes, each with its part of the message, at the network's bandwidth; of an all-to-all, what is meant for
+    other nodes. Two levels were measured on no machine at hand.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> [round(float(collective_us(find("MI300X"), "all_reduce", 64e6, n))) for n in (8, 64)]
+    [411, 751]
+    """
+    size = np.asarray(message_bytes, dtype=np.float64)
+    if ranks < 2:
+        return np.zeros_like(size)
+    nodes = network.nodes(ranks)
+    if nodes == 1:
+        return _within_us(gpu, collective, size, ranks, network)
+    inside = -(-ranks // nodes)
+    if collective == "send_recv":
+        return network.step_us + size / (network.gbs * 1e3)
+    if collective == "all_to_all":
+        away = size * (ranks - inside) / ranks / (network.gbs * 1e3) + (nodes - 1) * network.step_us
+        return away + _within_us(gpu, collective, size * inside / ranks, inside, network)
+    ways = 2.0 if collective in _BOTH_WAYS else 1.0
+    sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * 1e3)
+    within = _within_us(gpu, collective, size, inside, network)
+    return within + sent + ways * np.ceil(np.log2(nodes)) * network.step_us
+
+
+def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int, network: Network) -> FloatArray:
+    if ranks < 2:
+        return np.zeros_like(size)
+    link = find_link(measured_links(), gpu.measured_name, collective) or find_link(
+        measured_links(), STAND_IN, collective
+    )
+    if link is None:
+        raise DataError(f"no model of {collective}")
+    if network.link_latency_us is not None:
+        link = link.with_latency(network.link_latency_us)
+    return link.time_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
+
+
+@dataclass(frozen=True)
+class World:
+    """What a trace's collectives are projected to.
+
+    Attributes
+    ----------
+    host, target : Network
+        Where the trace was made, and of the target.
+    ranks, measured_ranks : int or None
+        Of the job on the target, and as measured; None where the ranks stay, and where the largest group of the trace
+        has all of them.
+    grows : tuple of str
+        Groups whose ranks change with those of the job, by name or by number of ranks; groups of all ranks always do.
+    """
+
+    host: Network = ONE_NODE
+    target: Network = ONE_NODE
+    ranks: int | None = None
+    measured_ranks: int | None = None
+    grows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for count in (self.ranks, self.measured_ranks):
+            if count is not None and count < 2:
+                raise ParameterError("ranks", f"must be at least 2, got {count}")
+        if self.grows and self.ranks is None:
+            raise ParameterError("grows", "needs the ranks of the target's job")
+
+    def ranks_of(self, activities: pd.DataFrame) -> FloatArray:
+        """Return the ranks of each activity's group on the target, NaN where the trace does not say how many it has.
+
+        Raises
+        ------
+        ParameterError
+            The ranks change, and no group of the trace is known to change with them; a group that is named is not in
+            the trace; or a group would have a part of a rank.
+        """
+        stated = activities["group_size"].astype("Float64")
+        size = np.asarray(stated.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+        if self.ranks is None or np.isnan(size).all():
+            return size
+        named = activities["group_name"].astype(object).to_numpy()
+        before = self.measured_ranks or int(np.nanmax(size))
+        if before < np.nanmax(size):
+            raise ParameterError("ranks", f"must be of {np.nanmax(size):g} ranks, as the largest group, got {before}")
+        asked = np.isin(named, self.grows) | np.isin([f"{one:g}" for one in size], self.grows)
+        known = {*named[named != ""], *(f"{one:g}" for one in size[~np.isnan(size)])}
+        if missing := [name for name in self.grows if name not in known]:
+            raise ParameterError("grows", f"must name a group of the trace ({few(sorted(known))}), got {missing[0]}")
+        grows = asked | (size == before)
+        if not grows.any():
+            raise ParameterError("grows", f"must say which group changes with the {before} ranks: {few(sorted(known))}")
+        after = np.asarray(np.where(grows, size * self.ranks / before, size), dtype=np.float64)
+        if (odd := after[grows & (after != np.floor(after))]).size or (after[grows] < 1).any():
+            raise ParameterError("ranks", f"must leave whole groups, got {self.ranks} for {before}: one has {odd[0]:g}")
+        return after
+
+
+def world_factors(
+    activities: pd.DataFrame, host: GPU, target: GPU, world: World, *, keep_waiting: bool = False
+) -> pd.DataFrame:
+    """Return by what factor every collective's time changes in another world.
+
+    What enters and leaves is that of `collective_laws.communication_factors`; the law is alpha-beta, or the time is
+    kept, for a reason. A ParameterError as for `World.ranks_of`.
+    """
+    table = messages_of(activities).assign(after=world.ranks_of(activities))
+    keys = ["collective", "ranks", "after", "bytes"]
+    kinds = table[keys].drop_duplicates()
+    answers = [
+        _answer(host, target, world, str(name), (float(before), float(after)), float(size))
+        for name, before, after, size in zip(*(kinds[key].tolist() for key in keys), strict=True)
+    ]
+    columns = ["factor", "law", "why", "bound", "sigma"]
+    which = table.groupby(keys, dropna=False, sort=False).ngroup()
+    result = pd.DataFrame(answers, columns=columns).iloc[which]
+    if keep_waiting:
+        result["factor"] = without_waiting(result["factor"].to_numpy(), table)
+    return result.set_axis(activities.index)
+
+
+def _answer(
+    host: GPU, target: GPU, world: World, collective: str, ranks: tuple[float, float], size: float
+) -> dict[str, object]:
+    """Return the columns of `world_factors` for one kind of message."""
+    kept: dict[str, object] = {"factor": 1.0, "law": KEPT, "bound": UNKNOWN, "sigma": np.nan}
+    if unknown := unknown_of(collective, ranks[0], np.array([size])):
+        return kept | {"why": (unknown,)}
+    before, after = (int(count) for count in ranks)
+    if before < 2:
+        return kept | {"why": (remark("one-rank"),)}
+    sent, networks = max(size, LEAST_BYTES), (world.host, world.target)
+    try:
+        was, now, least = (
+            float(collective_us(gpu, collective, message, count, network))
+            for gpu, message, count, network in (
+                (host, sent, before, networks[0]), (target, sent, after, networks[1]),
+                (target, LEAST_BYTES, after, networks[1]),
+            )
+        )  # fmt: skip
+    except NotPublishedError as error:
+        return kept | {"why": (remark("figure-not-published", figure=error.figure, gpu=error.gpu),)}
+    except DataError as error:  # more ranks than the links join
+        return kept | {"why": (remark("no-link", problem=str(error)),)}
+    nodes = tuple(network.nodes(count) for network, count in zip(networks, (before, after), strict=True))
+    same = host == target and before == after and networks[0] == networks[1]
+    why = () if before == after and max(nodes) == 1 else (remark("other-world", ranks=(before, after), nodes=nodes),)
+    return {
+        "factor": now / was, "law": ALPHA_BETA, "why": why, "bound": LATENCY if 2 * least >= now else LINK,
+        "sigma": 0.0 if same else _sigma((host, target), collective, nodes),
+    }  # fmt: skip
+
+
+def _sigma(gpus: Sequence[GPU], collective: str, nodes: Sequence[int]) -> float:
+    """Return the error of the models within a node; between nodes none was measured."""
+    if max(nodes) > 1:
+        return float("nan")
+    links: list[Link | None] = [find_link(measured_links(), gpu.measured_name, collective) for gpu in gpus]
+    return law_errors().alpha_beta if all(links) else law_errors().one_sided
