@@ -21,13 +21,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..hardware import find
-from ..operators.work import BITS
 from ..report.document import Document, Lines, Section, Table, columns, lines, rows
 from ..report.formats import formatted, share
 from ..report.html import page
 from ..report.terminal import show as show_document
 from ..workloads.constants import TRAINING, Release
-from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast
+from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, roofline_s
 from ..workloads.release_fit import RESIDUAL
 from ..workloads.setting import Setting, complete
 from ..workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
@@ -189,20 +188,7 @@ def _own(release: Release, parts: FloatArray) -> FloatArray:
 def _naive(runs: pd.DataFrame) -> FloatArray:
     """Return the seconds of each run at peak rates: every step reads the weights and the cache, or computes."""
     cases = runs.drop(columns=["release", "seconds"]).to_dict("records")
-    return np.array([_roofline(complete({str(name): value for name, value in case.items()})) for case in cases])
-
-
-def _roofline(one: Setting) -> float:
-    model, gpu = one.model, one.gpu
-    together = one.batch if one.kind == "inference" else min(one.num_prompts, one.max_num_seqs)
-    rounds = 1.0 if one.kind == "inference" else one.num_prompts / together
-    size = BITS[one.dtype] / 8
-    cached = together * (one.input_len + one.output_len / 2) * model.cached_per_token * model.layers * size
-    reading = (model.parameters * size + cached) / one.gpus / (gpu.require("memory_bw_gbs") * 1e9)
-    rate = gpu.peak_tflops(one.dtype) * 1e12 * one.gpus
-    computing = 2.0 * model.parameters * together / rate
-    prompts = 0.0 if one.prefix_cache else 2.0 * model.parameters * together * one.input_len / rate
-    return rounds * (one.output_len * max(reading, computing) + prompts)
+    return np.array([roofline_s(complete({str(name): value for name, value in case.items()})) for case in cases])
 
 
 def _megatron(row: Any) -> dict[str, Any]:

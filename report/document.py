@@ -385,7 +385,8 @@ def origin(made: Mapping[str, Any]) -> list[str]:
     if not made:
         return []
     seed = [] if made.get("seed") is None else [f"seed {made['seed']}"]
-    return [", ".join([counted(len(made["files"]), "file"), *seed, made["date"]])]
+    files = [counted(len(made["files"]), "file")] if made["files"] else []
+    return [", ".join([*files, *seed, made["date"]])]
 
 
 def footer(made: Mapping[str, Any]) -> list[Part]:

@@ -278,6 +278,7 @@ def _bars(labels: list[str], values: np.ndarray, texts: list[str]) -> go.Figure:
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
+_CLOSE, _WIDE = 0.7, 3.5  # decades of a logarithmic axis under which ticks are even, from which they are powers of ten
 _LOOK: dict[str, Any] = {
     "template": "none", "paper_bgcolor": _CLEAR, "plot_bgcolor": _CLEAR,
     "modebar": {"bgcolor": _CLEAR, "color": NEUTRAL, "activecolor": SELECTED},
@@ -292,6 +293,7 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
         legend={"font": {"size": 13}, "bgcolor": _CLEAR, **legend}, margin={"l": 70, "r": 16, "t": 36, "b": 52},
     )  # fmt: skip
     look = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID, "tickfont": {"size": 13}}
+    _name_ticks(figure)
     figure.update_xaxes(title_font_size=14, title_standoff=10, **look)
     return figure.update_yaxes(title_font_size=14, title_standoff=10, **look)
 
@@ -301,5 +303,19 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
     legend = {"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": _CLEAR}
     margin = {"l": 60, "r": 16, "t": 90, "b": 50}
     figure.update_layout(**_LOOK, height=height, font={"family": _FONT, "size": 13}, legend=legend, margin=margin)
+    _name_ticks(figure)
     figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
     return figure.update_yaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)
+
+
+def _name_ticks(figure: go.Figure) -> None:
+    """Write the ticks of logarithmic axes in full, 1, 2, 5 of each of a few decades; plotly writes lone digits."""
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        if axis.type != "log" or axis.tickvals is not None:
+            continue
+        letter, own = axis.plotly_name[0], axis.plotly_name.replace("axis", "")
+        traces = [trace for trace in figure.data if (trace[f"{letter}axis"] or letter) == own]
+        values = np.concatenate([[], *(np.asarray(trace[letter], dtype=float) for trace in traces)])
+        values = values[(values > 0) & np.isfinite(values)]
+        span = np.log10(values.max() / values.min()) if values.size else 0.0
+        axis.update(tickformat=",~g", dtick=None if span < _CLOSE else "D2" if span < _WIDE else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -118,8 +118,7 @@ def _choice(one: Forecast | None, level: float, need: float | None, price: float
     if one.reason is not None or one.setting is None:
         return [lines([say(one.reason)] if one.reason else [])]
     known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
-    beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})"
-    return [Headline(about(one.setting), _predicted(one), beneath=beneath), known, *_bars(one)]
+    return [_answer(one, level), known, *_bars(one)]
 
 
 def _bars(one: Forecast) -> list[Part]:
@@ -180,11 +179,10 @@ def release_document(release: Release) -> Document:
 
 def _single(one: Forecast, level: float, need: float | None, price: float | None, data: Mapping[str, Any]) -> Document:
     assert one.setting is not None
-    asked = about(one.setting)
+    asked, title = about(one.setting), f"Forecast of {one.setting.model.name}"
     if one.reason is not None:
         opening = [Headline(asked, say(one.reason))]
-        return Document(title="Forecast", lead=asked, opening=opening, sections=[], data=data)
-    beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})"
+        return Document(title=title, lead=asked, opening=opening, sections=[], data=data)
     told = list(_facts(one, need, price))
     known = Table(columns("", numbers=["figure"]), rows(told), "Figures")
     sections = [
@@ -197,12 +195,30 @@ def _single(one: Forecast, level: float, need: float | None, price: float | None
         drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
         sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
     return Document(
-        title="Forecast",
+        title=title,
         lead=asked,
-        opening=[Headline(asked, _predicted(one), beneath=beneath)],
+        opening=[replace(_answer(one, level), about="")],
         sections=sections,
         data=data,
     )
+
+
+def _answer(one: Forecast, level: float) -> Headline:
+    """Return the answer with its interval, beside what peak rates alone would say."""
+    setting, (times, unit) = one.setting, _scale(one)
+    assert setting is not None
+    beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})."
+    rival, naive = "", one.details.get("roofline_s", math.nan)
+    if math.isfinite(naive) and isinstance(setting, Setting):
+        if one.unit != "s":
+            naive = setting.num_prompts * setting.output_len / naive
+        rival = f"peak rates alone: {figure(times * naive)} {unit}"
+        beneath += " Peak rates alone are the simplest rule: no launches, no messages, no waiting."
+    return Headline(about(setting), f"{_predicted(one)}, {_TAKES[one.unit]}", rival, beneath)
+
+
+_TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}
+"""What an answer measures, by its unit."""
 
 
 def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[tuple[str, str]]:
@@ -340,7 +356,7 @@ def _grid_table(
     heads = ["predicted", "interval", *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += ["cost"] if price is not None else []
-    every = (*(Column(name, "name") for name in names), *(Column(head, "number") for head in heads))
+    every = (*(Column(ASKED.get(name, name), "name") for name in names), *(Column(head, "number") for head in heads))
     folded = f"All {len(found):,} settings" if len(found) > SHOWN else ""
     return Table(every, found, "Settings", shown=SHOWN, folded=folded)
 
@@ -354,8 +370,9 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
     else:
         one, asked, most = min(answered, key=lambda answer: answer.predicted), "least time", ""
     assert one.setting is not None
-    beneath = f"{100 * level:g} %: {_interval(one)}"
-    return Headline(f"{asked}: {about(one.setting)}", f"{most}{_predicted(one)}", beneath=beneath)
+    beneath = f"Of all {counted(len(answered), 'setting')}; {100 * level:g} % interval {_interval(one)}."
+    answer = f"{most}{_predicted(one)} {_TAKES[one.unit]}"
+    return Headline(f"{asked}: {about(one.setting)}", answer, beneath=beneath)
 
 
 def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:

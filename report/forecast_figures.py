@@ -30,6 +30,7 @@ COLOURS: Final = (SELECTED, *OTHERS)
 
 SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
+_TICKS: Final = 12  # values of a field that an axis names
 _DASHES: Final = ("solid", "dash", "dot", "dashdot")
 
 
@@ -56,13 +57,15 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
     for place, (key, points) in enumerate(found.items()):
         look = {"color": COLOURS[place % len(COLOURS)], "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]}
         told = (
-            value if name in ("model", "gpu", "dtype") else f"{name} {value}"
+            value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
         )
         _add_curve(drawn, ", ".join(told) or "answer", [_at(over, one) for one in points], points, look)
     unit = served[0].unit
     label = "seconds" if unit == "s" else unit
     drawn.update_xaxes(type="log")
+    if len(ticks := sorted({_at(over, one) for one in served})) <= _TICKS:
+        drawn.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
     at = f" (at {', '.join(fixed)})" if fixed else ""
     drawn.update_xaxes(title_text=ASKED.get(over, over) + at, row=2, col=1)
     drawn.update_yaxes(type="log", title_text=label, row=1, col=1)
@@ -150,9 +153,9 @@ def about(setting: Setting | GraphSetting) -> str:
     if setting.kind == "training":
         what = f"a step of {setting.global_batch:,} sequences of {setting.seq_len:,} tokens"
     elif setting.kind == "throughput":
-        what = f"{setting.num_prompts:,} requests of {setting.input_len:,} + {setting.output_len:,} tokens"
+        what = f"{setting.num_prompts:,} requests of {setting.input_len:,} tokens, answers of {setting.output_len:,}"
     else:
-        what = f"batch {setting.batch:,}, {setting.input_len:,} + {setting.output_len:,} tokens"
+        what = f"batch {setting.batch:,}, prompts of {setting.input_len:,} tokens, answers of {setting.output_len:,}"
     release = f", {setting.release}" if setting.release else ""
     return f"{setting.model.name} on {where}, {setting.dtype}, {what}{release}"
 

@@ -8,10 +8,22 @@ async function unpacked(id) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
+// On a telephone a legend leaves a figure no room beside it: there it goes beneath, and rows of buttons become a list.
+function narrowed({data, layout}) {
+  const entries = data.filter(trace => trace.showlegend !== false && trace.name).length;
+  layout.updatemenus?.forEach(menu => menu.type = "dropdown");
+  if (layout.showlegend === false || entries < 2) return;
+  const inside = layout.height - (layout.margin?.t ?? 80) - (layout.margin?.b ?? 80);
+  layout.legend = {...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -70 / inside, yanchor: "top",
+    title: {...layout.legend?.title, side: "top"}};
+  layout.height += 24 * Math.min(entries, 12);
+}
+
 function draw(plot, i) {
   plot.layout.font.color = ink();
   plot.data.forEach(trace => ["text", "customdata"].forEach(name => { if (trace[name]) trace[name] = whole(trace[name]); }));
   const place = document.getElementById("plot-" + i), grid = tables[place.dataset.of];
+  if (place.clientWidth < 560) narrowed(plot);
   Plotly.newPlot(place, plot.data, plot.layout, config);
   if (!grid) return;
   place.on("plotly_click", event => grid.show(event.points[0].id ?? event.points[0].pointNumber));

@@ -336,7 +336,7 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
     shown: set[str | None] = set()
     figure = make_subplots(
         rows=rows, cols=columns, subplot_titles=[escape(name) for name in names],
-        vertical_spacing=min(0.08, 0.35 / rows), horizontal_spacing=0.06,
+        vertical_spacing=min(0.16, 0.35 / rows), horizontal_spacing=0.06,
     )  # fmt: skip
     for place, one in enumerate(result.benchmarks):
         at = {"row": place // columns + 1, "col": place % columns + 1}
@@ -347,7 +347,7 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
         ticks = sorted({*one.curve.sizes.tolist(), *result.targets})
         figure.update_xaxes(tickvals=ticks, ticktext=[f"{size:g}" for size in ticks], **at)
     figure.update_xaxes(type="log")
-    figure.update_yaxes(**({"type": "linear"} if per_unit else {"type": "log", "dtick": "D2"}))
+    figure.update_yaxes(type="linear" if per_unit else "log")
     return panels(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)
 
 

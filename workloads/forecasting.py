@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FlopcastError, ParameterError
+from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .answer import Forecast
 from .board_power import energy
@@ -117,6 +118,32 @@ def parts_of(setting: Setting) -> dict[str, float]:
     return _parts(setting, _schedule(setting, _memory(setting)), Sources())
 
 
+def roofline_s(setting: Setting) -> float:
+    """Return the seconds that peak rates alone would take, the simplest rule: no launches, no messages, no waiting.
+
+    Every step of serving reads the weights and the cache or computes, whichever takes longer; prompts and steps of
+    training compute. NaN where a peak is not known.
+    """
+    model, gpu = setting.model, setting.gpu
+    try:
+        rate = gpu.peak_tflops(setting.dtype) * 1e12 * setting.gpus
+        bandwidth = gpu.require("memory_bw_gbs") * 1e9 * setting.gpus
+    except FlopcastError:
+        return math.nan
+    if setting.kind == "training":
+        tokens = float(setting.global_batch * setting.seq_len)
+        return counted_flop(model, tokens, setting.seq_len, frozen=setting.lora) / rate
+    serving = setting.kind == "inference"
+    together = setting.batch if serving else min(setting.num_prompts, setting.max_num_seqs)
+    size = BITS[setting.dtype] / 8
+    cached = together * (setting.input_len + setting.output_len / 2) * model.cached_per_token * model.layers * size
+    reading = (model.parameters * size + cached) / bandwidth
+    computing = 2.0 * model.active_parameters * together / rate
+    prompts = 0.0 if setting.prefix_cache else 2.0 * model.active_parameters * together * setting.input_len / rate
+    rounds = 1.0 if serving else setting.num_prompts / together
+    return rounds * (setting.output_len * max(reading, computing) + prompts)
+
+
 def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = _memory(setting)
     whole = setting.input_len + setting.output_len
@@ -138,7 +165,8 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     common, notes = _distance(setting, schedule, release)
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     found, made = _quantiles(_draws(release, common, seed), rows, release, level)
-    details = _details(setting, schedule, found[0]) | energy(setting.gpu, setting.gpus, made, found.tolist(), level)
+    details = _details(setting, schedule, found[0]) | {"roofline_s": roofline_s(setting)}
+    details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
     return Forecast(
@@ -174,6 +202,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         "tokens_per_second": rate,
         "tokens_per_second_per_gpu": rate / setting.gpus,
         "counted_tflops_per_gpu": flop / float(found[0]) / setting.gpus / 1e12,
+        "roofline_s": roofline_s(setting),
     }
     return Forecast(
         setting=setting,

@@ -66,6 +66,13 @@ def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) ->
     assert after == ("rgb(20, 23, 26)", "rgb(230, 233, 236)")
 
 
+def test_on_a_telephone_a_figure_has_the_room_of_its_legend(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["validate"], 400)
+    wide = "place => place._fullLayout._size.w / place.clientWidth"
+    assert min(tab.run(f"[...document.querySelectorAll('.plot')].map({wide})")) > 0.6
+
+
 def test_names_that_are_cut_are_whole_in_a_tooltip(tab: Tab, pages: Pages) -> None:
     tab.shown_as()
     tab.open(pages["project"])

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from flopcast.report import figures
@@ -135,3 +136,11 @@ def test_errors_over_the_number_of_trees():
     drawn = {trace.name: values(trace).tolist() for trace in figures.trees(rows).data}
     assert drawn["E_out"] == [15.0, 7.5]
     assert drawn["within 20 %"] == [6.0, 12.0]
+
+
+@pytest.mark.parametrize(("last", "dtick"), [(1.5, None), (100.0, "D2"), (1e6, 1)])
+def test_ticks_of_logarithms_are_written_in_full(last: float, dtick: object) -> None:
+    figure = go.Figure(go.Scatter(x=[0.0, 1.0, last], y=[1, 2, 3])).update_xaxes(type="log")
+    axis = figures.styled(figure, 400, legend={}).layout.xaxis
+    assert (axis.dtick, axis.tickformat) == (dtick, ",~g")
+    assert figure.layout.yaxis.tickformat is None

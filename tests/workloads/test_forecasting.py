@@ -11,8 +11,9 @@ import pytest
 
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
-from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all
+from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
 from flopcast.workloads.release_fit import RESIDUAL, as_rows
+from flopcast.workloads.setting import complete
 
 ASKED = {"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 256}
 SERVED = {**ASKED, "kind": "throughput", "num_prompts": 200, "max_num_seqs": 200}
@@ -224,3 +225,13 @@ def test_spreads_are_told() -> None:
     assert many.spreads["beyond"] == BEYOND
     assert OTHER_MODEL > 0
     assert as_rows([]).shape == (0, 7)
+
+
+def test_peak_rates_alone_counted_by_hand() -> None:
+    one = complete({**ASKED, "batch": 2})
+    model, gpu = one.model, one.gpu
+    prompts = 2 * model.parameters * 2 * 512 / (8 * gpu.peak_tflops("fp8") * 1e12)
+    weights, cache = model.parameters, 2 * (512 + 128) * model.cached_per_token * model.layers
+    steps = 256 * (weights + cache) / (8 * gpu.require("memory_bw_gbs") * 1e9)
+    assert roofline_s(one) == pytest.approx(prompts + steps)
+    assert _answer().details["roofline_s"] < _answer().lower
