@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed
@@ -22,6 +25,8 @@ from .staging import ending_together
 if TYPE_CHECKING:  # an extra
     from distributed import Client, Future
 
+CPUINFO: Final = Path("/proc/cpuinfo")
+"""Where Linux names the CPU."""
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -254,3 +259,10 @@ def _alone(function: Callable[[T, S], R], task: T, shared: S) -> R:
     """Do a task; one at a time in a process, as warnings and threads of libraries are set for all of it."""
     with _ALONE:
         return function(task, shared)
+
+
+def cpu_model(cpuinfo: Path = CPUINFO) -> str:
+    """Return the name of the CPU, that of the architecture where the system does not tell more."""
+    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
+    model = re.search(r"^model name[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
+    return model[1].rstrip() if model else platform.processor() or platform.machine()

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from ..hardware import GPU
-from ..measuring.backend import cpu_model
 from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
@@ -23,6 +22,7 @@ from ..report.run_folder import SCHEMA
 from ..report.words import in_words
 from ..report.words.evaluation import selection
 from ..table.conditions import Where, conditions
+from ..workers import cpu_model
 
 if TYPE_CHECKING:  # a page of a command that trains nothing need not import what trains
     from ..evaluation.competition import Competition

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,17 +15,9 @@ from ..hardware import all_gpus
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
-CPUINFO = Path("/proc/cpuinfo")
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
-"""Where the operating system tells of the CPU: model, caches, clock."""
+"""Where the operating system tells of the CPU: caches, clock."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
-
-
-def cpu_model(cpuinfo: Path = CPUINFO) -> str:
-    """Return the name of the CPU, that of the architecture where the system does not tell more."""
-    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
-    model = re.search(r"^model name[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
-    return model[1].rstrip() if model else platform.processor() or platform.machine()
 
 
 def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:

@@ -26,7 +26,8 @@ import pandas as pd
 from .. import __version__
 from ..errors import DataError
 from ..power.logs import power_log
-from .backend import Backend, Device, cache_sizes, clock_mhz, cpu_model, governor
+from ..workers import cpu_model
+from .backend import Backend, Device, cache_sizes, clock_mhz, governor
 from .timing import Timer
 
 STATE = ("clock_mhz", "power_w", "temperature_c")

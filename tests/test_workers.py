@@ -19,7 +19,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import ParameterError
-from flopcast.workers import PACKAGES, Cluster, differences, pool, workers
+from flopcast.workers import PACKAGES, Cluster, cpu_model, differences, pool, workers
 
 distributed = pytest.importorskip("distributed", reason="Dask distributed (flopcast[cluster]) is not installed")
 QUICK = {"host": "MI300X", "target": "MI355X", "models": ["NNLS"]}
@@ -177,3 +177,10 @@ def without_times(run: fc.Run) -> str:
             row.pop("fit_seconds")
     metrics["provenance"].pop("date")
     return json.dumps(metrics)
+
+
+def test_the_cpu_is_named_as_well_as_the_system_does(tmp_path: Path) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\n", encoding="utf-8")
+    assert cpu_model(path) == "Some CPU @ 2 GHz"
+    assert cpu_model(tmp_path / "missing")

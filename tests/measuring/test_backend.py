@@ -17,7 +17,6 @@ from flopcast.measuring.backend import (
     Operands,
     cache_sizes,
     clock_mhz,
-    cpu_model,
     governor,
     import_torch,
     last_level_cache_bytes,
@@ -306,10 +305,3 @@ def test_what_is_not_told_is_missing(tmp_path: Path) -> None:
 def test_a_cache_that_tells_half_is_left_out(cpu: Path) -> None:
     (cpu / "cache" / "index3" / "size").unlink()
     assert last_level_cache_bytes(cpu) == 2 * 2**20
-
-
-def test_the_model_is_named_as_well_as_the_system_does(tmp_path: Path) -> None:
-    path = tmp_path / "cpuinfo"
-    path.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\n", encoding="utf-8")
-    assert cpu_model(path) == "Some CPU @ 2 GHz"
-    assert cpu_model(tmp_path / "missing")

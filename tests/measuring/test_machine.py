@@ -15,7 +15,7 @@ import pytest
 
 from flopcast import __version__
 from flopcast.measuring import machine as module
-from flopcast.measuring.backend import Backend, Device, cpu_model
+from flopcast.measuring.backend import Backend, Device
 from flopcast.measuring.machine import (
     TOOLS,
     Busy,
@@ -29,6 +29,7 @@ from flopcast.measuring.machine import (
     smi_id,
     vendor,
 )
+from flopcast.workers import cpu_model
 
 TIMER: Any = SimpleNamespace(cost_us=0.04)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
