@@ -3,6 +3,23 @@
 In come rows to measure: a default grid or a list (`rows`, `listed`). Each becomes a call of PyTorch (`kernels`,
 `collectives`) on a device (`backend`), timed (`timing`) and repeated until its time is known (`protocol`), in the
 course of a session that can be stopped and resumed (`session`). Out comes a table of a row per workload with the
-provenance of the machine (`results`, `machine`). Start reading at `measure.measure`. Of all flopcast only this needs
-PyTorch, which `backend.import_torch` imports.
+provenance of the machine (`results`, `machine`). Start reading at `measure.measure`. `inline` (`inline_times`) times
+the modules of a user's own program instead, as it runs. Of all flopcast only this needs PyTorch, which
+`backend.import_torch` imports.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .inline_times import inline as inline
+
+
+def __getattr__(name: str) -> Any:
+    """Import `inline` when it is asked for: other modules here need less."""
+    if name == "inline":
+        from .inline_times import inline
+
+        return inline
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

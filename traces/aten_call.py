@@ -176,6 +176,25 @@ def parse_call(name: str, inputs: str) -> Call | None:
     )
 
 
+def call_text(arguments: Sequence[Tensor | str | None]) -> str:
+    """Return the arguments of a call as `parse_call` reads them: tensors, and other values as text; None for none.
+
+    Examples
+    --------
+    >>> parse_call("aten::mm", call_text([Tensor((4, 8), "fp16"), Tensor((8, 2), "fp16"), "1.5"])).tensor(1).dims
+    (8, 2)
+    """
+    tensors = [one if isinstance(one, Tensor) else None for one in arguments]
+    kinds = ["" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar" for one in arguments]
+    call = {
+        "dims": [list(one.dims) if one else [] for one in tensors],
+        "types": kinds,
+        "strides": [list(one.strides) if one else [] for one in tensors],
+        "values": [one if isinstance(one, str) else "" for one in arguments],
+    }
+    return msgspec.json.encode(call).decode()
+
+
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of a contiguous tensor."""
     return tuple(prod(dims[axis + 1 :]) for axis in range(len(dims)))

@@ -310,12 +310,17 @@ def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
             tasks.append(Task(name=one.name, start_us=1e6 * one.start_s, end_us=end_us, after=after))
             after = (len(tasks) - 1,)
         if layer.collective:
-            sent = {"message_bytes": layer.message_bytes * layer.count, "ranks": layer.ranks or gpus}
-            start_us = 1e6 * (one.end_s - one.message_s)
             tasks.append(
-                Task(name=one.name, start_us=start_us, end_us=1e6 * one.end_s, after=after,
-                     collective=layer.collective, **sent)
-            )  # fmt: skip
+                Task(
+                    name=one.name,
+                    start_us=1e6 * (one.end_s - one.message_s),
+                    end_us=1e6 * one.end_s,
+                    after=after,
+                    collective=layer.collective,
+                    message_bytes=layer.message_bytes * layer.count,
+                    ranks=layer.ranks or gpus,
+                )
+            )
         last[one.name] = len(tasks) - 1
     return tasks
 

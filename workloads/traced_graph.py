@@ -66,7 +66,7 @@ def traced_layers(path: Path) -> Layers:
 
 def _by_shape(nodes: pd.DataFrame, described: pd.DataFrame) -> Layers:
     tree = _Tree(nodes, described)
-    shapes, rows = described.to_dict("records"), nodes.to_dict("records")
+    shapes, rows = _records(described), _records(nodes)
     layers: list[dict[str, Any]] = []
     computed: list[str] = []  # the last layer that computes
     sent: dict[str, set[int]] = {}  # messages that nothing has waited for yet, with their tensors
@@ -90,6 +90,10 @@ def _by_shape(nodes: pd.DataFrame, described: pd.DataFrame) -> Layers:
     if unsized:
         notes.append(remark("messages-without-size", messages=unsized))
     return layers, notes
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def _shape(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,12 +149,12 @@ class _Tree:
         lost = self.owner < 0
         if on_gpu.any():
             us = self.nodes["duration_us"].astype("Float64").fillna(0.0).to_numpy(dtype=float)
-            rows = np.flatnonzero(on_gpu & lost)
+            rows = np.flatnonzero(on_gpu & lost).tolist()
             share = float(us[rows].sum() / max(us[on_gpu].sum(), 1.0))
             yield from left_out([self._caller(row) for row in rows], share, "time")
             return
         calls = set(self.parent)
-        leaves = (row for row in np.flatnonzero(lost) if row not in calls and self._computes(row))
+        leaves = (row for row in np.flatnonzero(lost).tolist() if row not in calls and self._computes(row))
         names = [self._names[row] for row in leaves]
         yield from left_out(names, len(names) / max(len(names) + layers, 1), "calls")
 
@@ -198,7 +202,7 @@ def _short(name: str) -> str:
 
 def _by_time(nodes: pd.DataFrame) -> Layers:
     """Return every node with its time; where it has none it takes none."""
-    rows = nodes.to_dict("records")
+    rows = _records(nodes)
     names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row in rows}
     layers = []
     for row in rows:

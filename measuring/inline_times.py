@@ -1,0 +1,361 @@
+"""Times of a user's own program as it runs: events around the modules of a model and around named regions.
+
+`inline` puts a pair of hooks on every module for as long as its block lasts, no profiler beside it; `InlineTimes` then
+has a row per module and shape in the columns of the measurement table. On a GPU events are recorded in the current
+stream and read when the block ends, so the program never waits for a time; on a CPU it is the host's clock. What a
+timed call costs the program is measured as the block begins, and told beside the times; it is not taken off them.
+
+Backward passes and compiled or captured graphs call no hooks of modules: put a region around them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..operators.operators import OPS
+from ..readers.labels import canonical_device
+from ..traces.activity_work import DTYPES_OF, describe_call
+from ..traces.aten_call import Tensor, call_text
+from .backend import import_torch
+from .results import check_table_path, write_table
+
+Mark = Any
+Signature = tuple[tuple[int, ...], Any, tuple[int, ...]]  # sizes, dtype and strides of the first argument
+Key = tuple[str, Signature | None]  # name, and what it was called with
+
+_PLAIN: Final = {
+    "ReLU": "aten::relu", "GELU": "aten::gelu", "SiLU": "aten::silu", "Sigmoid": "aten::sigmoid", "Tanh": "aten::tanh",
+}  # fmt: skip
+_CONVOLUTIONS: Final = {f"Conv{axes}d": f"aten::conv{axes}d" for axes in (1, 2, 3)}
+_CALLS, _OTHERS = 100, 2**20
+"""Calls that are timed with hooks and without to learn their cost, and the numbers that fill the caches in between."""
+
+
+class _HostClock:
+    """The host's clock, for a CPU."""
+
+    def mark(self) -> Mark:
+        return time.perf_counter_ns()
+
+    def wait(self) -> None:
+        pass
+
+    def us(self, begin: Mark, end: Mark) -> float:
+        return (end - begin) / 1e3
+
+
+class _EventClock:
+    """Events in the current stream of a GPU."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._cuda, self._device = torch.cuda, device
+
+    def mark(self) -> Mark:
+        event = self._cuda.Event(enable_timing=True)
+        event.record(self._cuda.current_stream(self._device))
+        return event
+
+    def wait(self) -> None:
+        self._cuda.synchronize(self._device)
+
+    def us(self, begin: Mark, end: Mark) -> float:
+        return 1e3 * float(begin.elapsed_time(end))
+
+
+class InlineTimes:
+    """Times of the modules and regions that ran within a block.
+
+    Attributes
+    ----------
+    device : str
+        As in the table.
+    overhead_us : float
+        What a timed call costs the host, the median of the difference with and without.
+    overhead_share : float
+        That times the calls, over the time of all that enclose no other: an upper bound where a GPU has work queued.
+    calls : int
+        Timed calls.
+    """
+
+    def __init__(self, clock: _HostClock | _EventClock, device: str, warmup: int = 0) -> None:
+        self.device, self.warmup = device, warmup
+        self.overhead_us, self.overhead_share = 0.0, 0.0
+        self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
+        # of each call, and nothing that Python's collector of garbage would have to look through
+        self._key, self._parent, self._begin, self._end = list[int](), list[int](), list[Mark](), list[Mark]()
+        self._open = threading.local()
+        self._table: pd.DataFrame | None = None
+
+    @property
+    def calls(self) -> int:
+        """Timed calls that ended well."""
+        return sum(end is not None for end in self._end)
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        """Time what the block does under a name; modules within it count as enclosed by it."""
+        self.enter((name, None))
+        try:
+            yield
+        finally:
+            self.leave(name)
+
+    def watch(self, module: Any, name: str) -> list[Any]:
+        """Put hooks on a module; return the handles that take them off."""
+        self._modules[name] = module
+
+        def before(module: Any, inputs: Any) -> None:
+            self.enter((name, _signature(inputs)))
+
+        def after(module: Any, inputs: Any, output: Any) -> None:
+            self.leave(name)
+
+        return [module.register_forward_pre_hook(before), module.register_forward_hook(after, always_call=True)]
+
+    def enter(self, key: Key) -> None:
+        """Begin a call."""
+        stack = self._stack()
+        self._key.append(self._keys.setdefault(key, len(self._keys)))
+        self._parent.append(stack[-1][0] if stack else -1)
+        self._end.append(None)
+        stack.append((len(self._end) - 1, key[0], sys.exc_info()[1]))
+        self._begin.append(self._clock.mark())
+
+    def leave(self, name: str) -> None:
+        """End the innermost call of that name, and with it those inside that an exception has left open."""
+        mark, stack = self._clock.mark(), self._stack()
+        if all(open_name != name for _, open_name, _ in stack):
+            return
+        place, last, raised = stack.pop()
+        while last != name:
+            place, last, raised = stack.pop()
+        if sys.exc_info()[1] is raised:  # nothing new is being raised
+            self._end[place] = mark
+
+    def _stack(self) -> list[tuple[int, str, BaseException | None]]:
+        """Return the calls of this thread that have not ended: place, name, and what was handled as they began."""
+        if not hasattr(self._open, "stack"):
+            self._open.stack = []
+        return self._open.stack
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per module or region, and shape, in the order in which they first ran.
+
+        ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
+        ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
+        included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``clock_share``, the part of the time
+        that timing it and what is inside takes at most.
+
+        Raises
+        ------
+        DataError
+            The block has not ended, or nothing ran in it.
+        """
+        if self._table is None:
+            raise DataError("the times are known when the block has ended")
+        if self._table.empty:
+            raise DataError("nothing was timed: the model was not called in the block, and there was no region")
+        return self._table
+
+    def save(self, file: str | Path) -> None:
+        """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
+
+        Raises
+        ------
+        DataError
+            There is no table; the file exists or cannot be written.
+        """
+        check_table_path(Path(file))
+        about = {name: getattr(self, name) for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")}
+        write_table(self.table, {"schema": 1, "what": "inline", **about}, Path(file))
+
+    def close(self) -> None:
+        """Read the marks and make the table."""
+        self._clock.wait()
+        frame = self._frame()
+        seen = frame.groupby("name", sort=False).cumcount()
+        outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
+        self.overhead_share = self.overhead_us * len(frame) / outer if outer else 0.0
+        rows = [self._row(name, part) for name, part in frame[seen >= self.warmup].groupby("key", sort=False)]
+        self._table = pd.DataFrame(rows)
+
+    def _frame(self) -> pd.DataFrame:
+        """Return a row per call that ended well: its times, and how many calls it encloses."""
+        marks = zip(self._begin, self._end, strict=True)
+        us = np.array([np.nan if end is None else self._clock.us(begin, end) for begin, end in marks])
+        own, inside = us.copy(), np.zeros(len(us))
+        for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
+            if (parent := self._parent[place]) >= 0:
+                own[parent] -= np.nan_to_num(us[place])
+                inside[parent] += 1 + inside[place]
+        frame = pd.DataFrame({"us": us, "self_us": own, "inside": inside})
+        keys = list(self._keys)
+        frame["key"] = pd.Series([keys[number] for number in self._key], dtype=object)
+        frame["name"] = [keys[number][0] for number in self._key]
+        frame["parent"] = np.array(self._parent, dtype=np.int64)
+        return frame[np.isfinite(us)]
+
+    def _row(self, key: Any, calls: pd.DataFrame) -> dict[str, Any]:
+        name, signature = key
+        found = _operator(self._modules.get(name), signature)
+        known = (*OPS[found["op"]].dims, *DTYPES_OF) if found else ()
+        what = {"op": found["op"], **{one: found[one] for one in known if found.get(one, "") != ""}} if found else {}
+        middle = float(calls["us"].median())
+        return {
+            "device": self.device,
+            **(what or {"op": "application", "variant": name}),
+            "kernel": name,
+            "duration_us": middle,
+            "self_us": float(calls["self_us"].median()),
+            "spread_us": float((calls["us"] - middle).abs().median()),
+            "repeats": len(calls),
+            "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle if middle else np.nan,
+            "source": f"inline:{name}",
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<InlineTimes on {self.device}: {self.calls} calls, {self.overhead_us:.2g} µs each for timing, "
+            f"{100 * self.overhead_share:.2g} % of the time>"
+        )
+
+
+@contextmanager
+def inline(model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0) -> Iterator[Any]:
+    """Time every module of a model that runs within the block, and named regions.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, optional
+        Its modules are timed under their names (``layers.0.mlp``), itself under that of its class. None: regions alone.
+    device : str, optional
+        Whose clock is taken: ``cpu`` or ``cuda:0``; by default where the model's parameters are, without any the first
+        GPU, or the CPU where there is none.
+    name : str, optional
+        Of the device in the table.
+    warmup : int, default 0
+        Calls of each module that are left out at first.
+
+    Yields
+    ------
+    InlineTimes
+        ``times.region("loss")`` times what is no module; after the block ``times.table`` has the times in µs and
+        ``times.overhead_us`` what each timed call costs.
+
+    Raises
+    ------
+    FlopcastError
+        PyTorch is not installed, or there is no such device. What the block itself raises goes on; no hook stays.
+
+    Examples
+    --------
+    With a model of your own::
+
+        with flopcast.measuring.inline(model, warmup=2) as times:
+            for batch in batches:
+                loss = criterion(model(batch))
+                with times.region("backward"):
+                    loss.backward()
+        times.table, times.overhead_share
+    """
+    if warmup < 0:
+        raise ParameterError("warmup", f"must be 0 or more, got {warmup}")
+    torch = import_torch()
+    where = _device_of(torch, model, device)
+    clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
+    times = InlineTimes(clock, name or _name_of(torch, where), warmup)
+    times.overhead_us = _overhead_us(torch, clock)
+    handles: list[Any] = []
+    try:
+        if model is not None:
+            for path, module in model.named_modules():
+                handles += times.watch(module, path or type(model).__name__)
+        yield times
+    finally:
+        for handle in handles:
+            handle.remove()
+        times.close()
+
+
+def _device_of(torch: Any, model: Any, word: str | None) -> Any:
+    """Return the device whose clock is taken."""
+    held = next(iter(model.parameters()), None) if model is not None and word is None else None
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        found = held.device if held is not None else torch.device(word or default)
+    except RuntimeError:
+        raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
+    if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
+        raise ParameterError("device", f"must be cpu, or a GPU of this machine as cuda:0, got {found}")
+    return found
+
+
+def _name_of(torch: Any, device: Any) -> str:
+    if device.type == "cpu":
+        return f"CPU-{torch.get_num_threads()}T"
+    return canonical_device(torch.cuda.get_device_name(device))[0]
+
+
+def _signature(inputs: Any) -> Signature | None:
+    first: Any = inputs[0] if inputs else None
+    return (tuple(first.shape), first.dtype, tuple(first.stride())) if hasattr(first, "stride") else None
+
+
+def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
+    """Return the operator of a module with its dimensions, as of the call that it makes; none for any other."""
+    kind = type(module).__name__
+    if signature is None:
+        return {}
+    first = _as_tensor(*signature)
+    if kind in _PLAIN:
+        return describe_call(_PLAIN[kind], call_text([first]))
+    if kind != "Linear" and kind not in _CONVOLUTIONS:
+        return {}
+    weights = [_held(module.weight), _held(module.bias)]
+    if kind == "Linear":
+        return describe_call("aten::linear", call_text([first, *weights]))
+    if module.padding_mode != "zeros" or isinstance(module.padding, str):
+        return {}
+    window = [str(list(one)) for one in (module.stride, module.padding, module.dilation)]
+    return describe_call(_CONVOLUTIONS[kind], call_text([first, *weights, *window, str(module.groups)]))
+
+
+def _held(value: Any) -> Tensor | None:
+    return None if value is None else _as_tensor(value.shape, value.dtype, value.stride())
+
+
+def _as_tensor(sizes: Any, dtype: Any, strides: Any) -> Tensor:
+    return Tensor(tuple(sizes), str(dtype).removeprefix("torch."), tuple(strides))
+
+
+def _overhead_us(torch: Any, clock: _HostClock | _EventClock) -> float:
+    """Return what a timed call costs the host: a module that computes nothing, with hooks and without.
+
+    Each call finds the caches full of other data, as between the modules of a model: in a row they cost less.
+    """
+    module, nothing, others = torch.nn.Identity(), torch.zeros(1), torch.zeros(_OTHERS)
+
+    def call_us() -> float:
+        others.add_(1)
+        begin = time.perf_counter_ns()
+        module(nothing)
+        return (time.perf_counter_ns() - begin) / 1e3
+
+    without = [call_us() for _ in range(_CALLS)]
+    handles = InlineTimes(clock, "").watch(module, "nothing")
+    within = [call_us() for _ in range(_CALLS)]
+    for handle in handles:
+        handle.remove()
+    clock.wait()
+    return max(float(np.median(within) - np.median(without)), 0.0)
