@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
-from ..hardware import GPU, NETWORK_FIGURES, Network, read_networks
+from ..hardware import GPU, NETWORK_FIGURES, Network
 from ..hardware.networks import NODE_GPUS
 from ..output import check_output, dumps, whole_folder
 from ..projection.chakra_export import tasks_of, write_chakra
@@ -33,7 +33,7 @@ from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
-from ..projection.worlds import World
+from ..projection.worlds import World, world_of
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
@@ -306,40 +306,38 @@ def project_traces(
     """
     check_sample(level, samples)
     target, known = device(to, "to"), None if host is None else device(host, "host")
-    law_of_collectives, kind_of_gaps = cast(CommunicationLaw, comm_law), cast(Gaps, gaps)
-    file = Path(network) if isinstance(network, str | Path) else None
-    host_gbs, target_gbs = (None, None) if network is None or isinstance(network, str | Path) else network
-    joined = NodeBandwidths(host_gbs, target_gbs, ranks_per_node)
-    laws = Laws(compute_law, law_of_collectives, kind_of_gaps, cpu_speed, None, joined, keep_waiting)
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
-    if host_gbs is not None and (ranks is not None or grows):
-        raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
-    world = _world(file, ranks_per_node, ranks, grows)
-    if world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
-        world = World(*(Network(node_gpus=ranks_per_node),) * 2)
-    laws = replace(laws, world=world)
-    laws = replace(laws, run=TrainedModel.load(Path(model)) if model else None)
-    inputs = _Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
+    laws = laws_of(
+        compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows, keep_waiting=keep_waiting
+    )
+    if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
+        laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
+    inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
     return _projected(traces, inputs, sweeps, interval)
 
 
-def _world(file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]) -> World | None:
-    """Return what collectives are projected to; None where neither other ranks nor a network's file are given."""
-    if file is None and ranks is None and not grows:
-        return None
-    host, target = (Network(node_gpus=per_node),) * 2 if file is None else read_networks(file)
-    try:
-        *before, after = (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
-        (measured,) = before or (None,)
-    except ValueError:
-        raise ParameterError("ranks", f"must be a number such as 64, or MEASURED:NEW, got {ranks!r}") from None
-    return World(host, target, after, measured, tuple(grows))
+def laws_of(
+    compute: str, communication: str, gaps: str, cpu_speed: float | None, model: Path | str | None,
+    network: tuple[float, float] | Path | str | None, ranks_per_node: int, ranks: int | str | None,
+    grows: Sequence[str], *, keep_waiting: bool = False,
+) -> Laws:  # fmt: skip
+    """Return how traces are projected, from what a user says of it (`project_traces`)."""
+    file = Path(network) if isinstance(network, str | Path) else None
+    host_gbs, target_gbs = (None, None) if network is None or isinstance(network, str | Path) else network
+    if host_gbs is not None and (ranks is not None or grows):
+        raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
+    laws = Laws(
+        compute, cast(CommunicationLaw, communication), cast(Gaps, gaps), cpu_speed, None,
+        NodeBandwidths(host_gbs, target_gbs, ranks_per_node), keep_waiting,
+        world=world_of(file, ranks_per_node, ranks, grows),
+    )  # fmt: skip
+    return replace(laws, run=TrainedModel.load(Path(model)) if model else None)
 
 
 @dataclass(frozen=True)
-class _Inputs:
-    """What is the same for all traces."""
+class Inputs:
+    """What is the same for all traces: laws, target, the host where it is stated, how to read, what corrects them."""
 
     laws: Laws
     target: GPU
@@ -395,7 +393,7 @@ class _Inputs:
 
 
 def _projected(
-    traces: Sequence[Path | str], inputs: _Inputs, sweeps: Sequence[Sweep], interval: Mapping[str, Any]
+    traces: Sequence[Path | str], inputs: Inputs, sweeps: Sequence[Sweep], interval: Mapping[str, Any]
 ) -> Iterator[ProjectedTrace]:
     """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
     laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}

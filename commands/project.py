@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import ParameterError
-from ..hardware import find
+from ..hardware import GPU, find
 from ..output import check_output, dumps
 from .options import (
     ChakraOption,
@@ -64,6 +64,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="GROUP", help="A group of ranks that grows with them: name or size."),
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="The traces are ranks of one job: who waits for whom."),
+    ] = False,
     keep_waiting: Annotated[
         bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
     ] = False,
@@ -95,32 +99,23 @@ def command(
     check_chakra(chakra)
     target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
     announce("reading the trace", quiet=as_json)
+    laws: dict[str, Any] = {
+        "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
+        "model": model, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
+        "ranks": ranks, "grows": grows or (), "defaults": defaults,
+    }  # fmt: skip
+    of_one: dict[str, Any] = {
+        "keep_waiting": keep_waiting, "durations": durations, "uncertainty": uncertainty, "sweep": sweep or (),
+    }  # fmt: skip
+    if together:
+        if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:
+            raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
+        _together(context, paths, target, laws, out, as_json)
+        return
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
     from ..report.terminal import show
 
-    found = project_traces(
-        paths,
-        target,
-        host=measured_on,
-        compute_law=compute_law,
-        comm_law=comm_law,
-        gaps=gaps,
-        cpu_speed=cpu_speed,
-        model=model,
-        correct=correct or (),
-        network=bandwidths,
-        ranks_per_node=ranks_per_node,
-        ranks=ranks,
-        grows=grows or (),
-        keep_waiting=keep_waiting,
-        durations=durations,
-        uncertainty=uncertainty,
-        sweep=sweep or (),
-        defaults=defaults,
-        level=level,
-        samples=samples,
-        seed=seed,
-    )
+    found = project_traces(paths, target, **laws, **of_one, level=level, samples=samples, seed=seed)
     if out is not None or chakra is not None:
         first = list(islice(found, 2))
         if len(first) > 1:
@@ -136,6 +131,22 @@ def command(
         return
     for one in found:
         show(one.document(), *(out / name for name in FILES if out is not None))
+
+
+def _together(
+    context: typer.Context, paths: list[Path], target: GPU, laws: dict[str, Any], out: Path | None, as_json: bool
+) -> None:
+    from ..api.jobs import FILES as OF_JOB  # here: what they import takes seconds
+    from ..api.jobs import project_job
+    from ..report.terminal import show
+
+    job = project_job(paths, target, **laws)
+    if out is not None:
+        job.save(out, made_by(context))
+    if as_json:
+        print(dumps(job.document().data, missing=True), end="")
+    else:
+        show(job.document(), *(out / name for name in OF_JOB if out is not None))
 
 
 def parse_network(text: str | None) -> tuple[float, float] | Path | None:

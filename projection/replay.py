@@ -57,7 +57,7 @@ def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0)
     if not (durations >= 0).all():
         raise ValueError("a duration is negative or not a number")
     ratio = np.broadcast_to(np.asarray(cpu, dtype=float), (len(durations),))
-    return _Player(graph, durations, ratio[:, None]).play()
+    return Player(graph, durations, ratio[:, None]).play()
 
 
 def spans_us(
@@ -78,8 +78,8 @@ def spans_us(
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-class _Player:
-    """A replay under way."""
+class Player:
+    """A replay under way: a trace of one process, played stretch by stretch in the order it was measured in."""
 
     def __init__(self, graph: Graph, durations: FloatArray, cpu: FloatArray) -> None:
         self.graph, self.durations, self.cpu = graph, durations, cpu
@@ -99,33 +99,40 @@ class _Player:
 
     def play(self) -> Times:
         """Play all stretches."""
-        for _, is_wait, number in self._cuts():
-            if is_wait:
-                self._return(number)
-            else:
-                self._through(int(self.graph.other[number]))
-                self._until(number)
+        for _, kind, number in sorted(self.cuts()):
+            self.cut(kind, number)
+        return self.finish()
+
+    def finish(self) -> Times:
+        """Play what is left after the last cut."""
         for queue, rows in enumerate(self.members):
             self._stretch(queue, len(rows))
         return Times(self.start, self.end, self.run, self.cpu[:, 0])
 
-    def _cuts(self) -> list[tuple[float, bool, int]]:
-        """Return what cuts chains, in the order it was measured: (time, is a wait of the CPU, run or activity)."""
+    def cuts(self) -> list[tuple[float, int, int]]:
+        """Return what cuts chains: when it was measured, whether an activity waits (else the CPU), activity or run."""
         graph, runs = self.graph, self.graph.runs
         waits = np.flatnonzero(runs.wait >= 0)
         cuts = [(float(runs.known_ns[run]), 0, int(run)) for run in waits]
-        cuts += [(float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)]
-        return [(time, kind == 0, number) for time, kind, number in sorted(cuts)]
+        return cuts + [(float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)]
+
+    def cut(self, kind: int, number: int) -> None:
+        """Play what one of `cuts` needs, in their order."""
+        if kind == 0:
+            self._return(number)
+        else:
+            self.through(int(self.graph.other[number]))
+            self._until(number)
 
     def _return(self, run: int) -> None:
         """End a wait of the CPU: its next stretch of work begins."""
         runs, calls = self.graph.runs, self.graph.calls
         wait, awaited = int(runs.wait[run]), int(runs.awaited[run])
-        self._through(awaited)
+        self.through(awaited)
         asked = self.run[:, calls.run[wait]] + (calls.offset_ns[wait] + runs.base_ns[run]) * self.cpu[:, 0]
         self.run[:, run] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[run])
 
-    def _through(self, row: int) -> None:
+    def through(self, row: int) -> None:
         """Play the queue of an activity up to and with it."""
         self._stretch(self.queue_of[int(self.graph.queue[row])], int(self.place[row]) + 1)
 

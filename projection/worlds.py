@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import DataError, NotPublishedError, ParameterError, few
-from ..hardware import GPU, Network
+from ..hardware import GPU, Network, read_networks
 from ..remarks import remark
 from .alpha_beta import Link, find_link, law_errors, measured_links
 from .collective_laws import (
@@ -151,6 +152,23 @@ class World:
         if (odd := after[grows & (after != np.floor(after))]).size or (after[grows] < 1).any():
             raise ParameterError("ranks", f"must leave whole groups, got {self.ranks} for {before}: one has {odd[0]:g}")
         return after
+
+
+def world_of(file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]) -> World | None:
+    """Return what collectives are projected to; None where neither other ranks nor a network's file are given.
+
+    ``ranks`` is ``64`` or ``"16:64"``, as measured and on the target; without a ``file`` nodes have ``per_node`` GPUs.
+    A ParameterError or DataError says that one of them cannot be read.
+    """
+    if file is None and ranks is None and not grows:
+        return None
+    host, target = (Network(node_gpus=per_node),) * 2 if file is None else read_networks(file)
+    try:
+        *before, after = (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
+        (measured,) = before or (None,)
+    except ValueError:
+        raise ParameterError("ranks", f"must be a number such as 64, or MEASURED:NEW, got {ranks!r}") from None
+    return World(host, target, after, measured, tuple(grows))
 
 
 def world_factors(

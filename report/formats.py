@@ -136,3 +136,19 @@ def shortened(name: str, width: int) -> str:
     ('Cijk_Al…', 'copy')
     """
     return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def data_size(value: float) -> str:
+    """Return bytes in the unit that leaves a short number.
+
+    Examples
+    --------
+    >>> data_size(67_108_864), data_size(12.0), data_size(float("nan"))
+    ('67.11 MB', '12 B', '–')
+    """
+    if not math.isfinite(value):
+        return NONE
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:.4g} B"

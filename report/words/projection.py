@@ -107,6 +107,22 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "ranks would change"
     ),
     "device-taken-for": lambda devices, host: f"the trace says {', '.join(devices)}; it is taken for {host}",
+    # several ranks of a job
+    "waits-for-peers": lambda share, measured, target: (
+        f"the ranks wait for peers in {_percent(share)} of their time on {target} ({_percent(measured)} as measured): "
+        "no faster network shortens that"
+    ),
+    "comes-last": lambda rank, last, of, late_us: (
+        f"rank {rank} comes last to {last} of {of} collectives, {late_us / 1e3:.4g} ms after the one before it in all"
+    ),
+    "clocks-aligned": lambda error_us: (
+        f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} µs"
+    ),
+    "collectives-unmatched": "{count} collectives are in some of the traces only, or between two ranks: not waited for",
+    "ranks-without-trace": (
+        "{traced} of {ranks} ranks were given: a collective is taken to start with the last of those"
+    ),
+    "job-without-interval": "without an interval: each trace alone has one",
     # passes of a profiler
     "passes-planned": "{profiler}: kernels {kernels}, passes {passes}, steps in each {steps}",
     "filters-with-counters": (
@@ -134,3 +150,9 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     ),
     "gpus-differ": "the traces have different numbers of GPUs: give the same ranks of each",
 }
+
+PARTS_OF_RANKS: Final = {
+    "computation_us": "computation", "communication_us": "communication", "waiting_us": "waiting for peers",
+    "copy_us": "copies", "idle_us": "idle",
+}  # fmt: skip
+"""What the time of a rank of a job is made of (`projection.job.PARTS`); a moment counts for the first going on."""

@@ -328,6 +328,55 @@ def test_two_figures_are_a_heat_map_of_the_page(tmp_path: Path) -> None:
     assert "heatmap" in found.report()
 
 
+def ranks_of_a_job(folder: Path) -> list[Path]:
+    """Write the traces of two ranks, of which the second is 500 µs late; the first waits in its all-reduce."""
+    paths = []
+    for rank, late in enumerate((0.0, 500.0)):
+        content = json.loads(with_collective(folder / f"rank{rank}.json").read_text())
+        content["distributedInfo"] = {"rank": rank, "world_size": 2}
+        (meeting,) = (event for event in content["traceEvents"] if event["name"].startswith("nccl"))
+        meeting["args"] |= {"Group size": 2, "Process Group Ranks": "[0, 1]"}
+        if late:
+            kernels = [event for event in content["traceEvents"] if event["name"].startswith("Cijk")]
+            kernels[-1]["dur"] += late
+            meeting["ts"] += late
+        else:
+            meeting["dur"] += 500.0
+        paths.append(folder / f"rank{rank}.json")
+        paths[-1].write_text(json.dumps(content))
+    return paths
+
+
+def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
+    paths = ranks_of_a_job(tmp_path)
+    out = tmp_path / "out"
+    result = invoke(*paths, "--to", "MI355X", "--together", "--out", out)
+    assert result.exit_code == 0, result.output
+    found = json.loads((out / "project.json").read_text())
+    assert [row["measured_waiting_us"] for row in found["split"]] == [500.0, 0.0]
+    assert [row["last"] for row in found["split"]] == [0, 1]
+    assert 0 < found["split"][0]["waiting_us"] < 500.0  # its straggler computes faster there
+    assert found["collectives"][0]["wait_us"] == 250.0
+    assert {(row["rank"], row["peer"]) for row in found["pairs"]} == {(0, 1), (1, 0)}
+    assert "heatmap" in (out / "project.html").read_text()
+    assert set(pd.read_parquet(out / "kernels.parquet")["rank"]) == {0, 1}
+    printed = invoke(*paths, "--to", "MI355X", "--together", "--json")
+    assert json.loads(printed.output) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--sweep", "cus=1,2"), "--sweep is of one trace alone"),
+        (("--comm-wait",), "--comm-wait is of one trace alone"),
+    ],
+)
+def test_what_ranks_together_cannot_have(options: tuple[str, ...], error: str, tmp_path: Path) -> None:
+    result = invoke(*ranks_of_a_job(tmp_path), "--to", "MI355X", "--together", *options)
+    assert result.exit_code == 2
+    assert error in result.output
+
+
 def test_networks() -> None:
     assert parse_network("50:400") == (50.0, 400.0)
     with pytest.raises(DataError, match="HOST:TARGET"):

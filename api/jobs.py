@@ -1,0 +1,155 @@
+"""Projecting the traces of several ranks of one job together: what they wait for each other is known then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import DataError
+from ..hardware.networks import NODE_GPUS
+from ..output import check_output, dumps, whole_folder
+from ..projection.job import Job
+from ..projection.job import project_job as job_of
+from ..projection.kernel_laws import DEFAULT_LAW
+from ..readers import Options, TraceFailure, read_traces
+from ..report.document import Document, footer
+from ..report.formats import duration
+from ..report.html import page
+from ..report.job import job_document
+from ..report.projection import in_words
+from .devices import Device, device
+from .projecting import Inputs, laws_of
+
+FILES = ("project.json", "project.html", "kernels.parquet")
+"""What a job is saved as."""
+
+
+@dataclass(frozen=True)
+class ProjectedJob:
+    """Several ranks of a job on another GPU.
+
+    Attributes
+    ----------
+    job : Job
+        Everything that was computed (`projection.job.Job`).
+    """
+
+    job: Job
+
+    @property
+    def measured_us(self) -> float:
+        """From the first start to the last end of all ranks, as measured."""
+        return self.job.measured_us
+
+    @property
+    def projected_us(self) -> float:
+        """The same on the target."""
+        return self.job.projected_us
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """Where each rank's time goes, waiting for peers apart (`projection.job.Job.split`)."""
+        return self.job.split
+
+    @property
+    def waits(self) -> pd.DataFrame:
+        """What each rank waits in each collective (`projection.job.Job.waits`)."""
+        return self.job.waits
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """One row per activity of every rank, rank by rank, as projected (`Projection.activities`)."""
+        parts = zip(self.job.ranks, self.job.projections, strict=True)
+        return pd.concat([in_words(one.activities).assign(rank=rank) for rank, one in parts], ignore_index=True)
+
+    def document(self) -> Document:
+        """Return the job as `report` shows it on terminals and pages."""
+        return job_document(self.job)
+
+    def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
+        """Write project.json, project.html and kernels.parquet into a folder, whole or not at all.
+
+        The page ends with what it was ``made`` of, where that is given.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files or cannot be written.
+        """
+        check_output(Path(folder), FILES)
+        found = self.document()
+        with whole_folder(Path(folder)) as unfinished:
+            (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
+            text = page(replace(found, footer=footer(made or {})))
+            (unfinished / FILES[1]).write_text(text, encoding="utf-8")
+            self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+
+    def __repr__(self) -> str:
+        return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
+
+
+def project_job(
+    traces: Sequence[Path | str],
+    to: Device,
+    *,
+    host: Device | None = None,
+    compute_law: str = DEFAULT_LAW,
+    comm_law: str = "alpha-beta",
+    gaps: str = "modelled",
+    cpu_speed: float | None = None,
+    model: Path | str | None = None,
+    correct: Sequence[Path | str] = (),
+    network: tuple[float, float] | Path | str | None = None,
+    ranks_per_node: int = NODE_GPUS,
+    ranks: int | str | None = None,
+    grows: Sequence[str] = (),
+    defaults: Mapping[str, str] | None = None,
+) -> ProjectedJob:
+    """Project the traces of several ranks of one job to another GPU, replayed together.
+
+    A collective starts when the last of its ranks arrives, which tells what the others wait for it from the transfer.
+
+    Parameters
+    ----------
+    traces : sequence of path
+        Files and folders: one trace for each rank, of the same steps.
+    to : str, Path or GPU
+        The target.
+    host, compute_law, comm_law, gaps, cpu_speed, model, correct, network, ranks_per_node, ranks, grows, defaults
+        As for `projecting.project_traces`.
+
+    Returns
+    -------
+    ProjectedJob
+
+    Raises
+    ------
+    DataError
+        A parameter cannot be used, a trace cannot be read or projected, or the ranks' collectives do not match.
+
+    Examples
+    --------
+    With traces of your own::
+
+        found = project_job(["rank0.json.gz", "rank1.json.gz"], to="MI355X")
+        found.ranks[["rank", "waiting_us", "last"]]
+    """
+    target, known = device(to, "to"), None if host is None else device(host, "host")
+    laws = laws_of(compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows)
+    inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
+    read = []
+    for label, trace in read_traces([Path(path) for path in traces], options=inputs.options):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        read.append((label, trace))
+    if not read:
+        raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
+    hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
+    if len(hosts) > 1:
+        raise DataError(f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed together")
+    (made_on,) = hosts.values()
+    return ProjectedJob(job_of(read, made_on, target, inputs.corrected(made_on)))

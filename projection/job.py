@@ -1,0 +1,355 @@
+"""Several ranks of one job on another GPU, replayed together: waiting for peers is a cause of its own.
+
+A collective starts when the last of its ranks arrives; until then its kernels wait on all others. So its time on a rank
+is what it waits, which follows from when the others arrive, and the transfer from there to its own end, which alone is
+projected (`worlds`, `collective_laws`). A faster network shortens transfers, a faster straggler what the others wait.
+
+`project_job` matches the collectives (`rank_matching`), projects every rank's trace (`whole_trace`) and plays them
+together (`replay_together`): with the measured times that gives the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..hardware import GPU
+from ..traces.summary import Annotated
+from .graph import Graph
+from .rank_matching import Matched, match
+from .replay import Player, Times, own_time
+from .split import COMMUNICATION, COPY
+from .volumes import communication_table, pair_volumes
+from .whole_trace import CATEGORY, FACTOR, Laws, Projection, project_trace
+from .worlds import collective_us
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+MEETING: Final = -1
+"""Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
+PARTS: Final = ("computation_us", "communication_us", "waiting_us", "copy_us", "idle_us")
+"""What the time of a rank is made of: a moment counts for the first of them that is going on."""
+
+
+class _Together:
+    """Replays of several ranks under way: each goes on until it needs the end of a collective."""
+
+    def __init__(
+        self, graphs: Sequence[Graph], durations: Sequence[FloatArray], meetings: Meetings, cpu: Sequence[float]
+    ) -> None:
+        given = zip(graphs, durations, cpu, strict=True)
+        self.players = [Player(graph, times[None].copy(), np.full((1, 1), ratio)) for graph, times, ratio in given]
+        self.meetings = meetings
+        self.done = np.zeros(len(meetings), dtype=np.int64)  # 1 while the ranks are on their way, 2 when it is over
+        self.at = [0] * len(graphs)
+        self.events = []
+        for rank, player in enumerate(self.players):
+            own = [(float(player.graph.end_ns[row]), MEETING, number) for number, row in meetings.of_rank(rank)]
+            self.events.append(sorted(own + player.cuts()))
+
+    def play(self) -> list[Times]:
+        """Play all meetings, then what is left."""
+        for number in self.meetings.order:
+            self._meet(int(number))
+        for rank in range(len(self.players)):
+            self._advance(rank, np.inf)
+        return [player.finish() for player in self.players]
+
+    def _advance(self, rank: int, until: float, but: int = -1) -> None:
+        """Go on with a rank through what was measured by then, up to the meeting that it is on its way to."""
+        events = self.events[rank]
+        while self.at[rank] < len(events) and events[self.at[rank]][0] <= until:
+            _, kind, number = events[self.at[rank]]
+            if kind == MEETING and number == but:
+                return
+            self.at[rank] += 1
+            if kind == MEETING:
+                self._meet(number)
+            else:
+                self.players[rank].cut(kind, number)
+
+    def _meet(self, number: int) -> None:
+        """Let all ranks of a collective arrive; it starts with the last."""
+        if self.done[number] == 2:
+            return
+        if self.done[number] == 1:
+            raise DataError("collectives happen in another order on each rank: give the same steps of ranks of one job")
+        self.done[number] = 1
+        members = self.meetings.members(number)
+        for rank, row in members:
+            player = self.players[rank]
+            self._advance(rank, float(player.graph.start_ns[row]), number)
+            player.through(row)
+        shift = self.meetings.shift_ns
+        last = max(self.players[rank].start[0, row] + shift[rank] for rank, row in members)
+        for rank, row in members:
+            player = self.players[rank]
+            player.end[0, row] = max(last - shift[rank], player.start[0, row]) + player.durations[0, row]
+            player.durations[0, row] = player.end[0, row] - player.start[0, row]
+        self.done[number] = 2
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Collectives of several graphs: places of graph (`rank`) and activity (`row`), sorted by `meeting` (0, 1, ...)."""
+
+    meeting: IntArray
+    rank: IntArray
+    row: IntArray
+    order: IntArray  # the meetings as they were measured
+    shift_ns: FloatArray  # to a common clock, from the origin of each graph
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def _first(self) -> IntArray:
+        return np.searchsorted(self.meeting, np.arange(len(self) + 1))
+
+    def members(self, number: int) -> list[tuple[int, int]]:
+        """Return graph and activity of each rank of a meeting."""
+        part = slice(*self._first[number : number + 2])
+        return list(zip(self.rank[part].tolist(), self.row[part].tolist(), strict=True))
+
+    def of_rank(self, rank: int) -> list[tuple[int, int]]:
+        """Return meeting and activity of all meetings of a graph."""
+        own = self.rank == rank
+        return list(zip(self.meeting[own].tolist(), self.row[own].tolist(), strict=True))
+
+
+def replay_together(
+    graphs: Sequence[Graph], durations: Sequence[FloatArray], meetings: Meetings, cpu: Sequence[float]
+) -> list[Times]:
+    """Return when everything happens on every rank.
+
+    ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their transfers: from the
+    arrival of the last rank on. ``cpu`` is the time of each CPU's work, relative to the measured. A DataError says that
+    the ranks' orders of collectives contradict each other.
+    """
+    return _Together(graphs, durations, meetings, cpu).play()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Several ranks of a job on another GPU.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+        Their numbers, ascending.
+    projections : tuple of Projection
+        Of each rank's trace alone.
+    matched : Matched
+        The collectives they share.
+    meetings : Meetings
+        The same as places in the graphs.
+    """
+
+    ranks: tuple[int, ...]
+    projections: tuple[Projection, ...]
+    matched: Matched
+    meetings: Meetings
+
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """What each rank waits in each collective: the rows of `Matched.members`.
+
+        `measured_wait_us`, `measured_transfer_us`; `wait_us`, `transfer_us` on the target; `late_us`, how much later
+        than the one before the last rank arrives, on its row (0 on others'), and `last`, whether it is that one: both
+        as measured.
+        """
+        table = self.matched.members.copy()
+        by = table.groupby("meeting")["start_ns"]
+        last = by.transform("max")
+        table["measured_wait_us"] = self._measured_wait / 1e3
+        table["measured_transfer_us"] = self._transfer / 1e3
+        start, end = self._projected(self.meetings.rank, self.meetings.row)
+        begins = pd.Series(start).groupby(self.meetings.meeting).transform("max").to_numpy()
+        table["wait_us"] = (begins - start) / 1e3
+        table["transfer_us"] = (end - begins) / 1e3
+        table["last"] = table["start_ns"].eq(last) & ~table.assign(at_last=last).duplicated(["meeting", "start_ns"])
+        second = table["start_ns"].where(~table["last"]).groupby(table["meeting"]).transform("max")
+        table["late_us"] = np.where(table["last"], (last - second) / 1e3, 0.0)
+        return table
+
+    @property
+    def _measured_wait(self) -> FloatArray:
+        members = self.matched.members
+        last = members.groupby("meeting")["start_ns"].transform("max")
+        return np.asarray(np.minimum(last, members["end_ns"]) - members["start_ns"], dtype=np.float64)
+
+    @property
+    def _transfer(self) -> FloatArray:
+        members = self.matched.members
+        return np.asarray(members["end_ns"] - members["start_ns"], dtype=np.float64) - self._measured_wait
+
+    @cached_property
+    def times(self) -> list[Times]:
+        """The replay of all ranks together on the target."""
+        durations = [one.projected_ns.copy() for one in self.projections]
+        for rank, one in enumerate(self.projections):
+            own = self.meetings.rank == rank
+            row = self.meetings.row[own]
+            durations[rank][row] = self._transfer[own] * one.activities[FACTOR].to_numpy()[one.graph.rows[row]]
+        graphs = [one.target_graph for one in self.projections]
+        return replay_together(graphs, durations, self.meetings, [one.cpu for one in self.projections])
+
+    def _projected(self, rank: IntArray, row: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return start and end of activities on the target, ns on the common clock."""
+        shift = self.meetings.shift_ns
+        places = list(zip(rank.tolist(), row.tolist(), strict=True))
+        start = np.array([self.times[one].start_ns[0, at] + shift[one] for one, at in places])
+        return start, np.array([self.times[one].end_ns[0, at] + shift[one] for one, at in places])
+
+    @property
+    def measured_us(self) -> float:
+        """Measured time from the first start to the last end of all ranks."""
+        return self._span([(one.graph.start_ns, one.graph.end_ns) for one in self.projections])
+
+    @property
+    def projected_us(self) -> float:
+        """The same on the target."""
+        return self._span([(times.start_ns[0], times.end_ns[0]) for times in self.times])
+
+    def _span(self, times: Sequence[tuple[FloatArray, FloatArray]]) -> float:
+        parts = zip(times, self.projections, self.meetings.shift_ns, strict=True)
+        spans = [(start[one.counted].min() + by, end[one.counted].max() + by) for (start, end), one, by in parts]
+        return float(max(end for _, end in spans) - min(start for start, _ in spans)) / 1e3
+
+    @cached_property
+    def split(self) -> pd.DataFrame:
+        """Where each rank's time goes, as measured and on the target.
+
+        One row per rank: `rank`; `PARTS` and `total_us` on the target, as measured with ``measured_`` before; `last`,
+        to how many collectives it came last, and `late_us`, how much later than the one before in all of them.
+        """
+        rows = []
+        for place, (rank, one, times) in enumerate(zip(self.ranks, self.projections, self.times, strict=True)):
+            own = self.waits[self.waits["rank"] == place]
+            at = self.meetings.row[self.meetings.rank == place]
+            now = _parts(one, times.start_ns[0], times.end_ns[0], at, own["wait_us"].to_numpy() * 1e3)
+            wait = own["measured_wait_us"].to_numpy() * 1e3
+            was = _parts(one, one.graph.start_ns, one.graph.end_ns, at, wait)
+            before = {f"measured_{name}": value for name, value in was.items()}
+            rows.append(
+                {"rank": rank, **now, **before, "last": int(own["last"].sum()), "late_us": own["late_us"].sum()}
+            )
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def collectives(self) -> pd.DataFrame:
+        """What is sent and waited in each kind of collective, the longest time first.
+
+        `collective`, `group`, `ranks`, `message_bytes`; `count` of collectives, `members` (traces that have it);
+        `kernel_us`, `wait_us`, `transfer_us`, as measured, and `projected_wait_us`, `projected_transfer_us`: means of a
+        rank and collective; `model_us`, what the model of the host's links says (NaN where it says nothing).
+        """
+        table = self.waits.rename(columns={"size_bytes": "message_bytes"})
+        table["kernel_us"] = table["measured_wait_us"] + table["measured_transfer_us"]
+        means = {
+            "kernel_us": "kernel_us", "measured_wait_us": "wait_us", "measured_transfer_us": "transfer_us",
+            "wait_us": "projected_wait_us", "transfer_us": "projected_transfer_us",
+        }  # fmt: skip
+        by = table.groupby(["collective", "group", "ranks", "message_bytes"], dropna=False, sort=True)
+        found = by[list(means)].mean().rename(columns=means)
+        found.insert(0, "members", by["rank"].nunique())
+        found.insert(0, "count", by["meeting"].nunique())
+        order = (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
+        found = found.loc[order].reset_index()
+        known = zip(found["collective"], found["message_bytes"], found["ranks"], strict=True)
+        return found.assign(model_us=[_model_us(self.projections[0].host, *one) for one in known])
+
+    @cached_property
+    def sent(self) -> pd.DataFrame:
+        """What all traced ranks send, by kind of collective (`volumes.communication_table`)."""
+        return communication_table(pd.concat([_communication(one) for one in self.projections]))
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """What every traced rank sends every other (`volumes.pair_volumes`)."""
+        parts = zip(self.ranks, self.projections, strict=True)
+        return pair_volumes([(rank, _communication(one)) for rank, one in parts])
+
+
+def _model_us(host: GPU, collective: str, message_bytes: float, ranks: float) -> float:
+    if np.isnan(message_bytes) or np.isnan(ranks):
+        return float("nan")
+    try:
+        return float(collective_us(host, collective, message_bytes, int(ranks)))
+    except DataError:
+        return float("nan")
+
+
+def _communication(one: Projection) -> pd.DataFrame:
+    return one.activities[(one.activities[CATEGORY] == COMMUNICATION).to_numpy()]
+
+
+def _parts(one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wait_ns: FloatArray) -> dict[str, float]:
+    """Return what the time of a rank is made of (`PARTS`), and the total; what waits is split off its collectives."""
+    category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
+    level = np.where(category == COPY, 3, np.where(category == COMMUNICATION, 1, 0)).astype(np.int64)
+    begin = start.copy()
+    begin[at] += wait_ns
+    counted = one.counted
+    waits = counted[at]
+    starts = np.r_[begin[counted], start[at][waits]]
+    lengths = np.r_[(end - begin)[counted], wait_ns[waits]]
+    levels = np.r_[level[counted], np.full(int(waits.sum()), 2)]
+    own = own_time(starts, np.maximum(lengths, 0.0), levels)
+    total = float(end[counted].max() - start[counted].min())
+    parts = [float(own[levels == number].sum()) for number in range(4)]
+    values = [*parts, max(0.0, total - sum(parts)), total]
+    return {name: round(value / 1e3, 6) for name, value in zip((*PARTS, "total_us"), values, strict=True)}
+
+
+def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU, laws: Laws | None = None) -> Job:
+    """Project the traces of several ranks of one job together.
+
+    Parameters
+    ----------
+    traces : sequence of (str, Annotated)
+        One for each rank, at least two, each with its label.
+    host, target : GPU
+    laws : Laws, optional
+        As for `project_trace`; what collectives wait for peers is known here, so that `keep_waiting` does nothing.
+
+    Raises
+    ------
+    DataError
+        There are fewer than two, two of one rank, their collectives do not match (`rank_matching.match`), or a trace
+        cannot be projected.
+    """
+    if len(traces) < 2:
+        raise DataError("a job replayed together needs the traces of at least two ranks")
+    stated = [trace.dispatches["rank"].dropna() for _, trace in traces]
+    numbers = [int(rank.iloc[0]) if len(rank) else place for place, rank in enumerate(stated)]
+    order = sorted(range(len(traces)), key=lambda place: numbers[place])
+    ranks = tuple(numbers[place] for place in order)
+    if twice := [rank for rank in ranks if ranks.count(rank) > 1]:
+        raise DataError(f"two traces are of rank {twice[0]}: give one of each", source=traces[-1][0])
+    labels = [traces[place][0] for place in order]
+    own = [traces[place][1] for place in order]
+    matched = match([trace.dispatches for trace in own], labels)
+    laws = replace(laws or Laws(), keep_waiting=False)
+    projections = tuple(project_trace(trace, host, target, laws) for trace in own)
+    return Job(ranks, projections, matched, _meetings(projections, matched))
+
+
+def _meetings(projections: Sequence[Projection], matched: Matched) -> Meetings:
+    """Return the matched collectives as places in the graphs."""
+    members = matched.members
+    rank = members["rank"].to_numpy(dtype=np.int64)
+    row = np.zeros(len(members), dtype=np.int64)
+    for place, one in enumerate(projections):
+        of_table = np.argsort(one.graph.rows)
+        row[rank == place] = of_table[members["row"].to_numpy(dtype=np.int64)[rank == place]]
+    ends = members.groupby("meeting")["end_ns"].min().to_numpy()
+    meeting = members["meeting"].to_numpy(dtype=np.int64)
+    return Meetings(meeting, rank, row, np.argsort(ends, kind="stable"), matched.offset_ns)

@@ -1,0 +1,153 @@
+"""What `project --together` found of several ranks of a job, as a document: who waits for whom, and what they send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..projection.job import PARTS, Job
+from ..remarks import Remark, remark
+from .document import Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
+from .formats import counted, data_size, duration, formatted
+from .words import say
+from .words.projection import PARTS_OF_RANKS
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SCHEMA = 1
+"""Of `data`."""
+
+
+def job_document(job: Job) -> Document:
+    """Return several ranks of a job on another GPU, for terminal, page and machines."""
+    host, target = job.projections[0].host.name, job.projections[0].target.name
+    said = [say(one) for one in _findings(job)]
+    notes = [say(one) for one in _notes(job)]
+    ratio = job.projected_us / job.measured_us
+    head = Headline(
+        "end to end", f"{duration(job.projected_us)} on {target}", f"{duration(job.measured_us)} on {host}",
+        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks",
+    )  # fmt: skip
+    return Document(
+        title=f"{counted(len(job.ranks), 'rank')} on {target}",
+        lead=f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share",
+        opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
+        sections=[
+            *_sections(job),
+            Section("Notes", [Lines(lines(notes).lines, "list", medium="page")]),
+        ],
+        closing=[Lines(remarked(notes))],
+        data=data(job),
+    )
+
+
+def _findings(job: Job) -> list[Remark]:
+    """Return what share of the time is waiting, and who comes last."""
+    split = job.split
+    total, waiting = float(split["total_us"].sum()), float(split["waiting_us"].sum())
+    before = float(split["measured_waiting_us"].sum()) / float(split["measured_total_us"].sum())
+    latest = split.sort_values("late_us", ascending=False, kind="stable").iloc[0]
+    found = [remark("waits-for-peers", share=waiting / total, measured=before, target=job.projections[0].target.name)]
+    if latest["late_us"] > 0:
+        found.append(
+            remark("comes-last", rank=int(latest["rank"]), last=int(latest["last"]), of=len(job.meetings),
+                   late_us=float(latest["late_us"]))
+        )  # fmt: skip
+    return found
+
+
+def _notes(job: Job) -> list[Remark]:
+    found = [remark("clocks-aligned", error_us=job.matched.clock_error_ns / 1e3)]
+    if job.matched.unmatched:
+        found.append(remark("collectives-unmatched", count=job.matched.unmatched))
+    group = max((len(str(one).split(" ")[-1].split(",")) for one in job.matched.members["group"]), default=0)
+    if group > len(job.ranks):
+        found.append(remark("ranks-without-trace", traced=len(job.ranks), ranks=group))
+    found.append(remark("job-without-interval"))
+    return found
+
+
+def _sections(job: Job) -> Iterator[Section]:
+    host, target = job.projections[0].host.name, job.projections[0].target.name
+    drawn = Figure(partial(_figure, "ranks_figure", job), f"Time of each rank on {target}, by what it is spent on")
+    heads = columns("rank", numbers=("", *PARTS_OF_RANKS.values(), "total", "came last", "by"))
+    parts: list[Part] = [drawn, Table(heads, rows(_ranks(job, host, target)), "where each rank's time goes")]
+    yield Section("Where each rank's time goes", parts, "ranks", "Ranks")
+    heads = columns(
+        "collective", "group",
+        numbers=("message", "count", "kernel", "waiting", "transfer", "model", "waiting there", "transfer there"),
+    )  # fmt: skip
+    caption = "means of a rank and a collective, as measured, by the model of the links, and on the target"
+    table = Table(heads, rows(_collectives(job)), "collectives: waiting and transfer", caption=caption)
+    yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
+    heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent"))
+    parts = [Table(heads, rows(_sent(job)), "sent by all traced ranks")]
+    if len(job.pairs):
+        parts.insert(0, Figure(partial(_figure, "pairs_figure", job), "Bytes that each rank sends each other"))
+        heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
+        parts.append(Table(heads, rows(_pairs(job)), "sent between pairs of ranks", "whatever algorithm moves it"))
+    yield Section("What the ranks send", parts, "sent", "Volumes")
+
+
+def _figure(name: str, job: Job) -> go.Figure:
+    from . import job_figures
+
+    figure: go.Figure = getattr(job_figures, name)(job)
+    return figure
+
+
+def _ranks(job: Job, host: str, target: str) -> Iterator[tuple[str, ...]]:
+    """Yield two lines for every rank: as measured, and on the target."""
+    for row in job.split.to_dict("records"):
+        last = (f"{row['last']:,}", duration(row["late_us"]))
+        yield str(row["rank"]), host, *(duration(row[f"measured_{name}"]) for name in (*PARTS, "total_us")), *last
+        yield "", target, *(duration(row[name]) for name in (*PARTS, "total_us")), "", ""
+
+
+def _collectives(job: Job) -> Iterator[tuple[str, ...]]:
+    for row in job.collectives.to_dict("records"):
+        times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
+        shown = (duration(row[name]) if np.isfinite(row[name]) else "" for name in times)
+        yield str(row["collective"]), str(row["group"]), data_size(row["message_bytes"]), f"{row['count']:,}", *shown
+
+
+def _sent(job: Job) -> Iterator[tuple[str, ...]]:
+    for row in job.sent.to_dict("records"):
+        words = (str(row["collective"]) or "unknown", str(row["group"]))
+        yield (
+            *words,
+            formatted(row["ranks"], "{:.0f}"),
+            data_size(row["message_bytes"]),
+            f"{row['count']:,}",
+            data_size(row["sent_bytes"]),
+        )
+
+
+def _pairs(job: Job) -> Iterator[tuple[str, ...]]:
+    for rank, own in job.pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank"):
+        whole, least, most = (data_size(float(value)) for value in (own.sum(), own.min(), own.max()))
+        yield str(rank), whole, str(len(own)), least, most
+
+
+def data(job: Job) -> dict[str, Any]:
+    """Return the job as JSON types; the activities themselves are not in it."""
+    return {
+        "schema": SCHEMA,
+        "ranks": list(job.ranks),
+        "host": job.projections[0].host.name,
+        "target": job.projections[0].target.name,
+        "measured_us": job.measured_us,
+        "projected_us": job.projected_us,
+        "clock_error_us": job.matched.clock_error_ns / 1e3,
+        "unmatched": job.matched.unmatched,
+        "split": job.split.to_dict("records"),
+        "collectives": job.collectives.to_dict("records"),
+        "sent": job.sent.to_dict("records"),
+        "pairs": job.pairs.to_dict("records"),
+        "findings": [say(one) for one in _findings(job)],
+        "notes": [say(one) for one in _notes(job)],
+    }
