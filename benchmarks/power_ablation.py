@@ -24,6 +24,7 @@ from ..power.runs import group_runs
 from ..report.document import Document, Section, Table, columns, rows
 from ..report.formats import formatted
 from ..report.terminal import show
+from ..traces.cleaning.binning import EACH_OTHER, MIDDLE
 from .power_simulator import Scenario, Simulation, simulate
 
 EVERYTHING: Final = "everything"
@@ -34,6 +35,7 @@ CASES: Final = (
     EVERYTHING,
     "without synchronisation",
     "without drift",
+    "bin twice as wide",
     "without binning",
     f"{FEW_RUNS} runs",
     "steady execution taken for steady power",
@@ -109,6 +111,7 @@ def _errors(case: str, scenario: Scenario) -> dict[str, float] | DataError:
             _measured(simulated, case),
             window_us=0 if case.startswith("steady execution") else scenario.window_us,
             margin=math.inf if case == "without binning" else None,
+            within=MIDDLE if case == "bin twice as wide" else EACH_OTHER,
             components=[TOTAL],
             replicates=1,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -90,6 +90,17 @@ def profile_command(
         typer.Option(metavar="TIME", help="The logger's averaging window, 0 if instantaneous; stated, it is removed."),
     ] = None,
     execution: Annotated[int, typer.Option(min=1, help="First execution of a run whose time is steady.")] = 4,
+    steady_from: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="First execution of steady power. Default: when the window has filled."),
+    ] = None,
+    rank: Annotated[
+        int, typer.Option("--bin", min=1, help="Which bin of execution times: 1 the fullest, 2 the next, ...")
+    ] = 1,
+    within: Annotated[
+        Literal["each-other", "middle"],
+        typer.Option(help="A bin's times lie within the margin of each other (published), or of its middle: wider."),
+    ] = "each-other",
     level: LevelOption = 0.9,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
@@ -117,6 +128,9 @@ def profile_command(
         components=components,
         window_us=window_us,
         execution=execution,
+        steady_from=steady_from,
+        within=within,
+        rank=rank,
         level=level,
         seed=seed,
     )
@@ -127,4 +141,4 @@ def profile_command(
 
 
 app.command("plan")(run_command(plan_command, kernel_us="--kernel-time", interval_us="--interval"))
-app.command("profile")(run_command(profile_command, window_us="--window", components="--component"))
+app.command("profile")(run_command(profile_command, window_us="--window", components="--component", rank="--bin"))

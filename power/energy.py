@@ -148,7 +148,7 @@ def kernel_energy(
     phase: np.ndarray,
     power_w: np.ndarray,
     times_us: np.ndarray,
-    margin: float,
+    ratio: float,
     *,
     error_w: float = 0.0,
     replicates: int = 1000,
@@ -165,8 +165,8 @@ def kernel_energy(
         The steady-state-power readings, of all runs.
     times_us : ndarray of shape (runs,)
         Execution time of each run, golden or not.
-    margin : float
-        Of the execution-time bin.
+    ratio : float
+        Of the longest to the shortest time of the execution-time bin (`traces.cleaning.binning`).
     error_w : float
         Standard error of what all readings have in common, by which the interval is wider.
 
@@ -187,7 +187,7 @@ def kernel_energy(
     np.add.at(right, run, A * power_w[:, None])
 
     def estimate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        low, high = fullest_bins(times_us, weights, margin)
+        low, high = fullest_bins(times_us, weights, ratio)
         golden = weights * ((times_us >= low[:, None]) & (times_us <= high[:, None]))
         mean_w = _means(golden, gram, right)
         return mean_w, mean_w * _medians(golden, times_us) * 1e-6

@@ -21,19 +21,21 @@ from ..errors import DataError, ParameterError, few
 from ..evaluation.intervals import check_level
 from ..readers.files import read_plain_table
 from ..remarks import Remark, remark
+from ..traces.cleaning.binning import EACH_OTHER
 from .clocks import Clocks, Measured, synchronise
 from .deconvolution import Deconvolved, deconvolve
 from .energy import PHASES, Energy, kernel_energy, polynomial, spline
 from .logs import TOTAL
 from .readings import CPU_CLOCK, check_clock_pairs, check_executions, read_log
 from .recording import LEAST_EXECUTIONS, SHORTEST_US, Plan, plan
-from .runs import RunChoice, golden_runs
+from .runs import FULLER_BIN, RunChoice, golden_runs
 from .stitching import ALONE, LEAST_READINGS, Stitched, Throttling, detect_throttling, stitch
 
 LEAST_CELLS: Final = 10
 """Time stamps must tell at least so many parts of the kernel's time apart."""
-LEAST_GOLDEN: Final = 0.5
-"""Share of the runs that the fullest bin of execution times should hold."""
+LEAST_GOLDEN: Final = 0.25
+"""Share of the runs that the fullest bin of execution times should hold: at half the published margin of scatter, a
+third."""
 UNSURE: Final = 0.1
 """Times of readings should be known to this share of the kernel's time."""
 
@@ -121,6 +123,9 @@ def profile_files(
     components: Sequence[str] | None = None,
     window_us: float | None = None,
     execution: int = LEAST_EXECUTIONS,
+    steady_from: int | None = None,
+    within: str = EACH_OTHER,
+    rank: int = 1,
     level: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
@@ -153,7 +158,16 @@ def profile_files(
     )
     profiles = [
         profile_kernel(
-            measured, name, window_us=window_us, execution=execution, components=components, level=level, seed=seed
+            measured,
+            name,
+            window_us=window_us,
+            execution=execution,
+            steady_from=steady_from,
+            within=within,
+            rank=rank,
+            components=components,
+            level=level,
+            seed=seed,
         )
         for name in (measured.kernels if kernel is None else [kernel])
     ]
@@ -166,7 +180,10 @@ def profile_kernel(
     *,
     window_us: float | None = None,
     execution: int = LEAST_EXECUTIONS,
+    steady_from: int | None = None,
     margin: float | None = None,
+    within: str = EACH_OTHER,
+    rank: int = 1,
     components: Sequence[str] | None = None,
     replicates: int = 1000,
     level: float = 0.9,
@@ -183,8 +200,11 @@ def profile_kernel(
         removed (deconvolution). By default the time between readings is taken for it, and nothing is removed.
     execution : int
         The first whose time is steady.
-    margin : float, optional
-        Of the execution-time bin; by default the published one, ``inf`` keeps every run.
+    steady_from : int, optional
+        The first whose power is steady, where that is later than the window fills: of a kernel that throttles.
+    margin, within, rank : float, {"each-other", "middle"}, int
+        Of the execution-time bin: the published margin by default (``inf`` keeps every run), what its times lie within
+        it of, and which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`).
     components : sequence of str, optional
         By default all of the log.
     replicates, level, seed : int, float, int
@@ -199,10 +219,12 @@ def profile_kernel(
     name = _kernel(measured, kernel)
     chosen = _components(measured, components)
     rows = measured.executions[measured.executions["kernel"].eq(name)]
-    runs = golden_runs(rows, execution, margin)
+    runs = golden_runs(rows, execution, margin, within=within, rank=rank)
     _check_stamps(measured, runs.kernel_us)
     window = measured.interval_us if window_us is None else window_us
-    stitched = stitch(measured, rows, runs, window, removed_us=window_us or 0.0, execution=execution)
+    stitched = stitch(
+        measured, rows, runs, window, removed_us=window_us or 0.0, execution=execution, steady_from=steady_from
+    )
     result = KernelPower(
         kernel=name,
         label=_label(rows),
@@ -252,7 +274,7 @@ def _energy(stitched: Stitched, power_w: np.ndarray, replicates: int, level: flo
             every["phase"].to_numpy()[told],
             of_w[told],
             stitched.times_us,
-            stitched.margin,
+            stitched.ratio,
             error_w=error_w,
             replicates=replicates,
             seed=seed,
@@ -337,7 +359,7 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
     golden, runs = len(result.runs.kept), len(result.runs.table)
     if result.runs.margin_assumed:
         yield remark("power-margin-assumed", margin=result.runs.margin, shortest_us=SHORTEST_US)
-    if golden < LEAST_GOLDEN * runs:
+    if golden < LEAST_GOLDEN * runs and FULLER_BIN not in result.runs.removed:
         yield remark("power-no-usual-time", golden=golden, runs=runs)
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:

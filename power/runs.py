@@ -23,6 +23,7 @@ SHORTEST_GAP_NS: Final = 1_000.0
 """Gaps below this count as this: back to back."""
 
 OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
+FULLER_BIN = "power-run-of-fuller-bin"
 """Codes of why a run is not golden."""
 
 
@@ -37,7 +38,8 @@ class RunChoice:
     table: pd.DataFrame
     low_us: float  # the fullest bin of execution times, from here to `high_us`
     high_us: float
-    margin: float  # half its width, relative to its middle
+    margin: float  # that its times lie within, of each other or of its middle
+    ratio: float  # of `high_us` to `low_us`
     margin_assumed: bool  # it is that of the shortest kernels published: none is for one as short as this
 
     @property
@@ -85,17 +87,24 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
     return rows
 
 
-def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, margin: float | None = None) -> RunChoice:
-    """Return the runs whose execution time lies in the fullest bin.
+def golden_runs(
+    executions: pd.DataFrame,
+    execution: int = LEAST_EXECUTIONS,
+    margin: float | None = None,
+    *,
+    within: str = binning.EACH_OTHER,
+    rank: int = 1,
+) -> RunChoice:
+    """Return the runs whose execution time lies in the fullest bin, or in that of another `rank`.
 
     The executions are those of one kernel, with ``run`` and ``execution``; those before `execution` warm up and do not
-    count. The bin holds times within ± `margin` of its middle: by default the published one, below the published table
-    that of its first row; ``inf`` keeps every run.
+    count. The bin holds times within `margin` of each other, or of its middle (`within`): by default the published one,
+    below the published table that of its first row; ``inf`` keeps every run. See `traces.cleaning.binning`.
 
     Raises
     ------
     DataError
-        No run has the execution of interest.
+        No run has the execution of interest, or fuller bins hold all runs.
     """
     times = (executions["end_ns"] - executions["start_ns"]) / 1e3
     steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
@@ -103,11 +112,15 @@ def golden_runs(executions: pd.DataFrame, execution: int = LEAST_EXECUTIONS, mar
         most = int(executions["execution"].max())
         raise DataError(f"no run has execution {execution} of the kernel, the runs have {most}: {ADVICE}")
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
-    golden = binning.golden_runs(steady.to_numpy(), binning.MARGINS[0][1] if assumed else margin)
+    margin = binning.MARGINS[0][1] if assumed else margin
+    golden = binning.golden_runs(steady.to_numpy(), margin, within=within, rank=rank)
     table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
     table["golden"] = table["run"].isin(steady.index[golden.kept])
-    table["reason"] = np.select([table["golden"], table["time_us"].isna()], ["", TOO_FEW], OTHER_TIME)
-    return RunChoice(table, golden.lower, golden.upper, golden.margin, assumed)
+    fuller = table["run"].isin(steady.index[golden.fuller])
+    table["reason"] = np.select(
+        [table["golden"], table["time_us"].isna(), fuller], ["", TOO_FEW, FULLER_BIN], OTHER_TIME
+    )
+    return RunChoice(table, golden.lower, golden.upper, golden.margin, golden.ratio, assumed)
 
 
 def _check_given_runs(given: pd.Series) -> None:

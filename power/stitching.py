@@ -17,7 +17,7 @@ from .clocks import Measured
 from .deconvolution import Windows, windows
 from .energy import Pauses, find_pauses
 from .recording import ADVICE, executions_published
-from .runs import RunChoice, covered_share, readings_of_interest
+from .runs import FULLER_BIN, RunChoice, covered_share, readings_of_interest
 
 LEAST_READINGS: Final = 6
 """A polynomial of degree 4 has five coefficients."""
@@ -50,10 +50,10 @@ class Stitched:
     golden: pd.DataFrame  # readings of golden runs whose window had filled
     first: pd.DataFrame  # of golden runs, those of the steady execution
     steady: pd.DataFrame  # of golden runs, those with steady power
-    every: pd.DataFrame  # readings with steady power of all runs, golden or not
+    every: pd.DataFrame  # readings with steady power of all runs, golden or not, but those of fuller bins
     place: np.ndarray  # place in `times_us` of the run of each of them
     times_us: np.ndarray  # (runs,), execution time of each run
-    margin: float  # of the execution-time bin
+    ratio: float  # of the longest to the shortest time of the execution-time bin
     pauses: Pauses  # what the windows of `every` see besides executions
     alone: float  # mean share of the windows of `steady` in which the kernel itself ran
     others: float  # and in which other kernels ran
@@ -73,11 +73,13 @@ def stitch(
     *,
     removed_us: float = 0.0,
     execution: int,
+    steady_from: int | None = None,
 ) -> Stitched:
     """Find the readings of a kernel, and what their windows see besides it.
 
     `executions` are those of the kernel, `window_us` is the averaging window of the logger (0: instantaneous),
-    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady.
+    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady, `steady_from` the
+    first whose power is, where that is later than the window fills.
 
     Raises
     ------
@@ -87,16 +89,18 @@ def stitch(
     name = executions["kernel"].iloc[0]
     golden = executions[executions["run"].isin(runs.kept)]
     ssp_execution, filled = _steady_power(golden, runs.kernel_us, window_us, execution)
+    ssp_execution = max(ssp_execution, steady_from or 0)
     inside = readings_of_interest(measured.times_ns, golden)
     steady = inside[inside["execution"] >= ssp_execution]
     if len(steady) < LEAST_READINGS:
         raise DataError(
             f"only {len(steady)} readings fall into executions of {name} with steady power (number "
-            f"{ssp_execution} and later, {len(runs.kept)} golden runs): at least {LEAST_READINGS} are needed, {ADVICE}"
+            f"{ssp_execution} and later, {len(runs.kept)} golden runs): at least {LEAST_READINGS} are needed, {ADVICE},"
+            " or let the bin's times lie within the margin of its middle"
         )
     every = readings_of_interest(measured.times_ns, executions)
-    every = every[every["execution"] >= ssp_execution]
-    timed = runs.table.dropna(subset="time_us")
+    timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
+    every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
     rest = measured.executions.drop(golden.index)
     alone, others = _company(measured, name, steady, window_us or runs.kernel_us)
     return Stitched(
@@ -108,11 +112,11 @@ def stitch(
         every=every,
         place=pd.Index(timed["run"]).get_indexer(every["run"]),
         times_us=timed["time_us"].to_numpy(),
-        margin=runs.margin,
+        ratio=runs.ratio,
         pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
         alone=alone,
         others=others,
-        equations=windows(measured.times_ns, golden, rest, 1e3 * removed_us, warm=execution - 1)
+        equations=windows(measured.times_ns, golden, rest, 1e3 * removed_us, warm=max(execution, steady_from or 0) - 1)
         if removed_us
         else None,
     )

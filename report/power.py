@@ -63,7 +63,7 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     return [
         ("runs", f"{row.runs}", ""),
         *settings,
-        ("margin of the execution-time bin", f"±{100 * row.margin:g} %", "golden runs: the fullest bin"),
+        ("margin of the execution-time bin", f"{100 * row.margin:g} %", "golden runs: the most that differ by no more"),
         (
             "readings of interest",
             f"{chosen.logs}",

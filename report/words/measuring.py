@@ -100,6 +100,7 @@ WORDS: dict[str, str | Callable[..., str]] = {
         "to {filled_from} or later"
     ),
     "power-run-time-outside-bin": "execution time outside the bin",
+    "power-run-of-fuller-bin": "execution time in a fuller bin",
     "power-run-of-few-executions": "fewer executions than the one of interest",
     "longer-than-window": "longer than the window",
     "isolated": "isolated",

@@ -7,6 +7,7 @@ import pytest
 from flopcast.benchmarks.power_simulator import Scenario, Simulation, simulate
 from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.profile import KernelPower, profile_kernel
+from flopcast.traces.cleaning.binning import MIDDLE
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +23,4 @@ def measured(simulation: Simulation) -> Measured:
 
 @pytest.fixture(scope="session")
 def profile(measured: Measured) -> KernelPower:
-    return profile_kernel(measured, window_us=1000, replicates=200)
+    return profile_kernel(measured, window_us=1000, within=MIDDLE, replicates=200)

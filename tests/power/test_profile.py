@@ -16,7 +16,9 @@ from flopcast.power import profile as module
 from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.energy import PHASES, find_pauses
 from flopcast.power.profile import KernelPower, compare, compare_classes, profile_files, profile_kernel
+from flopcast.power.runs import FULLER_BIN
 from flopcast.remarks import remark
+from flopcast.traces.cleaning.binning import MIDDLE
 
 
 def codes(one: KernelPower) -> list[str]:
@@ -44,7 +46,7 @@ def test_steady_power_and_energy_are_recovered(kernel_us: float, runs: int) -> N
 
 @pytest.mark.parametrize("kernel_us", [120, 600, 2500])
 def test_the_polynomial_of_fifty_runs(kernel_us: float) -> None:
-    result, truth = profiled(Scenario(kernel_us=kernel_us, runs=50))
+    result, truth = profiled(Scenario(kernel_us=kernel_us, runs=50), within=MIDDLE)
     assert rms_percent(result.components["total"].ssp.polynomial_w, truth.averaged_w(PHASES)) < 5
     assert remark("power-few-runs", runs=50, wanted=200) in result.notes
 
@@ -78,7 +80,7 @@ def test_steady_execution_is_not_steady_power(profile: KernelPower) -> None:
     assert total.sse.readings["execution"].unique().tolist() == [4]
     assert total.ssp.readings["execution"].min() == 9
     assert total.sse_error_percent == pytest.approx(-39, abs=3)
-    slower, _ = profiled(Scenario(kernel_us=30, runs=400))
+    slower, _ = profiled(Scenario(kernel_us=30, runs=400), within=MIDDLE)
     assert slower.components["total"].sse_error_percent < -60
 
 
@@ -86,7 +88,7 @@ def test_only_golden_runs_are_stitched(profile: KernelPower) -> None:
     table = profile.runs.table
     assert set(profile.components["total"].ssp.readings["run"]) <= set(profile.runs.kept)
     assert sum(profile.runs.removed.values()) == len(table) - len(profile.runs.kept) > 20
-    assert profile.runs.high_us / profile.runs.low_us == pytest.approx(1.05 / 0.95)
+    assert profile.runs.high_us / profile.runs.low_us == pytest.approx(profile.runs.ratio) == 1.05 / 0.95
 
 
 def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
@@ -94,6 +96,16 @@ def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
     assert len(result.runs.kept) < 30
     assert remark("power-no-usual-time", golden=len(result.runs.kept), runs=120) in result.notes
     assert "power-no-usual-time" not in codes(profile)
+
+
+def test_outlier_executions_have_a_profile_of_their_own() -> None:
+    scenario = Scenario(outliers=0.3, slowdown=(1.5, 1.55), jitter=0.01)
+    golden, _ = profiled(scenario)
+    slower, _ = profiled(scenario, rank=2)
+    assert slower.kernel_us == pytest.approx(1.525 * golden.kernel_us, rel=0.02)
+    assert slower.runs.removed[FULLER_BIN] == len(golden.runs.kept)
+    assert slower.components["total"].energy.energy_j > 1.05 * golden.components["total"].energy.energy_j
+    assert not set(slower.runs.kept) & set(golden.runs.kept)
 
 
 def test_components_are_told_apart(profile: KernelPower, simulation: Simulation) -> None:
@@ -203,7 +215,7 @@ def no_more_than_energy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("gap_us", "jitter"), [(0, 0.02), (0.5, 0.01), (5, 0.02)])
 def test_energy_and_its_interval_hold_with_pauses(gap_us: float, jitter: float) -> None:
     relative, covered = [], []
-    for seed in range(100, 120):
+    for seed in range(100, 140):
         result, truth = profiled(Scenario(gap_us=gap_us, jitter=jitter, seed=seed), replicates=300)
         energy, true = result.components["total"].energy, truth.energy_j()
         relative.append(energy.energy_j / true - 1)
@@ -283,7 +295,7 @@ def test_extrapolation_is_told(simulation: Simulation) -> None:
 
 
 def test_the_same_tables_give_the_same_profile(measured: Measured, profile: KernelPower) -> None:
-    again = profile_kernel(measured, window_us=1000, replicates=200)
+    again = profile_kernel(measured, window_us=1000, within=MIDDLE, replicates=200)
     for name, part in again.components.items():
         assert part.energy == profile.components[name].energy
         pd.testing.assert_frame_equal(part.ssp.readings, profile.components[name].ssp.readings)

@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 
 MARGINS: Final = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
 """Time from which a margin holds, in microseconds, and the margin, as published."""
+EACH_OTHER, MIDDLE = "each-other", "middle"
+"""What the times of a bin lie within the margin of: each other, as published, or its middle, a bin twice as wide."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class GoldenRuns:
     kept: NDArray[np.bool_]  # the golden runs, shape (n,)
     lower: float  # edges of the bin, in the unit of the values; runs on an edge belong to it
     upper: float
-    margin: float  # half the width of the bin relative to its middle: 0.05 is ±5 %
+    margin: float  # 0.05 is 5 %
+    fuller: NDArray[np.bool_]  # the runs of fuller bins, left out before this one was chosen
+    ratio: float  # of the upper edge to the lower
 
 
 def margin_of(time_us: float) -> float | None:
@@ -42,47 +46,80 @@ def margin_of(time_us: float) -> float | None:
     return found[-1] if found else None
 
 
-def golden_runs(durations_us: ArrayLike, margin: float | None = None) -> GoldenRuns:
-    """Return the runs of the fullest bin of execution times (see `fullest_bins`).
+def bin_ratio(margin: float, within: str = EACH_OTHER) -> float:
+    """Return the longest time of a bin over its shortest.
 
-    ``durations_us`` are positive; a bin holds the times within ± ``margin`` of its middle, by default the published
-    margin of the median time; ``inf`` keeps every run. A DataError says that there are no runs, a time is not positive,
-    or no margin is given for a kernel of under 25 us; a ParameterError that the margin is negative.
+    Raises
+    ------
+    ParameterError
+        The margin is negative, or `within` is another word.
+
+    Examples
+    --------
+    >>> bin_ratio(0.05), round(bin_ratio(0.05, "middle"), 3)
+    (1.05, 1.105)
+    """
+    if not margin >= 0:
+        raise ParameterError("margin", f"must not be negative, got {margin:g}: 0.05 is 5 %")
+    if within not in (EACH_OTHER, MIDDLE):
+        raise ParameterError("within", f"must be {EACH_OTHER} or {MIDDLE}, got {within!r}")
+    if within == EACH_OTHER:
+        return 1 + margin
+    return (1 + margin) / (1 - margin) if margin < 1 else np.inf
+
+
+def golden_runs(
+    durations_us: ArrayLike, margin: float | None = None, *, within: str = EACH_OTHER, rank: int = 1
+) -> GoldenRuns:
+    """Return the runs of the fullest bin of execution times (see `fullest_bins`), or of the next ones.
+
+    ``durations_us`` are positive; a bin holds times within ``margin`` of each other, or of its middle (``within``), by
+    default the published margin of the median time; ``inf`` keeps every run. Of ``rank`` 2 is the fullest bin of the
+    runs that the fullest leaves, and so on. A DataError says that there are no runs, or none of that rank, a time is
+    not positive, or no margin is given for a kernel of under 25 us; a ParameterError that a parameter is out of range.
 
     Examples
     --------
     >>> golden_runs([30.0, 30.6, 31.0, 36.0, 29.8]).kept.tolist()
     [True, True, True, False, True]
+    >>> golden_runs([30.0, 30.6, 31.0, 36.0, 29.8], rank=2).kept.tolist()
+    [False, False, False, True, False]
     """
     times = np.asarray(durations_us, dtype=np.float64)
     if not len(times) or not np.all(np.isfinite(times) & (times > 0)):
         raise DataError("execution-time binning needs positive times: leave out runs without one")
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
         raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05")
-    if not margin >= 0:
-        raise ParameterError("margin", f"must not be negative, got {margin:g}: 0.05 is ±5 %")
-    lower, upper = fullest_bin(times, margin)
-    return GoldenRuns((times >= lower) & (times <= upper), lower, upper, margin)
+    if rank < 1:
+        raise ParameterError("rank", f"must be 1 (the fullest bin) or more, got {rank}")
+    ratio, fuller = bin_ratio(margin, within), np.zeros(len(times), dtype=np.bool_)
+    for _ in range(rank):
+        if fuller.all():
+            raise DataError(f"no run is left for bin {rank}: fuller ones hold all {len(times)}")
+        lower, upper = fullest_bin(times[~fuller], ratio)
+        kept = ~fuller & (times >= lower) & (times <= upper)
+        before, fuller = fuller, fuller | kept
+    return GoldenRuns(kept, lower, upper, margin, before, ratio)
 
 
-def fullest_bin(times: FloatArray, margin: float) -> tuple[float, float]:
-    """Return the bounds of the bin of ± ``margin`` that holds the most times; `fullest_bins` for one sample.
+def fullest_bin(times: FloatArray, ratio: float) -> tuple[float, float]:
+    """Return the bounds of the bin that holds the most times; `fullest_bins` for one sample.
 
     Examples
     --------
-    >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 0.05)
+    >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 1.05)
     >>> (round(low, 2), round(high, 2))
-    (94.1, 104.0)
+    (100.0, 105.0)
     """
-    low, high = fullest_bins(times, np.ones((1, len(times))), margin)
+    low, high = fullest_bins(times, np.ones((1, len(times))), ratio)
     return float(low[0]), float(high[0])
 
 
-def fullest_bins(times: FloatArray, weights: FloatArray, margin: float) -> tuple[FloatArray, FloatArray]:
+def fullest_bins(times: FloatArray, weights: FloatArray, ratio: float) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of the fullest bin of each sample, low and high of shape (b,).
 
-    ``times`` are of shape (n,), ``weights`` say how often each occurs in each sample, shape (b, n). A bin holds the
-    times within ± ``margin`` of its middle; from 1 on it holds all.
+    ``times`` are of shape (n,), ``weights`` say how often each occurs in each sample, shape (b, n). The longest
+    time of a bin is at most ``ratio`` times its shortest (`bin_ratio`).
 
     Bins may start or end at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest
     by no more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as
@@ -90,9 +127,9 @@ def fullest_bins(times: FloatArray, weights: FloatArray, margin: float) -> tuple
     that the fullest (of several the one of the shortest times) slides to through bins as full: what lies beyond is
     another way of running, however frequent.
     """
-    if margin >= 1:
+    if ratio == np.inf:
         return np.zeros(len(weights)), np.full(len(weights), np.inf)
-    ordered, ratio = np.sort(times), (1 + margin) / (1 - margin)
+    ordered = np.sort(times)
     low, high = np.concatenate([ordered / ratio, ordered]), np.concatenate([ordered, ordered * ratio])
     order = np.argsort(low, kind="stable")
     low, high = low[order], high[order]
