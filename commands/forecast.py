@@ -245,7 +245,8 @@ def _score(benchmark: str, context: typer.Context) -> None:
     spread = ("product", "panel_share", "network_gbs", "machine", "stream", "reached", "scaling")
     options = {name: value for name, value in given.items() if value is not None and name not in others}
     options |= {name: _spread(options[name], name) for name in spread if name in options}
-    document = score_document(forecast(find(given["gpu"]), given["devices"], **options), given["level"])
+    gpu = find(given["gpu"])
+    document = score_document(forecast(gpu, given["devices"], **options), given["level"], gpu.name)
     if out is not None:
         save_page(out, replace(document, footer=footer(made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=given["as_json"])

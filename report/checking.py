@@ -33,7 +33,7 @@ from .document import (
     rows,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
-from .formats import counted, formatted, number, share
+from .formats import counted, formatted, number, percent, share
 from .training import left_out
 from .words import say
 
@@ -89,7 +89,12 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
     return Document(
         title=f"Does the run still hold? {devices}",
         lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
-        opening=[Headline("", f"{verdict(found)}.", medium="page"), answer, Facts(_facts(found)), why],
+        opening=[
+            Headline("", f"{verdict(found)}.", beneath=_errors(found), medium="page"),
+            answer,
+            Facts(_facts(found)),
+            why,
+        ],
         sections=[
             Section("Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"),
             Section("Shift by class", [ratios, _parts(found.classes, "class", len(found.classes))], "shift", "Classes"),
@@ -98,6 +103,12 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
         ],
         data=_json(found, facts),
     )
+
+
+def _errors(found: Checked) -> str:
+    """Say the error of the new rows beside the one that was to be expected."""
+    new, known = percent(found.score.e_out), percent(found.expected.e_out)
+    return f"On the new rows the run errs by {new}; on {left_out(found.scheme)} of its training it erred by {known}."
 
 
 def verdict(found: Checked) -> str:

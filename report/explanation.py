@@ -76,7 +76,7 @@ def explanation_document(found: Explained) -> Document:
     return Document(
         title=found.workload,
         lead=f"predicted by {found.model}: {quantity(found.metric).label}",
-        opening=[Headline("", predicted, rival, sentence(found)), Lines(_reasons(found), "list")],
+        opening=[Headline("", f"{predicted} on the target", rival, sentence(found)), Lines(_reasons(found), "list")],
         sections=[
             Section("What each part of the model adds", [_parts(found, unit)], "parts", "Parts"),
             Section("Against the laws", [_laws(found, unit)], "laws", "Laws"),

@@ -37,7 +37,7 @@ from .document import (
 from .forecast_figures import SHOWN, about, curve_figure, pareto_figure, timeline_figure
 from .formats import counted, figure, formatted, share
 from .words import say
-from .words.workloads import ASKED, MEMORY, PARTS, SOURCES
+from .words.workloads import ASKED, INPUTS, MEMORY, PARTS, SOURCES
 
 SCHEMA: Final = 1
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
@@ -140,20 +140,22 @@ def _bars(one: Forecast) -> list[Part]:
     ]
 
 
-def score_document(score: Score, level: float) -> Document:
-    """Return a forecast score of HPL or HPCG for readers."""
+def score_document(score: Score, level: float, gpu: str = "device") -> Document:
+    """Return a forecast score of HPL or HPCG on so many of a GPU for readers."""
     name = score.benchmark.upper()
-    interval = f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}"
-    told = [Row((key, figure(value))) for key, value in score.inputs.items()]
+    interval = f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean {_flops(score.mean)}"
+    told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
     data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
     bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
     return Document(
-        title=f"{name} on {score.devices:,} devices",
-        lead=f"median; the mean is {_flops(score.mean)}",
-        opening=[Headline(f"{name}, {score.devices:,} devices", _flops(score.predicted), beneath=interval)],
+        title=f"{name} on {score.devices:,} × {gpu}",
+        lead="A forecast: the median of what the inputs below and their spreads give",
+        opening=[Headline("", _flops(score.predicted), beneath=interval)],
         sections=[
-            Section("Made of", [Table(columns("input", numbers=["median"]), told, "What the score is made of")]),
-            Section("Where the time goes", [Bars("Part of the time", bars)]),
+            Section(
+                "What the score is made of", [Table(columns("input", numbers=["median"]), told)], "inputs", "Inputs"
+            ),
+            Section("Where the time goes", [Bars("Part of the time", bars)], "time", "Time"),
             Section("Remarks", [Lines(remarked(score.remarks), "list")]),
         ],
         data=data,

@@ -14,8 +14,8 @@ from ..table.contents import Profile
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
-from .document import Cell, Column, Document, Row, Section, Table, Tone, columns, lines, losses, rows
-from .formats import NONE, duration, milliseconds, share, shortened
+from .document import Cell, Column, Document, Headline, Row, Section, Table, Tone, columns, lines, losses, rows
+from .formats import NONE, counted, duration, milliseconds, share, shortened
 from .words import in_words, say
 from .words.reading import peak_name, reason_of
 
@@ -36,7 +36,7 @@ def ingest_document(
     traces: Sequence[Overview],
     rejected: Mapping[Any, int],
     notes: Iterable[Remark | str],
-    unreadable: Iterable[str],
+    unreadable: Sequence[str],
     *,
     profile: Sequence[Profile] = (),
     above_peak: pd.DataFrame | None = None,
@@ -54,6 +54,7 @@ def ingest_document(
     refused = [example_table(examples)] if examples is not None and len(examples) else []
     above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
     return Document(
+        opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium="page")],
         sections=[
             Section("Traces", [table(traces) for table in tables if traces]),
             Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
@@ -62,6 +63,24 @@ def ingest_document(
         closing=[lost, lines([held] if held else [])],
         data=data or {},
     )
+
+
+def _answer(
+    traces: Sequence[Overview], profile: Sequence[Profile], rejected: Mapping[Any, int], unreadable: Sequence[str]
+) -> tuple[str, str, str]:
+    """Return what was read in large, no rival, and whether it can be used as it is."""
+    measured = sum(one.rows for one in profile)
+    answer = f"{counted(measured, 'measurement')} of {counted(len({one.op for one in profile}), 'operator')}"
+    if traces:
+        kernels, time = sum(one.activities.get(KERNEL, 0) for one in traces), sum(one.kernel_us for one in traces)
+        of = f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}, {duration(time)} of the GPU's time"
+        answer = f"{of}: {answer}" if profile else of
+    found = {one.code: one.severity for trace in traces for one in trace.findings}
+    grave = {name: [code for code, severity in found.items() if severity == name] for name in ("error", "warning")}
+    told = [f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes]
+    told += [f"{counted(lost, 'row')} kept out"] if (lost := sum(rejected.values())) else []
+    told += [f"{counted(len(unreadable), 'file')} not read"] if unreadable else []
+    return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else "Nothing was kept out."
 
 
 def profile_json(one: Profile) -> dict[str, Any]:

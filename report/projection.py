@@ -147,7 +147,11 @@ def _kernels(kernels: pd.DataFrame, name: str, total: float) -> Listing:
         ]  # fmt: skip
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
 
-    return Listing(heads, texts, name)
+    caption = (
+        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how far the law errs, "
+        "relative, – where it is not known; file and line: of the first of its kind."
+    )
+    return Listing(heads, texts, name, caption)
 
 
 def _work(row: dict[Any, Any]) -> str:

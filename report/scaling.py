@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import Any, Final
@@ -23,9 +23,23 @@ from ..scaling.prediction import (
     summarise,
 )
 from ..scaling.scale_models import LearnedScaleModel
-from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table, columns, lines, remarked, rows
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Lines,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    remarked,
+    rows,
+)
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
-from .formats import formatted, share
+from .formats import counted, formatted, share
 from .gpus import MISSING, gpus_json
 from .words import say
 from .words.scaling import class_words, cliff_words, unseen_cliffs
@@ -36,6 +50,7 @@ NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
 GOOD, POOR = 5.0, 20.0
 """Errors in % below the first are shown as good, above the second as poor."""
 COLUMNS_OF_PANELS: Final = 3
+_HEADLINES: Final = 4  # answers in the first screen
 PANEL: Final = 250
 """Height of a row of panels, pixels."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
@@ -60,6 +75,7 @@ def predictions_document(result: SizePredictions) -> Document:
     return Document(
         title="Performance over size",
         lead=f"fitted to sizes {fitted}; predicted at {targets}",
+        opening=list(_headlines(result, lead))[:_HEADLINES],
         sections=[
             Section("Measured and predicted", [Lines(lines([reading]).lines, medium="page"), curves, per_unit],
                     "curves", "Curves"),
@@ -70,6 +86,36 @@ def predictions_document(result: SizePredictions) -> Document:
         closing=[summary_table(summarise(result), result.level)],
         data=predictions_json(result),
     )  # fmt: skip
+
+
+def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
+    """Yield the leading law's errors beside the best simple one's; what it predicts, where no target was measured."""
+    found = summarise(result)
+    for own in found:
+        if own.law == lead and own.benchmarks:
+            rival = simplest(one for one in found if (one.scenario, one.target) == (own.scenario, own.target))
+            yield headline(own, rival)
+    for one in result.benchmarks if not found else ():
+        for law in (law for law in one.laws if law.law == lead and not law.failed):
+            predicted, lower, upper = law.at(result.targets[-1])
+            about = f"{one.curve.name}, size {result.targets[-1]:g}"
+            beneath = f"by the {lead}, {100 * result.level:g} % interval {_interval(lower, upper)}"
+            yield Headline(about, _figure(predicted), beneath=f"{beneath}; {class_words(one.scaling)}", medium="page")
+
+
+def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
+    """Return the law with the least average error among those that are no scale models."""
+    simple = [one for one in found if one.benchmarks and not one.law.startswith("scale model")]
+    return min(simple, key=lambda one: one.average, default=None)
+
+
+def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> Headline:
+    """Return a law's error at one size as the answer of a page, beside the best simple law's."""
+    about = f"{own.scenario}, size {own.target:g}: mean error over {counted(own.benchmarks, 'benchmark')}"
+    told = "" if rival is None else f"{rival.law}: {rival.average:.1f} %"
+    most = f"At most {own.maximum:.1f} %" + ("" if rival is None else f" ({rival.law}: {rival.maximum:.1f} %)")
+    held = f"; {share(own.coverage, 0)} lie in their intervals" if np.isfinite(own.coverage) else ""
+    return Headline(about, f"{own.law}: {own.average:.1f} %", told, f"{most}{held}.{beneath}", medium="page")
 
 
 def prediction_table(result: SizePredictions) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import Final
@@ -14,12 +14,13 @@ from plotly.subplots import make_subplots
 from ..scaling.calibration import published_curves
 from ..scaling.curves import Curve, CurveTable
 from ..scaling.prediction import LawSummary, predict_sizes
+from ..scaling.scale_models import LearnedScaleModel
 from ..scaling.scaling_class import classify
 from ..scaling.trials import EQUATIONS, PREDICTORS, benchmark_errors, simulation_speedups
-from .document import Cell, Document, Figure, Part, Row, Section, Table, Tone, columns, rows
+from .document import Cell, Document, Figure, Headline, Part, Row, Section, Table, Tone, columns, rows
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted
-from .scaling import SCHEMA, prediction_figure, summary_table
+from .scaling import SCHEMA, headline, prediction_figure, simplest, summary_table
 from .words.scaling import EXPLANATIONS, class_words
 
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
@@ -35,8 +36,10 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
     return Document(
         title="GPU scale-model simulation, reproduced",
         lead="SeyyedAghaei, Naderan-Tahan and Eeckhout, HPCA 2024: every figure from the published data",
-        opening=[published_table(found), trial_table(trials), _speedup_table(speedups)],
+        opening=list(_headlines(trials)),
         sections=[
+            Section("Errors beside the published ones", [published_table(found)], "published", "Published"),
+            Section("Every law", [trial_table(trials), _speedup_table(speedups)], "laws", "Laws"),
             Section("Errors benchmark by benchmark", _errors(found), "errors", "Errors"),
             Section("Performance and misses over size", _over_size(), "curves", "Curves"),
             Section("Measured and predicted", _predicted(), "predicted", "Predicted"),
@@ -46,6 +49,14 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
         ],
         data={"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}},
     )  # fmt: skip
+
+
+def _headlines(trials: pd.DataFrame) -> Iterator[Headline]:
+    """Yield, for the largest size of each scenario, the learned scale model's error beside the best simple law's."""
+    for scenario, (fit, target) in _PREDICTED.items():
+        laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
+        for own in (law for law in laws if law.law == LearnedScaleModel.name):
+            yield headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.")
 
 
 def _errors(found: pd.DataFrame) -> list[Part]:
@@ -165,9 +176,13 @@ def published_table(found: pd.DataFrame) -> Table:
 def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
     """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
     title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
-    trials = [
+    return summary_table(summaries(found), level, title)
+
+
+def summaries(trials: pd.DataFrame) -> list[LawSummary]:
+    """Return the rows of `published_trials` as they are told."""
+    return [
         LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
                    row["max"], row["coverage"])
-        for row in found.to_dict("records")
+        for row in trials.to_dict("records")
     ]  # fmt: skip
-    return summary_table(trials, level, title)

@@ -56,7 +56,8 @@ COLUMNS: Final = (
     Column("fit s", "number"),
 )
 CAPTION: Final = (
-    "Errors and inlier ratios (IR T: share of workloads within T %) in %. "
+    "E_out: mean error of what a fit had not seen, beside its median and worst; E_in: of what it had; IR T: share of "
+    "workloads within T %; feat.: features used, of those available; fit s: seconds of a fit. "
     "* selected · ≈ as good within the uncertainty of the estimate"
 )
 TOP: Final = 20
@@ -179,7 +180,7 @@ def verdict(cv: Metrics) -> list[str]:
     chosen = cv.get("selected")
     if not chosen:
         return []
-    said = [_honest(chosen) + _against(chosen, reference(cv))]
+    said = [_honest(chosen) + _against(chosen, simplest(cv) or reference(cv))]
     if (naive := chosen.get("e_out_table")) is not None:
         flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
         method = f" ({chosen['method']})" if chosen.get("method") else ""

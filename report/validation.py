@@ -58,7 +58,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     return Document(
         title=QUESTION,
         lead=asked(result),
-        opening=[*_headline(result), Lines(verdict[1:], "answer", medium="page")],
+        opening=[*_headline(result), _digest(result) or Lines(verdict[1:], "answer", medium="page")],
         sections=[
             Section("Target against law", [drawn, *(_charts(result) if plot else ())], "deviations", "Deviations"),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
@@ -80,6 +80,20 @@ def _headline(result: ValidationResult) -> Iterator[Headline]:
         yield Headline("error out of sample, all rows", answer, told, conclusion(pooled), medium="page")
     else:
         yield Headline("all rows", conclusion(pooled), medium="page")
+
+
+def _digest(result: ValidationResult) -> Table | None:
+    """Count, law by law, the classes of each verdict, where they are too many to be named; for pages."""
+    pooled, *classes = result.classes
+    if sum(finding.judged for finding in classes) <= _NAMED:
+        return None
+    found = []
+    for position, law in enumerate(pooled.laws):
+        verdicts = [finding.laws[position].verdict.outcome for finding in classes]
+        counts = [(verdicts.count(outcome), tone) for outcome, tone in _TONES.items()]
+        found.append(Row((law.law, *(Cell(f"{count}", tone if count else "soft") for count, tone in counts))))
+    heads = (Column("law"), *(Column(str(outcome), "number") for outcome in _TONES))
+    return Table(heads, found, caption="Classes of operator, format and bound, by verdict", medium="page")
 
 
 def _charts(result: ValidationResult) -> tuple[Chart, ...]:
@@ -125,7 +139,7 @@ def asked(result: ValidationResult) -> str:
     data = result.dataset
     host = data.host.name if data.host else "host"
     return (
-        f"{host} → {data.target.name}, {data.metric}: "
+        f"{host} → {data.target.name}, {quantity(data.metric).label}: "
         f"{len(data.y)} pairs, {len(np.unique(data.groups))} groups, margin ±{100 * result.margin:g} %"
     )
 

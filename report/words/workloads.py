@@ -128,6 +128,20 @@ ASKED: Final = {
     "node_gpus": "GPUs of a node",
 }
 """Fields of a setting, as heads; others are called as they are."""
+INPUTS: Final = {
+    "n": "size of the matrix",
+    "nb": "width of a panel",
+    "p": "rows of the grid",
+    "q": "columns of the grid",
+    "product": "share of the peak that matrix products reach",
+    "panel": "share of the peak that a panel reaches",
+    "network_gbs": "network, GB/s per device",
+    "bandwidth_gbs": "memory bandwidth, GB/s per device",
+    "stream": "share of the bandwidth that a stream reaches",
+    "reached": "share of the stream that HPCG reaches",
+    "scaling": "share that is left on so many devices",
+}
+"""What a score of HPL or HPCG is made of."""
 MEMORY: Final = {
     "weights": "weights",
     "gradients": "gradients",

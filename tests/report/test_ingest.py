@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from flopcast.remarks import remark
+from flopcast.report.document import Headline
 from flopcast.report.ingest import finding_table, ingest_document, overview_json, unclassified_table
 from flopcast.traces.dispatches import Finding
 from flopcast.traces.summary import UNCLASSIFIED, Overview
@@ -37,6 +38,17 @@ TRACES = (
 def test_traces_losses_and_what_is_held_are_printed(golden: Callable[[str, str], None]) -> None:
     document = ingest_document(TRACES, {"zero-duration": 4}, [DEVICE], ["c.json: no JSON"], held="7 measurements")
     golden("ingest.txt", printed(document))
+
+
+def test_a_page_says_first_what_there_is_and_what_to_look_at() -> None:
+    (first,) = ingest_document(TRACES, {"zero-duration": 4}, [], ["c.json: no JSON"]).opening
+    assert isinstance(first, Headline)
+    assert (first.medium, first.answer) == ("page", "18 kernels of 2 traces, 3.6 ms of the GPU's time")
+    for said in ("1 error (zero-duration)", "4 rows", "1 file"):
+        assert said in first.beneath
+    (clean,) = ingest_document([], {}, [], []).opening
+    assert isinstance(clean, Headline)
+    assert clean.beneath != first.beneath
 
 
 def test_of_tables_only_what_was_lost_is_said() -> None:

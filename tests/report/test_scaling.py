@@ -15,7 +15,7 @@ from flopcast.hardware.scaled import scale_models
 from flopcast.output import dumps
 from flopcast.remarks import remark
 from flopcast.report import html
-from flopcast.report.document import Document, Table
+from flopcast.report.document import Document, Headline, Table
 from flopcast.report.scaling import (
     configurations_document,
     description,
@@ -25,6 +25,7 @@ from flopcast.report.scaling import (
     predictions_document,
     predictions_json,
     remarks,
+    simplest,
     summary_table,
 )
 from flopcast.report.scaling_published import published_document, published_table, trial_table
@@ -34,6 +35,7 @@ from flopcast.scaling.curves import Curve, curves_of
 from flopcast.scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
+    LawSummary,
     SimulationCost,
     SizePredictions,
     predict_sizes,
@@ -91,6 +93,21 @@ def test_the_summary_has_averages_and_counts_what_failed(result: SizePredictions
         ("strong", "straight", "64", "1", "0.00", "0.00", "100 %"),
         ("strong", "broken", "64", "0 (+1 not fitted)", "–", "–", "–"),
     ]
+
+
+def test_a_page_answers_first_beside_the_best_simple_law(result: SizePredictions) -> None:
+    (first,) = predictions_document(result).opening
+    assert isinstance(first, Headline)
+    assert (first.answer, first.rival) == ("straight: 0.0 %", "straight: 0.0 %")
+    unmeasured = replace(result, benchmarks=result.benchmarks[1:])
+    (first,) = predictions_document(unmeasured).opening
+    assert isinstance(first, Headline)
+    assert (first.about, first.answer) == ("b [x] (strong), size 64", "8")
+    assert "[6.4, 10.67]" in first.beneath
+    found = [
+        LawSummary(law, "strong", 64, 2, 0, error, error, 1) for law, error in (("scale model", 1), ("a", 3), ("b", 2))
+    ]
+    assert simplest(found) is found[2]
 
 
 def test_a_benchmark_is_described(result: SizePredictions, golden: Callable[[str, str], None]) -> None:

@@ -14,7 +14,7 @@ from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import find
 from flopcast.output import dumps
-from flopcast.report.document import Row
+from flopcast.report.document import Row, Table
 from flopcast.report.validation import (
     COLUMNS,
     asked,
@@ -151,6 +151,17 @@ def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: Val
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
         (f"2 rows rejected: {reason_of('zero-duration')}", "warning"), ("note: a remark", "soft"),
     ]  # fmt: skip
+
+
+def test_many_classes_are_counted_by_verdict(result: ValidationResult) -> None:
+    pooled, softmax, gelu = result.classes
+    many = replace(result, classes=[pooled, *[softmax] * 5, gelu])
+    _, table = validation_document(many).opening
+    assert isinstance(table, Table)
+    counts = dict(zip([column.head for column in table.columns], cells(table.rows[0]), strict=True))
+    first = softmax.laws[0].verdict.outcome
+    assert (counts[str(first)], counts[str(gelu.laws[0].verdict.outcome)]) == ("5", "1")
+    assert sum(int(count) for head, count in counts.items() if head != "law") == 6
 
 
 @pytest.fixture(scope="module")
