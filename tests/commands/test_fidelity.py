@@ -17,12 +17,15 @@ invoke = partial(running.call, "fidelity")
 def test_the_trace_nearest_to_the_unprofiled_time_is_believed(tmp_path: Path) -> None:
     fast = write_trace(tmp_path / "fast.json", duration=300)
     slow = write_trace(tmp_path / "slow.json", duration=360)
-    result = invoke(slow, fast, "--unprofiled", "8.9ms")
+    result = invoke(slow, fast, "--unprofiled", "8.9ms", "--json")
     assert result.exit_code == 0, result.output
-    words = " ".join(result.output.split())
-    assert words.startswith("fast.json agrees best: 9.000 ms per step, 8.900 ms unprofiled (+1.1 %)")
-    assert "+21.3 %" in words
-    assert "1.200" in words
+    found = json.loads(result.stdout)
+    assert found["best"] == "fast.json"
+    assert [trace["end_to_end_per_step_us"] for trace in found["traces"]] == pytest.approx([10_800, 9000])
+    assert [trace["overhead"] for trace in found["traces"]] == pytest.approx([21.3, 1.1], abs=0.1)
+    assert [row["ratio"] for row in found["kernels"] if row["label"] == "slow.json"] == [pytest.approx(1.2)]
+    shown = invoke(slow, fast, "--unprofiled", "8.9ms").stdout
+    assert all(figure in shown for figure in ("9.000", "+1.1 %", "+21.3 %", "1.200"))
 
 
 def test_without_it_the_sign_is_weaker(tmp_path: Path) -> None:

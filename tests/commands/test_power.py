@@ -43,33 +43,30 @@ def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, 
 def test_the_protocol() -> None:
     code, text, error = run("plan", "--kernel-time", "120us", "--interval", "1ms")
     assert (code, error) == (0, "")
-    for words in ("kernel of 120 µs", "200", "5 %", "append executions up to 10 or later"):
-        assert words in text
+    assert all(figure in text for figure in ("120 µs", "200", "5 %"))
     found = json.loads(run("plan", "--kernel-time", "0.12ms", "--json")[1])
     assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
+    assert [(one["code"], one["filled_from"]) for one in found["remarks"]] == [("power-plan-window-not-filled", 10)]
 
 
 def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:
-    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "0")
-    assert (code, error) == (0, "")
-    assert "kernel of 120" in text
-    assert json.loads(run("plan", "--kernel-time", "120us", "--interval", "0", "--json")[1])["executions"] == 4
+    code, text, error = run("plan", "--kernel-time", "120us", "--interval", "0", "--json")
+    assert (code, error, json.loads(text)["executions"]) == (0, "", 4)
     code, _, error = run("plan", "--kernel-time", "120us", "--interval", "1")
     assert (code, error.count("\n")) == (2, 1)
-    assert "120us, 1.5ms or 2s" in error
+    assert "--interval" in error
 
 
 def test_below_the_published_table() -> None:
-    code, text, _ = run("plan", "--kernel-time", "10us")
+    code, text, _ = run("plan", "--kernel-time", "10us", "--json")
     assert code == 0
-    assert "published below 25" in text
+    assert json.loads(text)["remarks"][0] == {"code": "power-plan-below-table", "shortest_us": 25.0, "repeats": 3}
 
 
 def test_a_profile_is_printed(tables: Path) -> None:
     code, text, error = profile(tables, "--window", "1ms")
     assert (code, error) == (0, "")
-    for words in ("gemm", "total", "xcd", "iod", "hbm", "golden runs of", "drift +", "100 runs, 200 are recommended"):
-        assert words in text
+    assert all(name in text for name in ("gemm", "total", "xcd", "iod", "hbm"))
 
 
 def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
@@ -78,8 +75,9 @@ def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp
     assert code == 0
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     assert (out / "power.json").read_text() == text
-    assert "Power of kernels" in (out / "power.html").read_text()
-    energy = json.loads(text)["kernels"][0]["components"]["total"]["energy"]
+    (kernel,) = json.loads(text)["kernels"]
+    energy = kernel["components"]["total"]["energy"]
+    assert {"code": "power-few-runs", "runs": 100, "wanted": 200} in kernel["remarks"]
     assert energy["energy_j"] == pytest.approx(simulation.truth.energy_j(), rel=0.03)
     code, text, _ = profile(tables, "--component", "total", "--out", out)
     assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
@@ -88,7 +86,7 @@ def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp
 def test_a_folder_with_other_files_is_refused_before_the_work(tables: Path) -> None:
     code, _, error = profile(tables, "--out", tables, log=Path("no-such-file.csv"))
     assert code == 2
-    assert "files (clocks.csv, executions.csv, log.csv)" in error
+    assert all(name in error for name in ("clocks.csv", "executions.csv", "log.csv"))
 
 
 def test_every_kernel_or_one(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
@@ -109,9 +107,9 @@ def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(simulation: Simu
     ahead = simulation.executions.copy()
     ahead[["start_ns", "end_ns"]] += 3_000_000
     ahead.to_csv(executions, index=False)
-    code, text, _ = run("profile", log, "--executions", executions, "--window", "1ms")
+    code, text, _ = run("profile", log, "--executions", executions, "--window", "1ms", "--json")
     assert code == 0
-    assert "no pairs were given" in text
+    assert json.loads(text)["clocks"]["pairs"] == 0
 
 
 def current_power(found: Simulation, folder: Path) -> tuple[Path, Path]:

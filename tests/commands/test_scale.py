@@ -89,7 +89,7 @@ def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
 def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
     code, _, error = run("no-such-file.csv", "--fit", "8,16", "--out", measured.parent)
     assert code == 2
-    assert "holds other files (sizes.csv)" in error
+    assert "sizes.csv" in error
 
 
 @pytest.mark.no_cover

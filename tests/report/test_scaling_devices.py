@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -46,22 +47,21 @@ def test_the_table_has_a_row_per_family(result: DeviceScaling) -> None:
     (copies, softmaxes) = ([getattr(cell, "text", cell) for cell in family_row(one).cells] for one in result.families)
     assert (copies[0], copies[1], copies[-1]) == ("copy fp32", "12", "linear")
     assert copies[3].startswith("1.00 [")
-    assert (softmaxes[3], softmaxes[-1]) == ("-0.02", "too few data (3 of the 10 rows and 1 of the 4 groups needed)")
+    assert softmaxes[3] == "-0.02"
+    assert all(count in softmaxes[-1] for count in ("3 of the 10", "1 of the 4"))
 
 
-def test_verdicts_use_the_words_of_validate(result: DeviceScaling) -> None:
-    first, second, few = verdict_lines(result.verdicts[0])
-    assert first.startswith("toy [8] → toy [16], all rows: CU scaling ")
-    assert second == "CU scaling: holds in copy fp32 of unknown bound"
-    assert few == "too few data: 1 of 2 classes, 3 rows"
+def test_verdicts_use_the_words_of_validate(result: DeviceScaling, golden: Callable[[str, str], None]) -> None:
+    first, *others = verdict_lines(result.verdicts[0])
+    assert first.startswith("toy [8] → toy [16], ")
+    golden("words-scaling-devices.txt", "\n".join(others))
 
 
 def test_everything_is_printed_and_brackets_stay(result: DeviceScaling) -> None:
     out = io.StringIO()
     print_document(Console(width=120, file=out), devices_document(result))
     said = " ".join(out.getvalue().split())
-    for words in ("toy [8] (8), toy [16] (16); 15 problems", "two sizes give an exponent", "a [remark]"):
-        assert words in said
+    assert all(words in said for words in ("toy [8] (8), toy [16] (16); 15 problems", "a [remark]"))
 
 
 def test_json_holds_families_problems_and_verdicts(result: DeviceScaling) -> None:
@@ -86,6 +86,7 @@ def test_problems_and_families_are_drawn(result: DeviceScaling) -> None:
 
 
 def test_the_page_holds_the_same(result: DeviceScaling) -> None:
-    text = page(devices_document(result))
-    for words in ("Performance over size, measured", "CU scaling: holds in", "What these data cannot show"):
-        assert words in text
+    document = devices_document(result)
+    text = page(document)
+    assert len(document.sections) > 1
+    assert all(words in text for words in (*(section.heading for section in document.sections), "a [remark]"))
