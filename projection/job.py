@@ -28,7 +28,7 @@ from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY
 from .volumes import communication_table, pair_volumes
 from .whole_trace import CATEGORY, FACTOR, Laws, Projection, project_trace
-from .worlds import collective_us
+from .worlds import model_us
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -162,8 +162,8 @@ class Job:
         """What each rank waits in each collective: the rows of `Matched.members`.
 
         `measured_wait_us`, `measured_transfer_us`; `wait_us`, `transfer_us` on the target; `late_us`, how much later
-        than the one before the last rank arrives, on its row (0 on others'), and `last`, whether it is that one: both
-        as measured.
+        than the one before the last rank arrives, on its row (0 on others'), and `last`, whether it is that one (none
+        where several come last together): both as measured.
         """
         table = self.matched.members.copy()
         by = table.groupby("meeting")["start_ns"]
@@ -174,8 +174,9 @@ class Job:
         begins = pd.Series(start).groupby(self.meetings.meeting).transform("max").to_numpy()
         table["wait_us"] = (begins - start) / 1e3
         table["transfer_us"] = (end - begins) / 1e3
-        table["last"] = table["start_ns"].eq(last) & ~table.assign(at_last=last).duplicated(["meeting", "start_ns"])
-        second = table["start_ns"].where(~table["last"]).groupby(table["meeting"]).transform("max")
+        latest = table["start_ns"].eq(last)
+        second = table["start_ns"].where(~latest).groupby(table["meeting"]).transform("max")
+        table["last"] = latest & (latest.groupby(table["meeting"]).transform("sum") == 1)
         table["late_us"] = np.where(table["last"], (last - second) / 1e3, 0.0)
         return table
 
@@ -263,8 +264,8 @@ class Job:
         found.insert(0, "count", by["meeting"].nunique())
         order = (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
         found = found.loc[order].reset_index()
-        known = zip(found["collective"], found["message_bytes"], found["ranks"], strict=True)
-        return found.assign(model_us=[_model_us(self.projections[0].host, *one) for one in known])
+        host = self.projections[0].host
+        return found.assign(model_us=model_us(found.rename(columns={"message_bytes": "bytes"}), host))
 
     @cached_property
     def sent(self) -> pd.DataFrame:
@@ -276,15 +277,6 @@ class Job:
         """What every traced rank sends every other (`volumes.pair_volumes`)."""
         parts = zip(self.ranks, self.projections, strict=True)
         return pair_volumes([(rank, _communication(one)) for rank, one in parts])
-
-
-def _model_us(host: GPU, collective: str, message_bytes: float, ranks: float) -> float:
-    if np.isnan(message_bytes) or np.isnan(ranks):
-        return float("nan")
-    try:
-        return float(collective_us(host, collective, message_bytes, int(ranks)))
-    except DataError:
-        return float("nan")
 
 
 def _communication(one: Projection) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated
+from .collective_laws import messages_of
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
 from .replay import (
@@ -37,6 +38,7 @@ from .replay import (
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
+from .volumes import communication_table, pair_volumes
 from .whole_trace import (
     BOUND,
     CATEGORY,
@@ -49,13 +51,17 @@ from .whole_trace import (
     project_trace,
     with_collectives,
 )
-from .worlds import World
+from .worlds import World, model_us
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
 KINDS: Final = (ACTIVITY, *CPU_KINDS, GAP, DELAY, UNEXPLAINED)
 BOUND_BY_CPU: Final = 0.5
 """Share of the critical path from which on a trace is called launch-bound."""
+
+
+WAITING: Final = 2.0
+"""Collectives that take longer than the model by this factor wait for peers, for the most part."""
 
 
 def path_shares(path: pd.DataFrame) -> dict[str, float]:
@@ -296,6 +302,22 @@ class Result:
     grid: pd.DataFrame | None = None  # of two figures of links or network that are swept together (`sweep.grid`)
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
 
+    @cached_property
+    def sent(self) -> pd.DataFrame:
+        """What is sent, by kind of collective (`volumes.communication_table`)."""
+        return communication_table(self._communication)
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """What the rank sends every other (`volumes.pair_volumes`); no row where the trace does not say which it is."""
+        rank = self._communication["rank"].dropna().unique()
+        return pair_volumes([(int(rank[0]), self._communication)] if len(rank) == 1 else [])
+
+    @property
+    def _communication(self) -> pd.DataFrame:
+        rows = self.projection.activities
+        return rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()]
+
 
 def result_of(
     label: str,
@@ -404,13 +426,24 @@ def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
         notes.append(remark("no-calls"))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
         notes.append(remark("cpu-taken-as-fast", sigma=CPU_SIGMA))
-    if (world := projection.laws.world) is not None and world.ranks is not None:
-        notes.append(remark("kernels-keep-their-work"))
+    if (world := projection.laws.world) is not None:
+        notes += _of_world(projection, world)
     names = set(table["device"].astype(str)) - {projection.host.name, ""}
     if names:
         notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
     errors = [finding for finding in trace.findings if finding.severity == "error"]
     notes += [remark("trace-finding", trace="", finding=finding.remark, count=finding.count) for finding in errors]
+    return notes
+
+
+def _of_world(projection: Projection, world: World) -> list[Remark]:
+    notes = [] if world.ranks is None else [remark("kernels-keep-their-work")]
+    rows = projection.activities
+    messages = messages_of(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
+    model = model_us(messages, projection.host, world.host)
+    known = ~np.isnan(model) & (model > 0)
+    if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
+        notes.append(remark("collectives-above-model", ratio=float(ratio), kept=projection.laws.keep_waiting))
     return notes
 
 

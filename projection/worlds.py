@@ -38,7 +38,6 @@ from .collective_laws import (
     link_bandwidth_gbs,
     messages_of,
     unknown_of,
-    without_waiting,
 )
 
 FloatArray = NDArray[np.float64]
@@ -177,7 +176,8 @@ def world_factors(
     """Return by what factor every collective's time changes in another world.
 
     What enters and leaves is that of `collective_laws.communication_factors`; the law is alpha-beta, or the time is
-    kept, for a reason. A ParameterError as for `World.ranks_of`.
+    kept, for a reason. With ``keep_waiting`` the time above what the model says of the host is waiting, and stays. A
+    ParameterError as for `World.ranks_of`.
     """
     table = messages_of(activities).assign(after=world.ranks_of(activities))
     keys = ["collective", "ranks", "after", "bytes"]
@@ -190,8 +190,32 @@ def world_factors(
     which = table.groupby(keys, dropna=False, sort=False).ngroup()
     result = pd.DataFrame(answers, columns=columns).iloc[which]
     if keep_waiting:
-        result["factor"] = without_waiting(result["factor"].to_numpy(), table)
+        result["factor"] = _of_transfers(table, result["factor"].to_numpy(dtype=float), host, world.host)
     return result.set_axis(activities.index)
+
+
+def _of_transfers(table: pd.DataFrame, factor: FloatArray, host: GPU, network: Network) -> FloatArray:
+    """Return the factors of whole times where only what the model says of them is transfer, and the rest stays."""
+    time = table["time"].to_numpy(dtype=float) / 1e3
+    share = np.divide(model_us(table, host, network), time, out=np.ones(len(table)), where=time > 0)
+    share = np.minimum(np.nan_to_num(share, nan=1.0), 1.0)
+    return np.asarray(share * factor + (1.0 - share), dtype=np.float64)
+
+
+def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> FloatArray:
+    """Return what the model says of messages, shape (n_messages,), NaN where it says nothing.
+
+    ``table`` has the columns `collective`, `bytes` and `ranks` (`collective_laws.messages_of`).
+    """
+    found = np.full(len(table), np.nan)
+    kinds = table.reset_index(drop=True).groupby(["collective", "ranks"], sort=False)
+    for _, rows in kinds[["collective", "ranks", "bytes"]]:
+        name, ranks = str(rows["collective"].iloc[0]), int(rows["ranks"].iloc[0])
+        try:
+            found[rows.index] = collective_us(gpu, name, rows["bytes"].to_numpy(), ranks, network)
+        except DataError:  # no such collective, a figure that is not published, or more ranks than the links join
+            continue
+    return found
 
 
 def _answer(

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from ..projection.job import PARTS, Job
 from ..remarks import Remark, remark
-from .document import Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
+from .document import Bar, Bars, Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
 from .formats import counted, data_size, duration, formatted
 from .words import say
 from .words.projection import PARTS_OF_RANKS
@@ -84,19 +85,35 @@ def _sections(job: Job) -> Iterator[Section]:
     caption = "means of a rank and a collective, as measured, by the model of the links, and on the target"
     table = Table(heads, rows(_collectives(job)), "collectives: waiting and transfer", caption=caption)
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
-    heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent"))
-    parts = [Table(heads, rows(_sent(job)), "sent by all traced ranks")]
-    if len(job.pairs):
-        parts.insert(0, Figure(partial(_figure, "pairs_figure", job), "Bytes that each rank sends each other"))
+    yield sent_section(job.sent, job.pairs)
+
+
+def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
+    """Return what traced ranks send, by collective and between pairs (`projection.volumes`)."""
+    total = float(sent["sent_bytes"].sum())
+    known = sent[sent["sent_bytes"] > 0].groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
+    most = known.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")
+    bars = [
+        Bar(f"{row['collective']} {row['group']}".strip(), row["sent_bytes"] / total, data_size(row["sent_bytes"]))
+        for row in most
+    ]
+    heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent", "measured"))
+    parts: list[Part] = [
+        Bars("Sent, by collective and group", bars),
+        Table(heads, rows(_sent(sent)), "what ranks send"),
+    ]
+    if len(pairs):
+        matrix = Figure(partial(_figure, "pairs_figure", pairs), "Bytes that each traced rank sends each other")
         heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
-        parts.append(Table(heads, rows(_pairs(job)), "sent between pairs of ranks", "whatever algorithm moves it"))
-    yield Section("What the ranks send", parts, "sent", "Volumes")
+        caption = "whatever algorithm moves it"
+        parts += [matrix, Table(heads, rows(_pairs(pairs)), "sent between pairs of ranks", caption)]
+    return Section("What the ranks send", parts, "sent", "Volumes")
 
 
-def _figure(name: str, job: Job) -> go.Figure:
+def _figure(name: str, of: Job | pd.DataFrame) -> go.Figure:
     from . import job_figures
 
-    figure: go.Figure = getattr(job_figures, name)(job)
+    figure: go.Figure = getattr(job_figures, name)(of)
     return figure
 
 
@@ -115,20 +132,21 @@ def _collectives(job: Job) -> Iterator[tuple[str, ...]]:
         yield str(row["collective"]), str(row["group"]), data_size(row["message_bytes"]), f"{row['count']:,}", *shown
 
 
-def _sent(job: Job) -> Iterator[tuple[str, ...]]:
-    for row in job.sent.to_dict("records"):
+def _sent(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for row in table.to_dict("records"):
         words = (str(row["collective"]) or "unknown", str(row["group"]))
+        sizes = data_size(row["message_bytes"]), f"{row['count']:,}", data_size(row["sent_bytes"])
         yield (
             *words,
             formatted(row["ranks"], "{:.0f}"),
-            data_size(row["message_bytes"]),
-            f"{row['count']:,}",
-            data_size(row["sent_bytes"]),
+            *sizes,
+            duration(row["measured_us"]),
+            duration(row["projected_us"]),
         )
 
 
-def _pairs(job: Job) -> Iterator[tuple[str, ...]]:
-    for rank, own in job.pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank"):
+def _pairs(pairs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    for rank, own in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank"):
         whole, least, most = (data_size(float(value)) for value in (own.sum(), own.min(), own.max()))
         yield str(rank), whole, str(len(own)), least, most
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from ..projection.job import Job
@@ -38,9 +39,9 @@ def ranks_figure(job: Job) -> go.Figure:
     return figure.update_layout(barmode="stack", margin={"t": 60})
 
 
-def pairs_figure(job: Job) -> go.Figure:
+def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     """Draw what each traced rank sends each other as a heat map."""
-    table = job.pairs.pivot_table(index="rank", columns="peer", values="sent_bytes", aggfunc="sum")
+    table = pairs.pivot_table(index="rank", columns="peer", values="sent_bytes", aggfunc="sum")
     labels = [[str(rank) for rank in axis] for axis in (table.columns, table.index)]
     texts = [[data_size(value) for value in row] for row in table.to_numpy().tolist()]
     figure = go.Figure(

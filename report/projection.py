@@ -33,6 +33,7 @@ from .document import (
     remarked,
 )
 from .formats import counted, duration, formatted, share
+from .job import sent_section
 from .predictions import workload
 from .words import say
 from .words.projection import say_all
@@ -186,6 +187,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         else:
             parts = [*figures.get(title, ()), _table(title, heads, rows)]
             yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
+    if len(result.sent):
+        yield sent_section(result.sent, result.pairs)
     count = counted(int(kernels["count"].sum()), "activity", "activities")
     every = f"Every kernel: {counted(len(kernels), 'kind')} of {count}"
     yield Section(every, [_kernels(kernels, "kernels", total)], "kernels", "Every kernel")
@@ -257,6 +260,8 @@ def data(result: Result) -> dict[str, Any]:
         "law_remarks": _records(in_words(result.remarks)),
         "durations": None if result.durations is None else _records(result.durations),
         "sweep": None if result.sweeps is None else _records(result.sweeps),
+        "sent": _records(result.sent),
+        "pairs": _records(result.pairs),
         "grid": None if result.grid is None else _records(result.grid),
         "notes": [say(note) for note in result.notes],
     }

@@ -59,6 +59,11 @@ def _other_world(ranks: tuple[int, int], nodes: tuple[int, int]) -> str:
     return f"{ranks[0]} → {ranks[1]} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
 
 
+def _above_model(ratio: float, kept: bool) -> str:
+    told = f"the collectives took {ratio:.3g} times what the model of the links says: they wait for peers"
+    return f"{told}, which stays" if kept else f"{told}, which is projected too (--comm-wait keeps it)"
+
+
 def _agrees(label: str, alone: bool, step_us: float, unprofiled_us: float, overhead: float, kernel_ratio: float) -> str:
     lead = label if alone else f"{label} agrees best"
     return (
@@ -102,6 +107,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "cpu-taken-as-fast": lambda sigma: (
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
     ),
+    "collectives-above-model": _above_model,
     "kernels-keep-their-work": (
         "every rank keeps its batch: kernels stay as they are, those on shards (an optimiser's) too, whose work the "
         "ranks would change"

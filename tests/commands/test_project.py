@@ -321,6 +321,22 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
     assert (table[:, 1:] > table[:, :-1]).all()
 
 
+def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path) -> None:
+    """It takes far longer than the model says; where it is asked, what the model explains alone is re-sized."""
+    trace = with_collective(tmp_path / "t.json")
+    content = json.loads(trace.read_text())
+    (meeting,) = (event for event in content["traceEvents"] if event["name"].startswith("nccl"))
+    meeting["dur"] = 3000.0
+    trace.write_text(json.dumps(content))
+    whole, kept = (project(trace, "MI300X", ranks=64, keep_waiting=keep) for keep in (False, True))
+    codes = [note.code for note in kept.result.notes]
+    assert "collectives-above-model" in codes
+    model = [float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)]
+    assert kept.projected_us == pytest.approx(kept.measured_us + model[1] - model[0])
+    assert whole.projected_us == pytest.approx(whole.measured_us + 3000 * (model[1] / model[0] - 1))
+    assert kept.result.sent["sent_bytes"].tolist() == [(16 << 20) * 7 / 4]
+
+
 def test_two_figures_are_a_heat_map_of_the_page(tmp_path: Path) -> None:
     trace = with_collective(tmp_path / "t.json")
     found = project(trace, "MI300X", sweep=["network_gbs=10,20", "link_bw_gbs=100,200"], ranks=16)

@@ -107,3 +107,14 @@ def test_what_the_trace_does_not_say_is_kept_with_a_reason() -> None:
 
 def test_no_collectives_no_rows() -> None:
     assert world_factors(sent(), MI300X, MI355X, World(ranks=16)).empty
+
+
+def test_waiting_is_what_the_model_does_not_explain() -> None:
+    table = sent(("allreduce", SIZE, 8, "0"), ("allreduce", SIZE, 8, "0"))
+    network = Network(node_gpus=None)
+    was, now = (float(collective_us(MI300X, "all_reduce", SIZE, ranks, network)) for ranks in (8, 64))
+    measured_us = np.array([10 * was, was / 2])
+    table["duration_ns"] = pd.array((1e3 * measured_us).round(), dtype="Int64")
+    world = World(network, network, ranks=64)
+    found = world_factors(table, MI300X, MI300X, world, keep_waiting=True)
+    assert (found["factor"] * measured_us).tolist() == pytest.approx([9 * was + now, now / 2], rel=1e-6)
