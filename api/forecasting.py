@@ -176,9 +176,10 @@ def forecast(
     ----------
     model : str, Path, mapping or Architecture, optional
         A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your own operators, as a
-        CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), or as an execution trace of PyTorch or
-        Chakra, plain or compressed (`workloads.traced_graph`), whose ``fields`` are ``gpu``,
-        ``gpus``, ``dtype``, ``eager``, ``network_gbs``, ``network_us`` and ``node_gpus``.
+        CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), as an execution trace of PyTorch or
+        Chakra, plain or compressed (`workloads.traced_graph`), or as an ONNX model (`workloads.onnx_layers`), whose
+        ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``, ``dims`` (of ONNX), ``network_gbs``, ``network_us`` and
+        ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.

@@ -83,7 +83,7 @@ def forecast_command(
         Text,
         typer.Argument(
             metavar="[MODEL]",
-            help="A known name, a config.json, or operators: a CSV, a JSON graph of layers, an execution trace.",
+            help="A known name, a config.json; operators: CSV, JSON graph of layers, execution trace, ONNX.",
         ),
     ] = None,
     gpu: GpuOption = "MI300X",
@@ -105,6 +105,7 @@ def forecast_command(
     prefix_cache: Annotated[bool, typer.Option("--prefix-cache", help="Prompts are found in the cache.")] = False,
     max_batched_tokens: Annotated[Text, typer.Option(help="Tokens of the largest step.")] = None,
     memory_utilisation: Annotated[Text, typer.Option(help="Part of the memory that may be used.")] = None,
+    dims: Annotated[Text, typer.Option(metavar="NAME=N,...", help="Sizes that an ONNX model leaves free.")] = None,
     network_gbs: BandwidthOption = None,
     network_us: LatencyOption = None,
     node_gpus: NodeOption = None,
@@ -303,7 +304,7 @@ _READ: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("micro_batch", "global_batch", "seq_len", "node_gpus", "zero", "interleave"), _counts),
     **dict.fromkeys(("network_gbs", "network_us", "memory_utilisation"), _numbers),
     **dict.fromkeys(("max_num_seqs", "max_batched_tokens", "recompute_layers"), _counts),
-    **dict.fromkeys(("eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
+    **dict.fromkeys(("dims", "eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
 }
 """How each field is read from what the command line states."""
 

@@ -1,12 +1,12 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, a CSV with a row per layer, or an execution trace (`traced_graph`) enters
-`read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind those it waits for. A layer has
-what it computes (an operator with its dimensions and ``dtype``, or a stated time), a message with its collective, or
-both: the message goes out when the computing is done. Its keys are ``name``, ``after`` (names; where no layer has it
-each waits for the one before), ``count`` (times that it runs), ``phase``, ``op`` with dimensions as ``flopcast schema``
-names them, or ``time_us`` (``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold
-all dimensions in one field: ``m=64 n=1280 k=8192``.
+A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace (`traced_graph`) or an ONNX model
+(`onnx_layers`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind those it
+waits for. A layer has what it computes (an operator with its dimensions and ``dtype``, or a stated time), a message
+with its collective, or both: the message goes out when the computing is done. Its keys are ``name``, ``after`` (names;
+where no layer has it each waits for the one before), ``count`` (times that it runs), ``phase``, ``op`` with dimensions
+as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and
+``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import DataError, FlopcastError, ParameterError, nearest
+from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network
 from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
@@ -30,7 +30,9 @@ from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
 from ..projection.worlds import ONE_NODE
 from ..readers.execution_trace.execution_trace_reader import is_execution_trace
 from ..readers.files import head
+from ..readers.onnx_model import is_onnx
 from ..remarks import Remark
+from .onnx_layers import onnx_layers
 from .setting import stated_of, understood
 from .traced_graph import traced_layers
 
@@ -83,13 +85,17 @@ class LayerGraph:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSetting:
-    """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node."""
+    """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node.
+
+    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``.
+    """
 
     model: LayerGraph
     gpu: GPU
     gpus: int = 1
     dtype: str = "bf16"
     eager: bool = False
+    dims: str | Mapping[str, int] = ""
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -106,7 +112,18 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
-    return GraphSetting(**{**understood(stated), "model": read_layers(stated["model"])})
+    return GraphSetting(**{**understood(stated), "model": read_layers(stated["model"], _sizes(stated.get("dims", "")))})
+
+
+def _sizes(given: str | Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of ``batch=8,sequence=128``."""
+    pairs = given.items() if isinstance(given, Mapping) else (one.partition("=")[::2] for one in _words(given))
+    found = {}
+    for name, size in pairs:
+        if not (str(size).isdecimal() and 0 < int(size) < 2**31):
+            raise ParameterError("dims", f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}")
+        found[str(name)] = int(size)
+    return found
 
 
 def is_graph(model: object) -> bool:
@@ -116,13 +133,15 @@ def is_graph(model: object) -> bool:
     if isinstance(model, Mapping):
         return isinstance(model.get("layers"), list)
     path = Path(str(model))
-    if path.suffix.lower() == ".csv" or _is_trace(path):
+    if path.suffix.lower() == ".csv" or is_onnx(path) or _is_trace(path):
         return True
     return path.suffix == ".json" and isinstance(_json(path).get("layers"), list)
 
 
-def read_layers(model: str | Path | Mapping[str, Any] | LayerGraph) -> LayerGraph:
-    """Return the graph of a file, or of its contents.
+def read_layers(
+    model: str | Path | Mapping[str, Any] | LayerGraph, dims: Mapping[str, int] | None = None
+) -> LayerGraph:
+    """Return the graph of a file, or of its contents; ``dims`` are the sizes that an ONNX model leaves free.
 
     Raises
     ------
@@ -141,15 +160,19 @@ def read_layers(model: str | Path | Mapping[str, Any] | LayerGraph) -> LayerGrap
     if isinstance(model, Mapping):
         return _graph(str(model.get("name") or "the graph"), model["layers"])
     path = Path(model)
+    if dims and not is_onnx(path):
+        raise ParameterError("dims", f"are for ONNX models, {path.name} is none")
     try:
-        if _is_trace(path):
-            layers, notes = traced_layers(path)
+        if is_onnx(path) or _is_trace(path):
+            layers, notes = onnx_layers(path, dims) if is_onnx(path) else traced_layers(path)
             return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
         found = _rows(path) if path.suffix.lower() == ".csv" else _json(path).get("layers", [])
         name = path.stem if path.suffix.lower() == ".csv" else str(_json(path).get("name") or path.stem)
         return _graph(name, found)
-    except FlopcastError as error:
-        raise error if getattr(error, "source", None) else DataError(str(error), source=str(path)) from None
+    except ParameterError:
+        raise
+    except DataError as error:
+        raise error if error.source else DataError(str(error), source=str(path)) from None
 
 
 def _is_trace(path: Path) -> bool:
