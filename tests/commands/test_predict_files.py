@@ -112,10 +112,11 @@ def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypat
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     code, _, error = invoke("no-such-run", data, "--out", "x.ods")
-    assert (code, error) == (2, "error: --out must end in .csv, .parquet, .json or .xlsx, got 'x.ods'\n")
+    assert (code, error.count("\n")) == (2, 1)
+    assert all(word in error for word in ("--out", ".csv, .parquet, .json or .xlsx", "'x.ods'"))
     code, _, error = invoke(run, data, "--out", data)
     assert code == 2
-    assert "file that is read" in error
+    assert data.name in error
     assert data.read_text(encoding="utf-8").startswith(HEADER)
 
 
@@ -129,7 +130,7 @@ def test_a_tampered_model_is_refused_with_one_line(run: Path, tmp_path: Path) ->
     estimator.write_bytes(estimator.read_bytes()[:-1] + b"x")
     code, text, error = invoke(copy, data, "--out", tmp_path / "out.csv")
     assert (code, text) == (2, "")
-    assert "file that was saved" in error
+    assert "estimator.zip" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
 

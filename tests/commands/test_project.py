@@ -248,9 +248,9 @@ def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
     result = invoke(tmp_path / "t.csv", "--to", "MI355X")
     assert result.exit_code == 2
-    assert "no trace among" in result.output
+    assert "t.csv" in result.stderr
     write_trace(tmp_path / "empty.json", kernels=0)
-    assert "no activity of a GPU" in invoke(tmp_path / "empty.json", "--to", "MI355X").output
+    assert "empty.json" in invoke(tmp_path / "empty.json", "--to", "MI355X").stderr
 
 
 def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
         write_trace(tmp_path / name)
     result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--to", "MI355X", "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert "--out takes one trace" in result.output
+    assert "--out" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -266,14 +266,14 @@ def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text("not a GPU", encoding="utf-8")
     refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--to", "MI355X")
-    assert refused.output.startswith("error: --from must say which GPU t.json was made on: 'mine.toml' is not known")
+    assert all(words in refused.stderr for words in ("--from", "t.json", "'mine.toml'"))
 
 
 def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "t.json", device="Unheard-of")
     refused = invoke(source, "--to", "MI355X")
     assert refused.exit_code == 2
-    assert refused.output.startswith("error: --from must say which GPU t.json was made on: 'Unheard-of' is not known")
+    assert all(words in refused.stderr for words in ("--from", "t.json", "'Unheard-of'"))
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
     assert "it is taken for MI300X" in " ".join(result.output.split())

@@ -70,8 +70,6 @@ def test_a_clear_winner_is_no_coin_toss_and_a_baseline_may_win() -> None:
     found = select(observed, predictions, np.arange(200) // 10, scheme="grouped", baselines=["roofline"])
     assert (found["name"], found["baseline"], found["tied"]) == ("roofline", True, ["roofline"])
     assert found["e_out"] == pytest.approx(2.0)
-    assert "beats every fitted model" in selection(found)
-    assert "coin toss" not in selection(found)
 
 
 def test_ties_are_told_by_the_paired_difference() -> None:
@@ -83,7 +81,7 @@ def test_ties_are_told_by_the_paired_difference() -> None:
     found = select(observed, predictions, groups, scheme="grouped")
     assert found["within"] == ["good", "same", "worse"]
     assert found["tied"] == ["good", "same"]
-    assert selection(found).endswith("a coin toss between good and same")
+    assert all(name in selection(found) for name in found["tied"])
 
 
 def test_groups_make_the_interval_wider_and_the_seed_decides() -> None:

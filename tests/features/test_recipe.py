@@ -68,7 +68,7 @@ def test_features_can_be_done_without_and_rows_need_them_no_more():
     assert "counter.SQ_WAVES" in less.columns
     assert less.transform(rows(**{"counter.SQ_WAVES": 1.0})).shape == (40, len(less.columns))
     for pattern in ("counter.L9*", "*"):
-        with pytest.raises(ParameterError, match="without_features must match some features"):
+        with pytest.raises(ParameterError, match=r"^without_features"):
             learn_recipe(data, HOST, TARGET, without=[pattern])
 
 

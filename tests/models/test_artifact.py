@@ -96,7 +96,7 @@ def test_an_estimator_fitted_without_names_is_saved_too(tmp_path):
 
 def test_save_refuses_what_cannot_be_loaded_and_manifests_that_do_not_fit(tmp_path):
     forest = ExtraTreesRegressor(2, random_state=0).fit(X, y)
-    with pytest.raises(ArtifactError, match="KNeighborsRegressor cannot be saved"):
+    with pytest.raises(ArtifactError, match="KNeighborsRegressor"):
         save(tmp_path / "m", KNeighborsRegressor().fit(X.fillna(0.0), y), MANIFEST, X.fillna(0.0))
     with pytest.raises(ValueError, match="columns of the probes"):
         save(tmp_path / "m", forest, MANIFEST, X[["log_m", "host_us", "dtype=fp8"]])

@@ -161,7 +161,7 @@ def test_an_ensemble_narrower_than_its_trees_is_refused() -> None:
 def test_a_booster_whose_text_leads_astray_is_refused() -> None:
     model = Boosted(n_trees=2).fit(X, y)
     model.text_ = model.text_.replace("split_feature=", "split_feature=9", 1)
-    with pytest.raises(ArtifactError, match="a boosted tree is not as LightGBM writes it"):
+    with pytest.raises(ArtifactError, match="LightGBM"):
         from_bytes(to_bytes(model), "file")
 
 
@@ -174,5 +174,5 @@ def test_a_class_that_has_moved_is_found() -> None:
 def test_a_file_that_would_fill_the_memory_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
     data = to_bytes(DecisionTreeRegressor(random_state=0).fit(X, y))
     monkeypatch.setattr(plain, "MOST_BYTES", 1000)
-    with pytest.raises(ArtifactError, match=r"refused: it holds [0-9,]+ bytes once decompressed"):
+    with pytest.raises(ArtifactError, match=r"[0-9,]+ bytes"):
         from_bytes(data, "file")

@@ -164,11 +164,11 @@ def test_without_pairs_the_log_is_on_that_clock(simulation: Simulation) -> None:
 def test_tables_that_do_not_meet(simulation: Simulation) -> None:
     log = simulation.log.assign(gpu_ns=simulation.log["gpu_ns"] // 1000)
     log["gpu_ns"] *= 10
-    with pytest.raises(DataError, match=re.escape("the gpu_ns of log and clock pairs of another, all in nanoseconds?")):
+    with pytest.raises(DataError, match=r"gpu_ns.*nanoseconds"):
         synchronise(log, simulation.executions, simulation.pairs)
     rows = simulation.executions.copy()
     rows[["start_ns", "end_ns"]] -= 1_700_000_000_000_000_000 - 5
-    with pytest.raises(DataError, match=re.escape("no reading of the power log falls between the first execution")):
+    with pytest.raises(DataError, match=re.escape("no reading of the power log")):
         synchronise(simulation.log, rows, simulation.pairs)
 
 

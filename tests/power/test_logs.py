@@ -144,7 +144,7 @@ def test_several_gpus_that_nothing_tells_apart_are_refused(tmp_path: Path, apart
     header, lines = "timestamp, power.draw [W]\n", []
     for reading in range(9):
         lines += [f"2023/11/14 22:13:20.{100 * reading + apart_ms * one:03d}, {50 + one} W\n" for one in range(gpus)]
-    with pytest.raises(DataError, match=f"the log seems to be of {gpus} GPUs, .*: add index to the query"):
+    with pytest.raises(DataError, match=f"{gpus} GPUs.* index "):
         log(tmp_path, header + "".join(lines))
     assert len(log(tmp_path, header + "".join(lines[::gpus]))) == 9
 

@@ -25,6 +25,7 @@ from flopcast.report.power import (
     power_figure,
     power_json,
 )
+from flopcast.report.words import say
 
 from .pages import own, parsed, plots
 
@@ -90,7 +91,7 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     assert f"{len(kernel.runs.kept)} golden runs of " in runs
     assert "execution 4, SSP" in isolation
     assert clocks == clock_words(profiles.clocks)
-    assert note == f"note: {kernel.kernel}: 120 runs, 200 are recommended"
+    assert note == f"note: {kernel.kernel}: {say(*kernel.notes)}"
 
 
 def test_a_page_answers_first(profiles: PowerProfiles, kernel: KernelPower) -> None:

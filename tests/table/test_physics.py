@@ -67,7 +67,7 @@ def test_a_file_that_is_too_fast_as_a_whole_is_in_another_unit(
 ) -> None:
     micros = {"ns": 1e-3, "us": 1.0}[stated]
     path = table(tmp_path, [LEAST_US * slower / factor / micros for slower in (1.2, 2, 3, 8, 40)], stated)
-    with pytest.raises(ParameterError, match=f"time_{stated}={true} would make the times of x.csv possible"):
+    with pytest.raises(ParameterError, match=rf"time_{stated}={true} .*x\.csv"):
         read([path])
     assert len(read([path], units={f"time_{stated}": true}).frame) == 5
     good = table(tmp_path, [LEAST_US * 2] * 2, name="good.csv")
