@@ -176,10 +176,13 @@ class ProjectedTrace:
             The folder holds other files or cannot be written.
         """
         projection = self.result.projection
+        activities, world = projection.activities, projection.laws.world
+        if world is not None:
+            activities = activities.assign(group_size=world.ranks_of(activities))
         start_ns, _ = projected_times(projection)
         about = {"what": f"projection from {projection.host.name} to {projection.target.name}, not a measurement"}
         counted = np.sort(projection.graph.rows[projection.counted])  # what makes the end-to-end time
-        write_chakra(Path(folder), tasks_of(projection.activities.iloc[counted], start_ns.iloc[counted]), about)
+        write_chakra(Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about)
 
     def __repr__(self) -> str:
         low, high = (duration(value) for value in self.interval_us)

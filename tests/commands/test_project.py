@@ -23,6 +23,7 @@ from flopcast.projection.scalings import LAWS
 from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
+from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
 from flopcast.tests.commands import running
 
 invoke = partial(running.call, "project")
@@ -319,6 +320,20 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
     table = grid.pivot_table(index="link_bw_gbs", columns="link_latency_us", values="ratio").to_numpy()
     assert (table[1:] < table[:-1]).all()
     assert (table[:, 1:] > table[:, :-1]).all()
+
+
+def test_a_projection_goes_out_as_chakra_with_the_ranks_of_the_target(tmp_path: Path) -> None:
+    trace, out = with_collective(tmp_path / "t.json"), tmp_path / "sim"
+    result = invoke(trace, "--to", "MI355X", "--ranks", "64", "--chakra", out, "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)
+    nodes = read_execution_trace(out / "chakra.0.et").nodes
+    assert nodes["duration_us"].sum() == round(found["projected_us"])
+    (row,) = nodes[nodes["collective"] != ""].to_dict("records")
+    assert (row["collective"], row["collective_bytes"], row["group_size"]) == ("allreduce", 16 << 20, 64)
+    refused = invoke(trace, "--to", "MI355X", "--chakra", tmp_path)
+    assert refused.exit_code == 2
+    assert "holds other files" in refused.output
 
 
 def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path) -> None:
