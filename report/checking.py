@@ -18,6 +18,7 @@ from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from .document import (
     Cell,
+    Column,
     Document,
     Fact,
     Facts,
@@ -25,6 +26,7 @@ from .document import (
     Headline,
     Line,
     Lines,
+    Listing,
     Section,
     Table,
     Tone,
@@ -50,6 +52,7 @@ _CODES: Final = {
     Outcome.RETRAIN: "check-retrain",
     Outcome.TOO_FEW: "check-too-few",
 }
+_ROWS: Final = "rows"  # the name of their table, to which the figure's points lead
 _SHOWN: Final = 8  # groups on a terminal
 
 
@@ -84,7 +87,9 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
     answer = Lines([Line(f"{verdict(found)}.", _TONES[found.outcome])], "answer", medium="terminal")
     why = Lines([Line(f"{said}.") for said in map(say, reasons(found, facts))], "answer")
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
-    ratios = Figure(partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift")
+    ratios = Figure(
+        partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
+    )
     curves = Figure(partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample")
     return Document(
         title=f"Does the run still hold? {devices}",
@@ -97,7 +102,12 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
         ],
         sections=[
             Section("Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"),
-            Section("Shift by class", [ratios, _parts(found.classes, "class", len(found.classes))], "shift", "Classes"),
+            Section(
+                "Shift by class",
+                [ratios, _rows(table, facts.metric), _parts(found.classes, "class", len(found.classes))],
+                "shift",
+                "Classes",
+            ),
             Section("Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"),
             Section("What was left out", [_lost(facts)], "data", "Data"),
         ],
@@ -153,6 +163,23 @@ def _scores(found: Checked) -> Table:
     heads = ("rows", "E_out %", "median %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
     caption = "IR T: share of rows within T %, in %. Kendall's tau: order preserved, 1 = wholly"
     return Table(columns("", numbers=heads), rows(cells), "errors", caption)
+
+
+def _rows(table: pd.DataFrame, metric: str) -> Listing:
+    """List every row as the figure draws it, and where it was read."""
+    numbers = (Column(name, "number", unit=quantity(metric).unit) for name in ("observed", "predicted"))
+    heads = (Column("group"), Column("class"), *numbers, Column("observed / predicted", "number"),
+             Column("file and line", "place"))  # fmt: skip
+
+    def texts() -> list[list[str]]:
+        observed, predicted = table["observed"], table["predicted"]
+        figures = (
+            [formatted(one, "{:.4g}") for one in values] for values in (observed, predicted, observed / predicted)
+        )
+        return [*(table[name].astype(str).tolist() for name in ("group", "class")), *figures,
+                table["source"].astype(str).tolist()]  # fmt: skip
+
+    return Listing(heads, texts, _ROWS, folded=f"All {counted(len(table), 'row')} as a table: search, sort, download")
 
 
 def _score(one: Score) -> tuple[str, ...]:
@@ -240,13 +267,13 @@ def _part(part: Part) -> dict[str, Any]:
 def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
     figure = go.Figure()
-    for position, (name, part) in enumerate(table.groupby("class", sort=True)):
+    for position, (name, part) in enumerate(table.reset_index(drop=True).groupby("class", sort=True)):
         marker = {"size": 5, "opacity": 0.6, "symbol": position % 8}
         words = part["group"].astype(str).map(escape)
         figure.add_trace(
             go.Scattergl(
                 name=escape(str(name)), x=part["predicted"], y=part["observed"] / part["predicted"], text=words,
-                mode="markers", marker=marker, hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
+                ids=part.index.tolist(), mode="markers", marker=marker, hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
             )
         )  # fmt: skip
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)

@@ -19,6 +19,14 @@ function narrowed({data, layout}) {
   layout.height += 24 * Math.min(entries, 12);
 }
 
+// Shows points as if the pointer were on them; of those drawn by WebGL, which know no numbers, the one at the first's place.
+function pointed(figure, points) {
+  const [first] = points.filter(point => figure._fullData[point.curveNumber].type === "scattergl");
+  if (!first) return Plotly.Fx.hover(figure, points, Object.keys(figure._fullLayout._plots));
+  const trace = figure._fullData[first.curveNumber];
+  Plotly.Fx.hover(figure, {xval: trace.x[first.pointNumber], yval: trace.y[first.pointNumber]}, trace.xaxis + trace.yaxis);
+}
+
 function draw(plot, i) {
   plot.layout.font.color = ink();
   plot.data.forEach(trace => ["text", "customdata"].forEach(name => { if (trace[name]) trace[name] = whole(trace[name]); }));
@@ -26,12 +34,13 @@ function draw(plot, i) {
   if (place.clientWidth < 560) narrowed(plot);
   Plotly.newPlot(place, plot.data, plot.layout, config);
   if (!grid) return;
-  place.on("plotly_click", event => grid.show(event.points[0].id ?? event.points[0].pointNumber));
+  const named = plot.data.some(trace => trace.ids);  // then a point without an id is no row
+  place.on("plotly_click", ({points: [point]}) => grid.show(named ? point.id : point.pointNumber));
   (grid.figures ??= []).push(place);
   if (grid.figures.length > 1) return;
   const points = (figure, row) => figure.data.flatMap((trace, curveNumber) => {
-    const pointNumber = trace.ids ? [...trace.ids].indexOf(row.at) : row.at;
-    return trace.mode === "lines" || pointNumber < 0 ? [] : [{curveNumber, pointNumber}];
+    const pointNumber = trace.ids ? [...trace.ids].indexOf(row.at) : named ? -1 : row.at;
+    return trace.visible === false || trace.mode === "lines" || pointNumber < 0 ? [] : [{curveNumber, pointNumber}];
   });
   grid.dress = (line, row) => {
     line.tabIndex = 0;
@@ -39,8 +48,7 @@ function draw(plot, i) {
       if (event.type === "keydown" && event.key !== "Enter") return;
       grid.mark(line);
       place.scrollIntoView({block: "nearest"});
-      grid.figures.forEach(figure => figure.querySelector(".cartesianlayer") &&
-        Plotly.Fx.hover(figure, points(figure, row), Object.keys(figure._fullLayout._plots)));
+      grid.figures.forEach(figure => figure.querySelector(".cartesianlayer") && pointed(figure, points(figure, row)));
     };
     line.onkeydown = line.onclick;
     return line;

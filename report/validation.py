@@ -18,9 +18,25 @@ from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..table.measurements import Quantity, quantity
 from .charts import agreement_chart, inlier_chart
-from .document import Cell, Chart, Column, Document, Figure, Headline, Lines, Row, Section, Table, Tone, lines, losses
+from .document import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Lines,
+    Listing,
+    Row,
+    Section,
+    Table,
+    Tone,
+    lines,
+    losses,
+)
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
-from .formats import counted
+from .formats import counted, formatted
+from .predictions import workload
 from .words import in_words, say
 
 SCHEMA: Final = 1
@@ -39,6 +55,7 @@ _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.TOO_FEW: "soft",
     Outcome.UNKNOWN: "soft",
 }
+_PAIRS: Final = "pairs"  # the name of their table, to which the figure's points lead
 _NAMED: Final = 4  # classes named in one line of the summary
 _RANK: Final = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 """How much of a law is left, to say what holds instead of another."""
@@ -52,7 +69,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     symbol = quantity(result.dataset.metric).symbol
     verdict = lines(summary(result)).lines
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
-    drawn = Figure(partial(deviations, result), caption)
+    drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, in_words(result.notes))
     return Document(
@@ -60,7 +77,12 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
         lead=asked(result),
         opening=[*_headline(result), _digest(result) or Lines(verdict[1:], "answer", medium="page")],
         sections=[
-            Section("Target against law", [drawn, *(_charts(result) if plot else ())], "deviations", "Deviations"),
+            Section(
+                "Target against law",
+                [drawn, *_pairs(result), *(_charts(result) if plot else ())],
+                "deviations",
+                "Deviations",
+            ),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
             Section("Class by class", [said, Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
@@ -104,6 +126,35 @@ def _charts(result: ValidationResult) -> tuple[Chart, ...]:
         return ()
     best = min(errors, key=lambda law: float(np.nanmean(errors[law])))
     return inlier_chart(errors), agreement_chart(data.y, data.laws[best], best, quantity(data.metric).label)
+
+
+def _pairs(result: ValidationResult) -> list[Listing]:
+    """List every pair as the figure draws it: measured on both, over what each law says, and where it was read."""
+    data, (measured, unit) = (
+        result.dataset,
+        (quantity(result.dataset.metric).symbol, quantity(result.dataset.metric).unit),
+    )
+    times = (Column(f"{measured}_host", "number", unit=unit), Column(f"{measured}_target", "number", unit=unit))
+    ratios = (Column(f"/ {law}", "number") for law in data.laws)
+    heads = (Column("workload"), Column("class"), *times, *ratios, Column("file and line", "place"))
+    classes = np.full(len(data.y), "", dtype=object)
+    for finding in result.classes[1:]:
+        classes[finding.members] = finding.name
+
+    def texts() -> list[list[str]]:
+        host = data.rows.get(f"host_{data.metric}", data.rows[HOST_DURATION])
+        over = [[formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()] for law in data.laws]
+        return [
+            [workload(row) for row in data.rows.to_dict("records")],
+            classes.tolist(),
+            *([formatted(value, "{:.4g}") for value in values] for values in (host, data.y)),
+            *over,
+            data.rows["source"].astype(str).tolist() if "source" in data.rows else [""] * len(data.y),
+        ]
+
+    folded = f"All {counted(len(data.y), 'pair')} as a table: search, sort, download"
+    caption = f"/ law: {measured}_target over what the law says; 1 = the law is right."
+    return [Listing(heads, texts, _PAIRS, caption, folded)]
 
 
 def evidence(result: ValidationResult) -> Table:
@@ -321,6 +372,7 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
             x=host[rows],
             y=deviation[rows],
             text=sources[rows],
+            ids=rows.tolist(),
             hovertemplate="%{x:.4g} µs, %{y:.3f}<br>%{text}",
             marker={"size": 5, "opacity": 0.5, "color": colour, "symbol": symbol},
             **shared,

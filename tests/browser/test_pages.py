@@ -80,9 +80,10 @@ def test_names_that_are_cut_are_whole_in_a_tooltip(tab: Tab, pages: Pages) -> No
     assert tab.run(f"{cut}.map(one => one.textContent)") == []
 
 
-def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(tab: Tab, pages: Pages) -> None:
+@pytest.mark.parametrize("name", ["train", "validate", "check"])
+def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(tab: Tab, pages: Pages, name: str) -> None:
     tab.shown_as()
-    tab.open(pages["train"])
+    tab.open(pages[name])
     tab.run("place = document.querySelector('.plot[data-of]'), 0")
     tab.run("place.emit('plotly_click', {points: [{pointNumber: 40, id: place.data.find(one => one.ids)?.ids[3]}]}), 0")
     assert tab.run("document.querySelectorAll('tr.found').length") == 1
