@@ -1,9 +1,9 @@
 """Which collectives of several ranks' traces are the same, and how far apart the traces' clocks are.
 
-A collective is known by its group of ranks and its number in that group: the one that the producer counted
-(`group_number`) where every trace has it, else its place in the order of the trace. Where traces of a group have not
-as many, those they begin with are matched. Kernels of a collective end together, whenever they began: the median
-distance of the ends of common collectives is that of the clocks.
+A collective is known by its group of ranks (by the group's size, where the trace has neither name nor members) and its
+number in that group: the one that the producer counted (`group_number`) where every trace has it, else its place in the
+order of the trace. Where traces of a group have not as many, those they begin with are matched. Kernels of a collective
+end together, whenever they began: the median distance of the ends of common collectives is that of the clocks.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
     unmatched = len(every) - len(together) + between_two
     if together.empty:
         raise DataError(f"no collective in common: {few(labels)} must be ranks of one job, recorded in the same steps")
+    _check_members(together)
     _check_alike(together, labels)
     members = together.assign(meeting=together.groupby(["group", "place"], sort=False).ngroup())
     offset = _offsets(members, labels)
@@ -85,11 +86,12 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
     first = int(table["start_ns"].min()) if len(table) else 0
     rows = np.flatnonzero((categories(table) == COMMUNICATION).to_numpy())
     part = table.iloc[rows]
-    group = part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)
+    group = (part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)).str.strip()
+    of_size = "of " + part["group_size"].astype("string").fillna("unknown size")
     found = pd.DataFrame(
         {
             "row": rows,
-            "group": group.str.strip().to_numpy(dtype=object),
+            "group": group.where(group != "", of_size).to_numpy(dtype=object),
             "number": part["group_number"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
             "collective": collectives_of(part).to_numpy(dtype=object),
             "ranks": part["group_size"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
@@ -100,6 +102,17 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
     )
     known = ~found["collective"].isin(["", SEND_RECV])
     return found[known].sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def _check_members(together: pd.DataFrame) -> None:
+    """Raise where more traces have a collective than there are ranks: two groups that the traces do not tell apart."""
+    traces = together.groupby(["group", "place"], sort=False)["rank"].transform("size")
+    if (many := traces > together["ranks"]).any():
+        row = together[many].iloc[0]
+        raise DataError(
+            f"{traces[many].iloc[0]} traces have a collective of {row['ranks']:g} ranks, and do not say of which: "
+            "give the traces of one group"
+        )
 
 
 def _check_alike(together: pd.DataFrame, labels: Sequence[str]) -> None:

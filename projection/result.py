@@ -19,7 +19,7 @@ from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated
-from .collective_laws import messages_of
+from .collective_laws import ALPHA_BETA, messages_of
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
 from .replay import (
@@ -437,8 +437,9 @@ def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
 
 
 def _of_world(projection: Projection, world: World) -> list[Remark]:
-    notes = [] if world.ranks is None else [remark("kernels-keep-their-work")]
     rows = projection.activities
+    resized = (rows[LAW] == ALPHA_BETA).any()
+    notes = [] if world.ranks is None else [remark("kernels-keep-their-work" if resized else "nothing-re-sized")]
     messages = messages_of(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
     model = model_us(messages, projection.host, world.host)
     known = ~np.isnan(model) & (model > 0)

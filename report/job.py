@@ -136,13 +136,7 @@ def _sent(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in table.to_dict("records"):
         words = (str(row["collective"]) or "unknown", str(row["group"]))
         sizes = data_size(row["message_bytes"]), f"{row['count']:,}", data_size(row["sent_bytes"])
-        yield (
-            *words,
-            formatted(row["ranks"], "{:.0f}"),
-            *sizes,
-            duration(row["measured_us"]),
-            duration(row["projected_us"]),
-        )
+        yield *words, formatted(row["ranks"], "{:.0f}"), *sizes, duration(row["measured_us"])
 
 
 def _pairs(pairs: pd.DataFrame) -> Iterator[tuple[str, ...]]:

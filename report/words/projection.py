@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ...remarks import Remark
+from ..formats import duration
 from .prediction import WORDS as OF_PREDICTIONS
 
 
@@ -108,6 +109,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"
     ),
     "collectives-above-model": _above_model,
+    "nothing-re-sized": ("no collective is re-sized: the trace has none whose name, message and group it says"),
     "kernels-keep-their-work": (
         "every rank keeps its batch: kernels stay as they are, those on shards (an optimiser's) too, whose work the "
         "ranks would change"
@@ -119,7 +121,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "no faster network shortens that"
     ),
     "comes-last": lambda rank, last, of, late_us: (
-        f"rank {rank} comes last to {last} of {of} collectives, {late_us / 1e3:.4g} ms after the one before it in all"
+        f"rank {rank} comes last to {last} of {of} collectives, {duration(late_us)} after the one before it in all"
     ),
     "clocks-aligned": lambda error_us: (
         f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} µs"

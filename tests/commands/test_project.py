@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from flopcast.api.jobs import project_job
 from flopcast.api.projecting import FILES, project, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
@@ -24,6 +25,7 @@ from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
 from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
+from flopcast.report.document import Table
 from flopcast.tests.commands import running
 
 invoke = partial(running.call, "project")
@@ -336,6 +338,12 @@ def test_a_projection_goes_out_as_chakra_with_the_ranks_of_the_target(tmp_path: 
     assert "holds other files" in refused.output
 
 
+def test_a_trace_without_collectives_says_that_nothing_is_re_sized(tmp_path: Path) -> None:
+    found = project(write_trace(tmp_path / "t.json"), "MI300X", ranks=64)
+    assert found.projected_us == pytest.approx(found.measured_us)
+    assert "nothing-re-sized" in [note.code for note in found.result.notes]
+
+
 def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path) -> None:
     """It takes far longer than the model says; where it is asked, what the model explains alone is re-sized."""
     trace = with_collective(tmp_path / "t.json")
@@ -391,6 +399,8 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     assert {(row["rank"], row["peer"]) for row in found["pairs"]} == {(0, 1), (1, 0)}
     assert "heatmap" in (out / "project.html").read_text()
     assert set(pd.read_parquet(out / "kernels.parquet")["rank"]) == {0, 1}
+    tables = [part for section in project_job(paths, "MI355X").document().sections for part in section.parts]
+    assert all(len(row.cells) == len(one.columns) for one in tables if isinstance(one, Table) for row in one.rows)
     printed = invoke(*paths, "--to", "MI355X", "--together", "--json")
     assert json.loads(printed.output) == found
 

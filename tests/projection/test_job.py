@@ -165,6 +165,23 @@ def test_what_does_not_match_is_one_line() -> None:
         project_job(job_of(straggling())[:1], MI300X, MI300X, kept())
 
 
+def test_groups_that_cannot_be_told_apart_are_one_line() -> None:
+    unnamed = job_of(straggling(), group_name="", group_ranks="", group_size=[None, 2] * 6)
+    with pytest.raises(DataError, match="3 traces have a collective of 2 ranks"):
+        project_job(unnamed, MI300X, MI300X, kept())
+    assert project_job(unnamed[:2], MI300X, MI300X, kept()).split["waiting_us"].tolist() == [0.0, 0.0]
+
+
+def test_orders_that_contradict_each_other_are_one_line() -> None:
+    """Two groups of the same ranks; each meets first in the group in which the other meets last."""
+    traces = [
+        job_of([[300_000] * 2] * 3, group_name=names)[rank]
+        for rank, names in enumerate((["", "a", "", "b"], ["", "b", "", "a"]))
+    ]
+    with pytest.raises(DataError, match="another order"):
+        wait_us(project_job(traces, MI300X, MI300X, kept()))
+
+
 def test_what_is_sent_by_collective_and_pair() -> None:
     """Three ranks: a rank sends 4/3 of the message in an all-reduce, half of it to each peer."""
     job = project_job(job_of(straggling()), MI300X, MI300X, kept())
