@@ -107,7 +107,7 @@ def forecast_graph(setting: GraphSetting, *, level: float, seed: int, runs: Sequ
     whole = sum(float(draws.mean()) for draws in made.values())
     spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
     computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
-    overlapped = max(computed + sent - max(plan.end), 0.0)  # something is always under way
+    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0  # something is always under way
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
     return Forecast(
         setting=setting,

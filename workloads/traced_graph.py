@@ -37,14 +37,14 @@ _PHASES: Final = (("autograd::engine", "backward"), ("Optimizer.step", "optimize
 _LAUNCH: Final = "nccl:"
 _NO_WORK: Final = frozenset(
     {
-        "alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "empty", "empty_like", "empty_quantized",
-        "empty_strided", "expand", "expand_as", "flatten", "is_same_size", "lift_fresh", "narrow", "new_empty",
-        "new_empty_strided", "permute", "real", "record_stream", "reshape", "reshape_alias", "resize", "result_type",
-        "select", "set", "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose", "unbind", "unflatten",
-        "unsafe_view", "unsqueeze", "view", "view_as",
+        "alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "dropout", "empty", "empty_like",
+        "empty_quantized", "empty_strided", "expand", "expand_as", "flatten", "is_same_size", "lift_fresh", "narrow",
+        "new_empty", "new_empty_strided", "permute", "real", "record_stream", "reshape", "reshape_alias", "resize",
+        "result_type", "select", "set", "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose",
+        "unbind", "unflatten", "unsafe_view", "unsqueeze", "view", "view_as",
     }
 )  # fmt: skip
-"""Calls that launch nothing where they call no other: views, memory, and copies that were not needed."""
+"""Calls that launch nothing where they call no other: views, memory, copies that were not needed, no dropout."""
 
 
 def traced_layers(path: Path) -> Layers:
@@ -122,9 +122,10 @@ class _Tree:
         place = {number: row for row, number in enumerate(nodes["id"].tolist())}
         parents = [place.get(number, -1) for number in nodes["parent"].tolist()]
         self.parent = [-1 if above == row else above for row, above in enumerate(parents)]
-        known = (described["op"] != "") | (nodes["collective"] != "")
-        self.owner = _owners(self.parent, known.to_numpy(dtype=bool))
-        self._names = nodes["name"].tolist()
+        self._names, self._calling = nodes["name"].tolist(), set(self.parent)
+        known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
+        idle = [row not in self._calling and _plain(name) in _NO_WORK for row, name in enumerate(self._names)]
+        self.owner = _owners(self.parent, known & ~np.array(idle, dtype=bool))
 
     def outermost(self) -> list[int]:
         """Return the calls that count; the pieces into which Chakra cuts one are one."""
@@ -153,8 +154,7 @@ class _Tree:
             share = float(us[rows].sum() / max(us[on_gpu].sum(), 1.0))
             yield from left_out([self._caller(row) for row in rows], share, "time")
             return
-        calls = set(self.parent)
-        leaves = (row for row in np.flatnonzero(lost).tolist() if row not in calls and self._computes(row))
+        leaves = (row for row in np.flatnonzero(lost).tolist() if row not in self._calling and self._computes(row))
         names = [self._names[row] for row in leaves]
         yield from left_out(names, len(names) / max(len(names) + layers, 1), "calls")
 
@@ -165,9 +165,13 @@ class _Tree:
 
     def _computes(self, row: int) -> bool:
         name = self._names[row]
-        plain = name.rpartition("::")[2].strip("_")
         called = bool(_OPERATOR.fullmatch(name)) and not name.startswith(("autograd::", "c10d::"))
-        return (called and plain not in _NO_WORK) or bool(self.nodes["kernel_backend"].iloc[row])
+        return (called and _plain(name) not in _NO_WORK) or bool(self.nodes["kernel_backend"].iloc[row])
+
+
+def _plain(name: str) -> str:
+    """Return an operator's name without its library and the marks of private and in-place forms."""
+    return name.rpartition("::")[2].strip("_")
 
 
 def _owners(parent: Sequence[int], known: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError, ParameterError
+from flopcast.tests.commands import running
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import LayerGraph, is_graph, read_layers
 
@@ -45,7 +46,7 @@ def test_of_nested_calls_the_outermost_that_is_known_counts(tmp_path: Path) -> N
         call(2, "aten::linear", [64, 32], [16, 32]),
         call(3, "aten::t", [16, 32], parent=2),
         call(4, "aten::mm", [64, 32], [32, 16], parent=2),
-        call(5, "aten::view", [64, 16]),
+        call(5, "aten::contiguous", [64, 16]),
         call(6, "autograd::engine::evaluate_function: ReluBackward0"),
         call(7, "aten::relu", [64, 16], parent=6),
     )
@@ -116,6 +117,17 @@ def test_a_forecast_goes_out_as_chakra_and_comes_back(tmp_path: Path) -> None:
     back = fc.forecast(tmp_path / "out" / "chakra.7.et", gpu="MI300X", gpus=8)
     assert back.answers[0].predicted == pytest.approx(found.answers[0].predicted, rel=1e-3)
     assert [one.code for one in back.answers[0].remarks] == ["times-of-trace", "layers-by-source"]
+
+
+def test_the_command_writes_chakra_and_names_its_options(tmp_path: Path) -> None:
+    path = written(tmp_path, call(2, "aten::relu", [64, 64]))
+    done = running.call("forecast", path, "--gpu", "MI300X", "--chakra", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "chakra.0.et").is_file()
+    refused = running.call("forecast", path, "--gpu", "MI300X", "--dims", "batch=8")
+    assert (refused.exit_code, "--dims" in refused.output) == (2, True)
+    refused = running.call("forecast", path, "--gpu", "MI300X,MI355X", "--chakra", tmp_path / "other")
+    assert (refused.exit_code, "--chakra must be" in refused.output) == (2, True)
 
 
 def test_only_one_graph_goes_out_as_chakra(tmp_path: Path) -> None:
