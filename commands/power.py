@@ -1,6 +1,6 @@
 """Power of kernels from a logger's readings: ``flopcast power profile LOG --executions FILE --clocks FILE``.
 
-Two commands: ``plan`` (how to measure a kernel) and ``profile`` (power and energy from a log).
+Three commands: ``plan`` (how to measure a kernel), ``record`` (measure it), ``profile`` (power and energy from a log).
 """
 
 from __future__ import annotations
@@ -140,5 +140,48 @@ def profile_command(
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 
+def record_command(
+    kernels: Annotated[Path, typer.Argument(metavar="KERNELS", help="CSV or Parquet with op, dtype_a, dimensions.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for log, executions, clocks and record.json.")],
+    logger: Annotated[
+        Literal["amd-smi", "rocm-smi", "nvml", "simulated"],
+        typer.Option(help="What reads the power; simulated: the GPU too, to try it."),
+    ],
+    interval: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Over which the logger averages. Default: by logger.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each kernel. Default: as published.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cuda:0 and the like (ROCm's, too). Default: the first GPU.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of operands and random delays.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Record the power of kernels as published: protocol looked up, steady power found by bisection, random delays.
+
+    Ctrl-C keeps what is recorded; the same command again goes on.
+    """
+    interval_us = None if interval is None else parse_time(interval, "--interval")
+    check_data([kernels])
+    from ..measuring.power_recording import record  # here: what it imports takes seconds
+    from ..report.power import record_document
+    from ..report.progress import shown_progress
+    from ..report.terminal import show
+
+    with shown_progress("recording", quiet=as_json) as progress:
+        recorded = record(
+            kernels,
+            out,
+            logger=logger,
+            interval_us=interval_us,
+            runs=runs,
+            device=device,
+            seed=seed,
+            progress=progress,
+        )
+    show(record_document(recorded), *recorded.files, as_json=as_json)
+
+
 app.command("plan")(run_command(plan_command, kernel_us="--kernel-time", interval_us="--interval"))
+app.command("record")(run_command(record_command, interval_us="--interval"))
 app.command("profile")(run_command(profile_command, window_us="--window", components="--component", rank="--bin"))

@@ -201,7 +201,8 @@ def profile_kernel(
     execution : int
         The first whose time is steady.
     steady_from : int, optional
-        The first whose power is steady, where that is later than the window fills: of a kernel that throttles.
+        The first whose power is steady, where that is later than the window fills: of a kernel that throttles. By
+        default what the executions state.
     margin, within, rank : float, {"each-other", "middle"}, int
         Of the execution-time bin: the published margin by default (``inf`` keeps every run), what its times lie within
         it of, and which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`).
@@ -219,6 +220,8 @@ def profile_kernel(
     name = _kernel(measured, kernel)
     chosen = _components(measured, components)
     rows = measured.executions[measured.executions["kernel"].eq(name)]
+    if steady_from is None and "steady_from" in rows:
+        steady_from = int(rows["steady_from"].max())
     runs = golden_runs(rows, execution, margin, within=within, rank=rank)
     _check_stamps(measured, runs.kernel_us)
     window = measured.interval_us if window_us is None else window_us

@@ -13,6 +13,8 @@ executions     end_ns         its end, on the same clock
 executions     kernel         name of the kernel
 executions     run            optional: the run it belongs to; without it runs are told apart by the gaps
 executions     execution      optional: its number in the run, from 1; without it the order of time counts
+executions     steady_from    optional: number of the kernel's first execution of steady power, where the window's fill
+                              does not tell it: of a kernel that throttles
 executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by op-to-byte ratio
 clock pairs    gpu_ns         the GPU's counter, as it was read
 clock pairs    cpu_ns         the CPU's clock when the read was issued
@@ -182,10 +184,11 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
         raise DataError(
             f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds", source=source
         )
-    optional = [name for name in ("run", "execution", "class") if name in rows]
-    if "execution" in optional:
-        rows["execution"] = _whole(rows, "execution", source)
-        _refuse(rows, rows["execution"] < 1, "execution is counted from 1", source)
+    optional = [name for name in ("run", "execution", "steady_from", "class") if name in rows]
+    for name in ("execution", "steady_from"):
+        if name in optional:
+            rows[name] = _whole(rows, name, source)
+            _refuse(rows, rows[name] < 1, f"{name} is counted from 1", source)
     if "class" in optional:
         rows["class"] = _words(rows, "class", "").str.lower()
         wrong = ~rows["class"].isin(["", *CLASSES])

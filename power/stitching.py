@@ -101,7 +101,8 @@ def stitch(
     every = readings_of_interest(measured.times_ns, executions)
     timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
     every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
-    rest = measured.executions.drop(golden.index)
+    seen = golden if steady_from is None else golden[golden["execution"] >= ssp_execution]
+    rest = measured.executions.drop(seen.index)
     alone, others = _company(measured, name, steady, window_us or runs.kernel_us)
     return Stitched(
         ssp_execution=ssp_execution,
@@ -116,7 +117,7 @@ def stitch(
         pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
         alone=alone,
         others=others,
-        equations=windows(measured.times_ns, golden, rest, 1e3 * removed_us, warm=max(execution, steady_from or 0) - 1)
+        equations=windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=execution - 1 if seen is golden else 0)
         if removed_us
         else None,
     )

@@ -13,6 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..measuring.power_recording import Recorded
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
 from ..power.logs import TOTAL
@@ -91,6 +92,54 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "advice": in_words(chosen.advice),
         "remarks": [one.to_dict() for one in chosen.advice],
     }
+
+
+def record_document(found: Recorded) -> Document:
+    """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
+    heads = columns("kernel", numbers=["time µs", "runs", "executions", "steady from", "longest unthrottled"])
+    rows = [
+        Row(
+            (
+                one.kernel,
+                _figure(one.kernel_us),
+                f"{one.runs}",
+                f"{one.executions}",
+                f"{one.steady_from}",
+                f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
+            )
+        )
+        for one in found.protocols
+    ]
+    caption = (
+        "executions: of each run; steady from: the execution from which power is steady; longest unthrottled: the most "
+        "executions back to back before power falls, of those searched"
+    )
+    clocks = f" --clocks {found.out / 'clocks.csv'}" if found.clocks else ""
+    command = (
+        f"flopcast power profile {found.out / 'log.csv'} --executions {found.out / 'executions.csv'}{clocks} "
+        f"--window {found.interval_us:g}us"
+    )
+    resumed = [f"{found.resumed} runs were recorded before"] if found.resumed else []
+    advice = [
+        f"{one.kernel}: {note}"
+        for one, chosen in zip(found.protocols, found.plans, strict=True)
+        for note in in_words([note for note in chosen.advice if note.code != "power-plan-window-not-filled"])
+    ]
+    title = f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: {found.readings} readings"
+    return Document(
+        opening=[Table(heads, rows, title=title, caption=caption)],
+        closing=[lines([*resumed, *advice]), lines([command], "answer")],
+        data={
+            "schema": SCHEMA,
+            "logger": found.logger,
+            "interval_us": found.interval_us,
+            "readings": found.readings,
+            "resumed": found.resumed,
+            "kernels": [vars(one) for one in found.protocols],
+            "plans": [plan_json(one) for one in found.plans],
+            "profile": command,
+        },
+    )
 
 
 def power_document(profiles: PowerProfiles) -> Document:

@@ -205,3 +205,32 @@ def test_times(text: str, expected: float) -> None:
 def test_no_times(text: str) -> None:
     with pytest.raises(DataError, match="--window"):
         parse_window(text)
+
+
+def test_what_is_recorded_is_profiled_by_the_command_that_is_printed(tmp_path: Path) -> None:
+    listed, out = tmp_path / "kernels.csv", tmp_path / "out"
+    listed.write_text("op,dtype_a,m,n,k\ngemm,bf16,8192,8192,8192\n", encoding="utf-8")
+    asked = ("record", listed, "--out", out, "--logger", "simulated", "--runs", 60)
+    code, text, _ = run(*asked)
+    assert code == 0
+    assert "flopcast power profile" in text
+    assert "power-few" not in text
+    code, text, _ = run(*asked, "--json")  # an earlier recording is replaced
+    found = json.loads(text)
+    assert (code, found["logger"], found["kernels"][0]["runs"], found["resumed"]) == (0, "simulated", 60, 0)
+    code, text, _ = run(*found["profile"].split()[2:], "--json")
+    (kernel,) = json.loads(text)["kernels"]
+    assert (code, kernel["ssp_execution"]) == (0, found["kernels"][0]["steady_from"])
+    assert kernel["components"]["total"]["throttling"]["found"]
+
+
+def test_what_cannot_be_recorded(tmp_path: Path) -> None:
+    listed = tmp_path / "kernels.csv"
+    listed.write_text("op,dtype_a,m,n,k\ngemm,bf16,8192,8192,8192\n", encoding="utf-8")
+    asked = ("record", listed, "--logger", "simulated")
+    for wrong in ("0", "1"):
+        code, _, error = run(*asked, "--out", tmp_path / "out", "--interval", wrong)
+        assert (code, error.count("\n")) == (2, 1)
+        assert "--interval" in error
+    code, _, error = run(*asked, "--out", listed)
+    assert (code, "is a file" in error) == (2, True)

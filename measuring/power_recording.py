@@ -1,0 +1,352 @@
+"""Record the power of kernels as FinGraV does (Singhania, Aga, Ibrahim, ISPASS 2025): what `power profile` reads.
+
+Each kernel is timed, the protocol for its time looked up (`power.recording.plan`), and the shortest train of executions
+whose power has settled found by bisection, with the longest that does not throttle; then its runs are made, a random
+delay before each. Every run is on disk when it ends: a recording that was stopped, or killed, goes on after its last.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..output import check_output, whole_file
+from ..power.recording import LEAST_EXECUTIONS, Plan, plan
+from ..power.stitching import LEAST_FALL, STANDARD_ERRORS
+from ..traces.cleaning.robust import MAD_TO_SIGMA
+from .backend import Backend, import_torch
+from .listed import read_shapes
+from .machine import machine
+from .power_rigs import INTERVAL_US, SIMULATED, Rig, TorchRig, Train, power_reader
+from .rows import Row, described
+from .session import Journal, Progress, journal_folder
+from .simulated_gpu import SimulatedGPU
+
+LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
+FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
+TIMED: Final = 5
+"""Times that a kernel is timed, each the last execution of a short train of its own."""
+SETTLE_WINDOWS: Final = 5
+"""Windows that the GPU idles before each run, the random delay aside: power and clocks are then at rest."""
+PROBES: Final = 16
+"""Trains that tell the power at the end of a train of one length."""
+LONGEST_US: Final = 50_000.0
+"""Trains are searched for throttling up to this time, or up to four times the planned executions."""
+AFTER: Final = 3
+"""Executions recorded from the first of steady power on, where it is later than the window fills."""
+SETTLED: Final = 0.01
+"""Power has settled where it is within this of that of the longest train, or within the error of both."""
+
+_DELAY, _PROBE, _TIMING = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How one kernel is recorded."""
+
+    row: int  # place among the kernels
+    kernel: str
+    kernel_us: float  # time of one execution
+    repeats: int  # launches that count as one execution
+    runs: int
+    executions: int  # per run
+    steady_from: int  # first execution of steady power
+    unthrottled: int | None  # executions of the longest train that does not throttle; None: no train searched does
+    searched: int  # executions of the longest train searched
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded, and where it lies."""
+
+    out: Path
+    protocols: list[Protocol]
+    plans: list[Plan]
+    logger: str
+    interval_us: float
+    readings: int
+    resumed: int  # runs that an earlier process had made
+    clocks: bool  # whether the log is on the GPU's clock, and clock pairs were written
+
+    @property
+    def files(self) -> list[Path]:
+        """What was written."""
+        return [self.out / name for name in FILES if self.clocks or name != CLOCKS]
+
+
+def record(
+    kernels: Path,
+    out: Path,
+    *,
+    logger: str = SIMULATED,
+    interval_us: float | None = None,
+    runs: int | None = None,
+    device: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Recorded:
+    """Record the power of kernels into a folder of the tables that `power.profile.profile_files` reads.
+
+    A recording of the same settings that was stopped goes on: its journal lies beside the folder until all is written.
+
+    Parameters
+    ----------
+    kernels : Path
+        CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`.
+    out : Path
+        Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
+    logger : {"amd-smi", "rocm-smi", "nvml", "simulated"}
+        What reads the power; ``simulated`` simulates the GPU as well.
+    interval_us : float, optional
+        That the logger averages over, and between its readings; by default that of `power_rigs.INTERVAL_US`.
+    runs : int, optional
+        Of each kernel; by default as published.
+    device : str, optional
+        ``cuda:0`` and the like; the first GPU by default.
+    seed : int
+        Of operands, random delays, and whatever is simulated.
+    progress : callable, optional
+        ``(done, total, label, eta_seconds)``.
+
+    Raises
+    ------
+    FlopcastError
+        A parameter, the file, the GPU or the logger cannot be used, or PyTorch is missing.
+    """
+    if logger not in INTERVAL_US:
+        raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
+    interval = INTERVAL_US[logger] if interval_us is None else interval_us
+    if not 0 < interval < math.inf:
+        raise ParameterError("interval_us", f"must be above 0, got {interval:g}")
+    if runs is not None and runs < 1:
+        raise ParameterError("runs", f"must be 1 or more, got {runs}")
+    check_output(out, FILES, [kernels])
+    rows = read_shapes(kernels).rows
+    rig, about = _rig(logger, interval, device, seed)
+    settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
+    folder = journal_folder(out)
+    journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
+    course = _Course(rig, journal, rows, runs, seed, progress)
+    try:
+        course.run()
+    finally:
+        rig.close()
+    readings, clocks = _write(course, out, settings)
+    journal.remove()
+    plans = [plan(one.kernel_us, interval) for one in course.protocols]
+    return Recorded(out, course.protocols, plans, logger, interval, readings, course.resumed, clocks)
+
+
+def _rig(logger: str, interval_us: float, device: str | None, seed: int) -> tuple[Rig, Mapping[str, str]]:
+    """Return what to record with, and what must stay the same for two recordings to be parts of one."""
+    if logger == SIMULATED:
+        return SimulatedGPU(interval_us, seed), {}
+    backend = Backend(import_torch(), device)
+    return TorchRig(backend, power_reader(logger, backend), interval_us, seed), machine(backend)
+
+
+class _Course:
+    """The course of a recording: the kernels one after the other, of each its protocol, then its runs."""
+
+    def __init__(
+        self, rig: Rig, journal: Journal, rows: Sequence[Row], runs: int | None, seed: int, progress: Progress | None
+    ) -> None:
+        self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
+        self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
+        self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
+        for (entry,) in journal.steps:
+            if "protocol" in entry:
+                self.protocols.append(Protocol(**entry["protocol"]))
+            else:
+                self.trains.append((entry["row"], Train(entry["executions"], entry["readings"], entry["pairs"])))
+        self.resumed = len(self.trains)
+        if journal.steps:
+            last = journal.steps[-1][0]
+            rig.after(last["ended_ns"] if "protocol" in last else last["executions"][-1][1])
+
+    def run(self) -> None:
+        """Record what is not recorded yet."""
+        for place, row in enumerate(self.rows):
+            made = sum(of == place for of, _ in self.trains)
+            if place < len(self.protocols) and made == self.protocols[place].runs:
+                continue
+            known = self.protocols[place] if place < len(self.protocols) else None
+            self.rig.use(row, 1 if known is None else known.repeats)
+            chosen = known or self._chosen(place, row)
+            for run in range(made, chosen.runs):
+                self._tell(place, run, chosen)
+                train = self._train(chosen.executions, (place, _DELAY, run))
+                self.trains.append((place, train))
+                self.journal.add([{"row": place, **asdict(train)}])
+
+    def _train(self, executions: int, key: tuple[int, ...]) -> Train:
+        """Run a train after a random delay, by the time of the run within the logger's period."""
+        interval = self.rig.interval_us
+        delay = np.random.default_rng([self.seed, *key, 1]).uniform(0, interval)
+        return self.rig.train(executions, SETTLE_WINDOWS * interval + float(delay), key)
+
+    def _chosen(self, place: int, row: Row) -> Protocol:
+        """Time a kernel and choose its protocol."""
+        interval = self.rig.interval_us
+        kernel_us = self._time_us(place, 0)
+        repeats = plan(kernel_us, interval).repeats
+        if repeats > 1:
+            self.rig.use(row, repeats)
+            kernel_us = self._time_us(place, 1)
+        chosen = plan(kernel_us, interval)
+        longest = max(4 * chosen.executions_filled, math.ceil(LONGEST_US / kernel_us))
+        settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
+        protocol = Protocol(
+            row=place,
+            kernel=described(row),
+            kernel_us=round(kernel_us, 4),
+            repeats=repeats,
+            runs=self._runs or (chosen.row.runs if chosen.row else 400),
+            executions=settled + (AFTER if settled > chosen.executions_filled else 0),
+            steady_from=settled,
+            unthrottled=unthrottled,
+            searched=longest,
+        )
+        self.protocols.append(protocol)
+        self.journal.add([{"row": place, "protocol": asdict(protocol), "ended_ns": self._last}])
+        return protocol
+
+    def _time_us(self, place: int, turn: int) -> float:
+        """Return the kernel's time: the median of the steady executions of a few trains."""
+        times = []
+        for part in range(TIMED):
+            train = self._train(LEAST_EXECUTIONS, (place, _TIMING, turn, part))
+            start, self._last = train.executions[-1]
+            times.append((self._last - start) / 1e3)
+        return float(np.median(times))
+
+    def _ends(self, place: int, kernel_us: float) -> Callable[[int], np.ndarray]:
+        """Return what reads the power at the end of trains of so many executions, shape (n,)."""
+        window_ns = 1e3 * max(self.rig.interval_us, kernel_us)
+
+        def ends(executions: int) -> np.ndarray:
+            watts = list[float]()
+            for probe in range(PROBES):
+                train = self._train(executions, (place, _PROBE, executions, probe))
+                self._last = train.executions[-1][1]
+                watts += _last_watts(train, window_ns)
+            return np.array(watts)
+
+        return ends
+
+    def _tell(self, place: int, run: int, chosen: Protocol) -> None:
+        if self._progress is not None:
+            known = sum(one.runs for one in self.protocols)
+            total = known + (len(self.rows) - len(self.protocols)) * chosen.runs
+            left = total - len(self.trains)
+            eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
+            self._progress(len(self.trains), total, f"{chosen.kernel}, run {run + 1}", eta)
+        self._made += 1
+
+
+def _last_watts(train: Train, window_ns: float) -> list[float]:
+    """Return the readings of the last window of a train, by the last clock pair where the logger has another clock."""
+    ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0
+    end = train.executions[-1][1] + ahead
+    return [watts for stamp, watts in train.readings if end - window_ns < stamp <= end]
+
+
+def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> tuple[int, int | None]:
+    """Return the first execution of steady power, and the longest train that does not throttle (None: all do not).
+
+    Parameters
+    ----------
+    ends : callable
+        From a number of executions to readings of the power at the end of such trains, shape (n,).
+    shortest, longest : int
+        Executions between which to search; the shortest fills the logger's window.
+
+    Raises
+    ------
+    DataError
+        The logger reads too seldom.
+
+    Notes
+    -----
+    Both by bisection, on medians: power is taken to rise to its highest, then to fall once at most. A train throttles
+    that draws less than shorter ones by `power.stitching.LEAST_FALL` and four standard errors.
+    """
+    known: dict[int, tuple[float, float]] = {}
+
+    def end(executions: int) -> tuple[float, float]:
+        if executions not in known:
+            known[executions] = _median_and_error(ends(executions))
+        return known[executions]
+
+    def throttles(executions: int) -> bool:
+        watts, error = end(executions)
+        highest, of_highest = max(known[other] for other in known if other <= executions)
+        return highest - watts > max(LEAST_FALL * highest, STANDARD_ERRORS * float(np.hypot(error, of_highest)))
+
+    def has_settled(executions: int) -> bool:
+        (watts, error), (last, of_last) = end(executions), end(longest)
+        return abs(watts - last) <= max(SETTLED * last, 2 * float(np.hypot(error, of_last)))
+
+    for part in (0, 1 / 3, 2 / 3, 1):  # power may rise before it falls: both ends alone could draw the same
+        end(round(shortest * (longest / shortest) ** part))
+    unthrottled = _bisected(throttles, shortest, longest) if throttles(longest) else None
+    if has_settled(shortest):
+        return shortest, unthrottled
+    settled = _bisected(has_settled, unthrottled or shortest, longest) + 1
+    return settled + 1, unthrottled  # the first that begins when power has settled
+
+
+def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
+    """Return the last number at which something is not reached yet, which it is not at the first and is at the last."""
+    while after - before > 1:
+        middle = (before + after) // 2
+        before, after = (before, middle) if reached(middle) else (middle, after)
+    return before
+
+
+def _median_and_error(watts: np.ndarray) -> tuple[float, float]:
+    """Return the median of readings, some of slower runs, and its standard error."""
+    if len(watts) < PROBES / 2:
+        raise DataError("the power logger reads too seldom to tell when power has settled: log faster")
+    middle = float(np.median(watts))
+    scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
+    return middle, 1.25 * scatter / math.sqrt(len(watts))
+
+
+def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:
+    """Write the tables, each whole or not at all; return the number of readings, and whether there are clock pairs."""
+    pairs = pd.DataFrame(
+        [pair for _, train in course.trains for pair in train.pairs], columns=["gpu_ns", "cpu_ns", "delay_ns"]
+    )
+    readings = [reading for _, train in course.trains for reading in train.readings]
+    log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
+    executions = pd.concat(
+        [_executions(course.protocols[place], run, train) for run, (place, train) in enumerate(course.trains)],
+        ignore_index=True,
+    )
+    tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
+    for name, table in tables.items():
+        with whole_file(out / name) as path:
+            table.to_csv(path, index=False)
+    told = {"schema": 1, **settings, "kernels": [asdict(one) for one in course.protocols]}
+    with whole_file(out / RECORD) as path:
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return len(log), bool(len(pairs))
+
+
+def _executions(protocol: Protocol, run: int, train: Train) -> pd.DataFrame:
+    start, end = zip(*train.executions, strict=True)
+    numbers = np.arange(1, len(start) + 1)
+    return pd.DataFrame(
+        {"start_ns": start, "end_ns": end, "kernel": protocol.kernel, "run": run, "execution": numbers,
+         "steady_from": protocol.steady_from}
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Recording power on the simulated GPU: what is written, what it is worth, and how a stopped recording goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError, ParameterError
+from flopcast.measuring.listed import read_shapes
+from flopcast.measuring.power_recording import FILES, PROBES, Recorded, find_steady, record
+from flopcast.measuring.power_rigs import Train
+from flopcast.measuring.session import journal_folder
+from flopcast.measuring.simulated_gpu import SimulatedGPU
+from flopcast.power.profile import KernelPower, profile_files
+from flopcast.traces.cleaning.binning import EACH_OTHER, MIDDLE
+
+SIZES = (2048, 4096, 8192)
+
+
+def gemms(folder: Path, *sizes: int) -> Path:
+    """Write a list of square GEMMs."""
+    path = folder / "kernels.csv"
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": sizes, "n": sizes, "k": sizes}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("recorded")
+    return record(gemms(folder, *SIZES), folder / "out")
+
+
+def profiled(found: Recorded, within: str) -> list[KernelPower]:
+    log, executions, clocks, _ = found.files
+    return profile_files(log, executions, clocks, within=within).kernels
+
+
+@pytest.fixture(scope="module")
+def kernels(recorded: Recorded) -> list[KernelPower]:
+    return profiled(recorded, EACH_OTHER)
+
+
+def truths(found: Recorded) -> list[float]:
+    """Return the true steady power of each kernel."""
+    gpu, watts = SimulatedGPU(found.interval_us, 0), []
+    for row in read_shapes(found.out.parent / "kernels.csv").rows:
+        gpu.use(row, 1)
+        watts.append(gpu.steady_w)
+    return watts
+
+
+def test_errors_of_execution_power_fall_with_the_kernels_time_as_published(kernels: list[KernelPower]) -> None:
+    errors = [abs(one.components["total"].sse_error_percent) for one in kernels]
+    assert errors == pytest.approx([80, 36, 20], abs=4)  # FinGraV: GEMMs of 2048, 4096 and 8192
+
+
+@pytest.mark.parametrize("within", [EACH_OTHER, MIDDLE])
+def test_steady_power_is_that_of_the_simulated_gpu(recorded: Recorded, within: str) -> None:
+    found = [one.components["total"].ssp.mean_w for one in profiled(recorded, within)]
+    errors = np.abs(np.array(found) / truths(recorded) - 1)
+    assert np.median(errors) < 0.005
+    assert errors.max() < 0.01
+
+
+def test_each_kernel_is_recorded_as_its_time_asks(recorded: Recorded, kernels: list[KernelPower]) -> None:
+    assert [one.runs for one in recorded.protocols] == [400, 200, 200]
+    assert [one.kernel_us for one in recorded.protocols] == pytest.approx([one.kernel_us for one in kernels], rel=0.05)
+    assert [one.steady_from for one in recorded.protocols] == [one.ssp_execution for one in kernels]
+    for one in recorded.protocols:
+        assert one.executions > one.steady_from > recorded.plans[one.row].executions
+    told = json.loads((recorded.out / "record.json").read_text())
+    assert [one["executions"] for one in told["kernels"]] == [one.executions for one in recorded.protocols]
+    assert sorted(path.name for path in recorded.out.iterdir()) == sorted(FILES)
+
+
+def test_the_longest_train_that_does_not_throttle_is_found(recorded: Recorded, kernels: list[KernelPower]) -> None:
+    assert [one.unthrottled is None for one in recorded.protocols] == [True, True, False]
+    limit = recorded.protocols[2].unthrottled
+    assert limit is not None
+    assert 4 <= limit < recorded.protocols[2].steady_from
+    assert [one.components["total"].throttling.found for one in kernels] == [False, False, True]
+
+
+@pytest.mark.parametrize("calls", [3, 60, 120])
+def test_a_recording_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    listed = gemms(tmp_path, 4096, 8192)
+    whole = record(listed, tmp_path / "whole", runs=20, seed=1)
+    left, train = [calls], SimulatedGPU.train
+
+    def killed(gpu: SimulatedGPU, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return train(gpu, executions, pause_us, key)
+
+    monkeypatch.setattr(SimulatedGPU, "train", killed)
+    with pytest.raises(KeyboardInterrupt):
+        record(listed, tmp_path / "out", runs=20, seed=1)
+    monkeypatch.undo()
+    journal = journal_folder(tmp_path / "out")
+    with (journal / "visits.jsonl").open("a") as file:
+        file.write('[{"row": 0, "executions": [[17000000')  # what was being written when it was killed
+    with pytest.raises(DataError, match="other seed"):
+        record(listed, tmp_path / "out", runs=20, seed=2)
+    found = record(listed, tmp_path / "out", runs=20, seed=1)
+    assert replace(found, out=whole.out, resumed=0) == whole
+    assert not journal.exists()
+    for name in FILES:
+        assert (tmp_path / "out" / name).read_bytes() == (whole.out / name).read_bytes()
+
+
+def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: Path) -> None:
+    (found,) = record(gemms(tmp_path, 512), tmp_path / "out", runs=3).protocols
+    assert found.repeats > 1
+    assert found.kernel_us >= 20
+    assert found.runs == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"logger": "ipmi"}, "logger"), ({"interval_us": 0.0}, "interval_us"), ({"runs": 0}, "runs")],
+)
+def test_a_parameter_out_of_its_range(tmp_path: Path, wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        record(gemms(tmp_path, 4096), tmp_path / "out", **wrong)  # type: ignore[arg-type]
+
+
+def readings(power_w: Callable[[int], float], noise: float = 0.01) -> Callable[[int], np.ndarray]:
+    """Return readings at the end of trains whose power follows their length."""
+    rng = np.random.default_rng(0)
+    return lambda executions: power_w(executions) * (1 + rng.normal(0, noise, PROBES))
+
+
+@pytest.mark.parametrize(("fall", "settled"), [(5, 7), (37, 39), (99, 101)])
+def test_a_fall_of_power_is_found_where_it_is(fall: int, settled: int) -> None:
+    ends = readings(lambda count: 900.0 if count <= fall else 750.0)
+    assert find_steady(ends, 5, 100) == (settled if fall < 99 else 101, fall)
+
+
+def test_a_rise_is_waited_for_and_is_no_throttling() -> None:
+    first, limit = find_steady(readings(lambda count: 700 * (1 - np.exp(-count / 10)), 0.002), 4, 200)
+    assert limit is None
+    assert 35 < first < 60
+    assert find_steady(readings(lambda count: 600.0), 4, 200) == (4, None)
+
+
+def test_power_that_rises_and_falls_back_to_where_it_was_throttles() -> None:
+    ends = readings(lambda count: 700.0 if count < 10 else 900.0 if count <= 60 else 700.0, 0.002)
+    assert find_steady(ends, 4, 100)[1] == 60
+
+
+def test_a_logger_too_slow_for_the_search() -> None:
+    with pytest.raises(DataError, match="too seldom"):
+        find_steady(lambda count: np.array([500.0]), 4, 100)

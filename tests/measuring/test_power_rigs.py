@@ -1,0 +1,159 @@
+"""Loggers of real tools, by programs that print what these print, and a GPU whose timing events are made up."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.measuring import power_rigs as module
+from flopcast.measuring.machine import TOOLS
+from flopcast.measuring.power_rigs import AMD_SMI, NVML, ROCM_SMI, Sampler, TorchRig, counter_to_cpu, power_reader
+
+AMD = [{"gpu": 0, "power": {"socket_power": {"value": 612, "unit": "W"}, "gfx_voltage": "N/A"}}]
+ROCM = {"card0": {"Current Socket Graphics Package Power (W)": "388.0", "sclk clock speed:": "(2100Mhz)"}}
+TOLD = {AMD_SMI: (json.dumps(AMD), 612.0), ROCM_SMI: (json.dumps(ROCM), 388.0)}
+
+
+class Card:
+    """PyTorch on a GPU of a vendor whose work takes no time."""
+
+    def __init__(self, hip: str | None = "7.0", uuid: str | None = None) -> None:
+        card = self
+
+        class Event:
+            def __init__(self, *, enable_timing: bool) -> None:
+                self.at = 0
+
+            def record(self) -> None:
+                self.at = time.perf_counter_ns()
+
+            def synchronize(self) -> None:
+                pass
+
+            def elapsed_time(self, later: Any) -> float:
+                return float(later.at - self.at) / 1e6
+
+        properties = SimpleNamespace(uuid=uuid) if uuid else SimpleNamespace()
+        cuda = SimpleNamespace(get_device_properties=lambda index: properties, Event=Event, synchronize=lambda: None)
+        self.torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=hip))
+        self.is_gpu, self.index, self.gpu_name, self.restored = True, 0, "Some GPU", 0
+        self.restore = lambda: setattr(card, "restored", card.restored + 1)
+        self.multiply_as = lambda dtype: None
+
+
+def program(folder: Path, name: str, printed: str) -> None:
+    """Put a program on the path that prints something."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("logger", [AMD_SMI, ROCM_SMI])
+def test_the_tools_of_amd_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    printed, watts = TOLD[logger]
+    program(tmp_path, logger, printed)
+    read = power_reader(logger, Card())  # type: ignore[arg-type]
+    assert read() == watts
+    program(tmp_path, logger, printed.replace("612", '"N/A"').replace("388.0", "N/A"))
+    with pytest.raises(DataError, match=f"{logger} tells no power of GPU 0"):
+        read()
+    assert {tool.name for tool in TOOLS["amd"]} == set(TOLD)
+
+
+@pytest.mark.parametrize(("known", "watts"), [(True, 700.5), (False, 650.25)])
+def test_nvml_tells_the_instantaneous_power_where_it_can(
+    monkeypatch: pytest.MonkeyPatch, known: bool, watts: float
+) -> None:
+    field = SimpleNamespace(nvmlReturn=0 if known else 3, value=SimpleNamespace(uiVal=700_500))
+    nvml = SimpleNamespace(
+        NVMLError=OSError, nvmlInit=lambda: None, nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetFieldValues=lambda gpu, fields: [field], nvmlDeviceGetPowerUsage=lambda gpu: 650_250,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
+    assert power_reader(NVML, Card(None, "1-2"))() == watts  # type: ignore[arg-type]
+
+    def unknown(uuid: str) -> str:
+        raise OSError("no such GPU")
+
+    monkeypatch.setattr(nvml, "nvmlDeviceGetHandleByUUID", unknown)
+    with pytest.raises(DataError, match=r"GPU-1-2: .*no such GPU"):
+        power_reader(NVML, Card(None, "1-2"))  # type: ignore[arg-type]
+
+
+def test_a_logger_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="amd-smi or rocm-smi"):
+        power_reader(NVML, Card())  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="must be nvml"):
+        power_reader(AMD_SMI, Card(None))  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="simulated"):
+        power_reader(AMD_SMI, SimpleNamespace(is_gpu=False))  # type: ignore[arg-type]
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    with pytest.raises(DataError, match="hides GPUs"):
+        power_reader(AMD_SMI, Card())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # type: ignore[arg-type]
+    with pytest.raises(FlopcastError, match="nvidia-ml-py"):
+        power_reader(NVML, Card(None, "1-2"))  # type: ignore[arg-type]
+
+
+def test_readings_are_stamped_and_taken_once() -> None:
+    watts = itertools.count(100.0)
+    sampler = Sampler(lambda: next(watts), 200.0)
+    first = sampler.take(time.time_ns() + 2_000_000)
+    second = sampler.take(time.time_ns() + 2_000_000)
+    sampler.close()
+    told = [*first, *second]
+    assert [power for _, power in told] == [100.0 + place for place in range(len(told))]
+    assert all(before < after for (before, _), (after, _) in itertools.pairwise(told))
+
+
+def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
+    def failing() -> float:
+        raise OSError("amd-smi is not installed")
+
+    sampler = Sampler(failing, 1000.0)
+    with pytest.raises(DataError, match="amd-smi is not installed"):
+        sampler.take(time.time_ns())
+    sampler.close()
+    slow = Sampler(lambda: 1.0, 1000.0)
+    with pytest.raises(DataError, match="does not answer"):
+        slow.take(time.time_ns() + 10**12, patience_s=0.02)
+    slow.close()
+
+
+def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
+    monkeypatch.setattr(module, "build", lambda operands, row: lambda: (made.append(row), time.sleep(0.002)))
+    card = Card()
+    rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
+    rig.use({"op": "gemm", "dtype_a": "bf16"}, 2)
+    before = time.time_ns()
+    train = rig.train(3, 1000.0, (0,))
+    rig.after(0)
+    rig.close()
+    assert len(made) == 8
+    assert len(train.executions) == 3
+    assert train.pairs == []
+    start, end = train.executions[0][0], train.executions[-1][1]
+    assert before < start < end < time.time_ns()
+    assert end - start > 12e6
+    assert all(of == next_start for (_, of), (next_start, _) in itertools.pairwise(train.executions))
+    assert train.readings[-1][0] >= end
+    assert sum(start < stamp < end for stamp, _ in train.readings) > 3
+    assert card.restored == 1
+
+
+def test_the_counter_is_put_on_the_clock_of_the_cpu() -> None:
+    pairs = [(0, 1_000_000, 10_000), (10_000_000, 11_000_000, 10_000)]
+    assert counter_to_cpu(pairs, [0.0, 5e6, 1e7]) == pytest.approx([1_005_000, 6_005_000, 11_005_000], abs=1000)
