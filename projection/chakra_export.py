@@ -143,7 +143,7 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
             yield Task(name=IDLE, start_us=latest - first_us, end_us=start - first_us, after=waits, on_cpu=True)
             waits, count = (count,), count + 1
         end = start + us
-        known = collective in _TYPES and message > 0 and ranks > 0
+        known = collective in _TYPES and message > 0 and ranks > 1
         sent = {"collective": collective, "message_bytes": message, "ranks": int(ranks)} if known else {}
         yield Task(
             name=str(name), start_us=start - first_us, end_us=end - first_us, after=waits, **sent, flops=flops,

@@ -78,6 +78,11 @@ def test_rounding_does_not_add_up(tmp_path: Path) -> None:
     assert read(tmp_path, *tasks).nodes["duration_us"].sum() == 400
 
 
+def test_a_collective_of_one_rank_is_computation() -> None:
+    (tasks,) = tasks_of(*projected(group_size=1)).values()
+    assert [one.collective for one in tasks] == [""] * 5
+
+
 def test_each_rank_has_its_file_and_one_without_a_message_size_is_computation(tmp_path: Path) -> None:
     table, start = projected(rank=[5, 3, 5], collective_bytes=pd.NA)
     ranks = tasks_of(table, start)
