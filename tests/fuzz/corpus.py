@@ -108,7 +108,9 @@ def _rocprofv3_json() -> str:
 
 def _rocprofv3_csv() -> Files:
     api, agents = test_csv_files.API, test_csv_files.AGENTS
+    counts = [test_csv_files.COUNTERS, test_csv_files.counted(1, "add(float*)", "A", 5)]
     texts = {"kernel_trace": test_csv_files.trace_text(), "memory_copy_trace": test_csv_files.COPIES}
+    texts["counter_collection"] = "\n".join(counts)
     return {
         f"70_{name}.csv": text.encode() for name, text in {**texts, "hip_api_trace": api, "agent_info": agents}.items()
     }
@@ -174,6 +176,7 @@ def seeds() -> dict[str, list[Files]]:
         "rocprof": [
             _made(lambda folder: rocprof.results(folder / "results.csv")),
             _made(lambda folder: rocprof.database(folder / "results.db")),
+            _one("c.csv", f"{rocprof.PLACE},A,B[0],B[1]\n{rocprof.place(0, 'f')},1,2,3\n"),
         ],
         "rocprofiler-compute": [_made(compute.workload)],
         "nsys": [_made(lambda folder: test_nsys.make(folder / "a.sqlite"))],

@@ -16,7 +16,8 @@ from flopcast.hardware import FIGURES, find
 from flopcast.models import artifact
 from flopcast.operators.operators import OPS, work_of
 from flopcast.power.logs import read_power_log
-from flopcast.readers import Measurements, Options, Reader, read
+from flopcast.readers import Measurements, Options, Reader, TraceReader, read
+from flopcast.readers.base import DataFile
 from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
 from flopcast.readers.files import find_files
 from flopcast.readers.trace_files import sort_files
@@ -92,9 +93,21 @@ def _trace(folder: Path, number: int) -> None:
         if isinstance(source.reader, Reader):
             source.reader.read(source.files[0].path, OPTIONS)
         else:
-            source.reader.trace(source.files, OPTIONS)
+            _dispatches(source.reader, source.files)
     if not found.sources:
         raise DataError("of no format that is known")
+
+
+def _dispatches(reader: TraceReader, files: Sequence[DataFile]) -> None:
+    """Read a trace: its activities are in order of time, and a refusal names a file."""
+    try:
+        table = reader.trace(files, OPTIONS).dispatches
+    except DataError as error:
+        if not error.source:
+            raise ImpossibleError(f"a refusal without a file: {error}") from error
+        raise
+    if not table["start_ns"].is_monotonic_increasing or table["duration_ns"].dtype != np.int64:
+        raise ImpossibleError(f"activities out of order, or durations that are {table['duration_ns'].dtype}")
 
 
 def _check(found: Measurements) -> None:

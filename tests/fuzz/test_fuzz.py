@@ -9,7 +9,7 @@ import pytest
 from flopcast.tests.fuzz import targets, worker
 
 SEED = 1
-MANY = {**dict.fromkeys(targets.TABLES, 16), **dict.fromkeys(targets.TRACES, 5)}
+MANY = {**dict.fromkeys(targets.TABLES, 16), **dict.fromkeys(targets.TRACES, 10)}
 
 
 @pytest.mark.filterwarnings("ignore")

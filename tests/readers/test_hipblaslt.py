@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import Note, Options, RawTable
@@ -214,25 +211,3 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not HipblasltReader().sniff(Path("bench.log"), content)
-
-
-GOOD = log_of(block(), "    --Solution index: 71243\n", "Winner:\n", block(batch_count="4"), OLD).encode()
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.integers(0, len(GOOD)), st.integers(0, 40), st.binary(max_size=12) | st.sampled_from([b",", b"\n", b"9" * 400])
-)
-def test_damaged_files_give_refused_rows(at: int, cut: int, put: bytes) -> None:
-    damaged = GOOD[:at] + put + GOOD[at + cut :]
-    HipblasltReader().sniff(Path("x"), damaged)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.log"
-        file.write_bytes(damaged)
-        try:
-            found = HipblasltReader().read(file, Options()).rows
-        except DataError:
-            return
-    if len(found):
-        measured = clean(found.assign(source="x"))
-        assert len(measured.frame) + len(measured.rejected) == len(found)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import Note, Options, RawTable
@@ -251,24 +247,3 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(log(SMALL), encoding="utf-8")
     with pytest.raises(DataError, match="raise the limit"):
         RcclTestsReader().read(tmp_path / "x", Options(max_bytes=100))
-
-
-GOOD = (NAMED + log(SMALL, MIDDLE, LARGE) + "./all_gather_perf\n" + log(MIDDLE, number=4)).encode()
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.integers(0, len(GOOD)), st.integers(0, 60), st.binary(max_size=12) | st.sampled_from([b" ", b"\n", b"9" * 5000])
-)
-def test_damaged_files_give_refused_rows(at: int, cut: int, put: bytes) -> None:
-    damaged = GOOD[:at] + put + GOOD[at + cut :]
-    RcclTestsReader().sniff(Path("x"), damaged)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.log"
-        file.write_bytes(damaged)
-        try:
-            rows = RcclTestsReader().read(file, Options()).rows
-        except DataError:
-            return
-    times = pd.to_numeric(rows["duration_us"], errors="coerce")
-    assert (times.notna() | rows["_defect"].ne("") | rows["duration_us"].ne("")).all()

@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -286,20 +284,3 @@ def test_a_dispatch_table_without_its_columns_is_refused(tmp_path: Path) -> None
     file = make(tmp_path / "a.db", MI300X, extra=extra)
     with pytest.raises(DataError, match=r"a\.db.*rocpd_kernel_dispatch_\w+.*'end'"):
         read(file)
-
-
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_databases_raise_nothing_but_data_errors(tmp_path: Path, data: st.DataObject) -> None:
-    sound = tmp_path / "sound.db"
-    if not sound.exists():
-        make(sound, MI300X)
-    content = bytearray(sound.read_bytes())
-    for _ in range(data.draw(st.integers(0, 12))):
-        content[data.draw(st.integers(16, len(content) - 1))] = data.draw(st.integers(0, 255))
-    damaged = tmp_path / "damaged.db"
-    damaged.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
-    reader = RocpdReader()
-    reader.sniff(damaged, damaged.read_bytes()[:65536])
-    with contextlib.suppress(DataError):
-        reader.trace([DataFile(damaged, damaged.name, True)], Options())

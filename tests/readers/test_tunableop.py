@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import Note, Options
@@ -156,24 +153,3 @@ def test_validation_alone_has_no_rows(tmp_path: Path) -> None:
     file = write(tmp_path, *VALIDATORS)
     assert TunableOpReader().sniff(file, file.read_bytes())
     assert TunableOpReader().read(file, Options()).rows.empty
-
-
-GOOD = "\n".join([*VALIDATORS, *LINES, ""]).encode()
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.integers(0, len(GOOD)), st.integers(0, 12), st.binary(max_size=12) | st.sampled_from([b",", b"\n", b"_9" * 200])
-)
-def test_damaged_files_give_refused_rows(at: int, cut: int, put: bytes) -> None:
-    damaged = GOOD[:at] + put + GOOD[at + cut :]
-    TunableOpReader().sniff(Path("x"), damaged)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.csv"
-        file.write_bytes(damaged)
-        try:
-            rows = TunableOpReader().read(file, Options()).rows
-        except DataError:
-            return
-    measured = clean(rows.assign(source="x"))
-    assert len(measured.frame) + len(measured.rejected) == len(rows)

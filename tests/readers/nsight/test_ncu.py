@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -310,24 +307,3 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_others_are_declined(content: bytes) -> None:
     assert not NcuReader().sniff(Path("ncu.csv"), content)
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.sampled_from([(BEFORE + DETAILS).encode(), (BEFORE + RAW).encode(), RAW.encode("utf-16")]),
-    st.integers(0, 2500),
-    st.integers(0, 40),
-    st.binary(max_size=12) | st.sampled_from([b'"', b"\n", b"9" * 400, b"1e308", b"\r"]),
-)
-def test_damaged_files_are_traces_or_clean_errors(good: bytes, at: int, cut: int, put: bytes) -> None:
-    damaged = good[:at] + put + good[at + cut :]
-    NcuReader().sniff(Path("x"), damaged)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.csv"
-        file.write_bytes(damaged)
-        try:
-            trace = NcuReader().trace([DataFile(file, "x.csv", True)], Options())
-        except DataError as error:
-            assert error.source  # noqa: PT017 (the error is one of the two outcomes)
-        else:
-            assert trace.dispatches["start_ns"].is_monotonic_increasing

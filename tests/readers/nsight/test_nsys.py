@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -217,23 +215,6 @@ def test_a_kernel_table_without_its_columns_is_refused(tmp_path: Path) -> None:
     extra = "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN demangledName TO name"
     with pytest.raises(DataError, match=r"a\.sqlite.*CUPTI_ACTIVITY_KIND_KERNEL.*'demangledName'"):
         read(make(tmp_path / "a.sqlite", extra=extra))
-
-
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_exports_raise_nothing_but_data_errors(tmp_path: Path, data: st.DataObject) -> None:
-    sound = tmp_path / "sound.sqlite"
-    if not sound.exists():
-        make(sound)
-    content = bytearray(sound.read_bytes())
-    for _ in range(data.draw(st.integers(0, 12))):
-        content[data.draw(st.integers(16, len(content) - 1))] = data.draw(st.integers(0, 255))
-    damaged = tmp_path / "damaged.sqlite"
-    damaged.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
-    reader = NsysReader()
-    reader.sniff(damaged, damaged.read_bytes()[:65536])
-    with contextlib.suppress(DataError):
-        reader.trace([DataFile(damaged, damaged.name, True)], Options())
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -144,26 +141,3 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not NsysStatsReader().sniff(Path("run_cuda_gpu_trace.csv"), content)
-
-
-GOOD = (BEFORE + HEADER + COPY + KERNEL + FILL + "\n" + SUMMARY).encode()
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.integers(0, len(GOOD)),
-    st.integers(0, 40),
-    st.binary(max_size=12) | st.sampled_from([b'"', b"\n", b"9" * 400, b"1e308", b"\r"]),
-)
-def test_damaged_files_are_traces_or_clean_errors(at: int, cut: int, put: bytes) -> None:
-    damaged = GOOD[:at] + put + GOOD[at + cut :]
-    NsysStatsReader().sniff(Path("x"), damaged)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.csv"
-        file.write_bytes(damaged)
-        try:
-            trace = NsysStatsReader().trace([DataFile(file, "x.csv", True)], Options())
-        except DataError as error:
-            assert error.source  # noqa: PT017 (the error is one of the two outcomes)
-        else:
-            assert trace.dispatches["start_ns"].is_monotonic_increasing

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -275,32 +272,3 @@ def test_an_unfinished_trace_of_a_real_run_is_an_error(shared_data: Path) -> Non
     assert READER.sniff(path, head(path))
     with pytest.raises(DataError, match="is no JSON"):
         read(DataFile(path, path.name, True))
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
-    folder = tmp_path_factory.mktemp("rocprof")
-    counted = write(folder / "c.csv", f"{PLACE},A,B[0],B[1]", f"{place(0, 'f')},1,2,3", f"{place(1, 'g(int)')},1,2,3")
-    files = [results(folder / "results.csv"), database(folder / "results.db"), counted]
-    return folder, [file.path.read_bytes() for file in files]
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_files_raise_nothing_but_data_errors(sound: tuple[Path, list[bytes]], data: st.DataObject) -> None:
-    folder, contents = sound
-    chosen = data.draw(st.integers(0, len(contents) - 1))
-    damaged = bytearray(contents[chosen])
-    for _ in range(data.draw(st.integers(1, 6))):
-        at = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[at : at + data.draw(st.integers(0, 3))] = data.draw(
-            st.binary(max_size=3) | st.sampled_from([b'"', b",", b"\n", b"9" * 30, b"e9"])
-        )
-    cut = data.draw(st.integers(1, len(damaged)) | st.just(len(damaged)))
-    for name, whole in zip(("results.csv", "results.db", "c.csv"), contents, strict=True):
-        (folder / name).write_bytes(whole)
-    (folder / ("results.csv", "results.db", "c.csv")[chosen]).write_bytes(damaged[:cut])
-    files = [file for file in find_files([folder]) if READER.sniff(file.path, head(file.path))]
-    for group in READER.gather(files):
-        with suppress(DataError):
-            assert READER.trace(group, Options()).dispatches["duration_ns"].dtype == np.int64

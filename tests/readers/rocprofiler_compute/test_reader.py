@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from flopcast.errors import DataError
 from flopcast.readers.base import Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprof.results_csv import header_of, is_counter
@@ -262,29 +257,3 @@ def test_what_is_wrong_with_the_samples_is_found(shared_data: Path) -> None:
 def test_the_analysis_database_of_the_samples_is_recognised(shared_data: Path) -> None:
     [path] = (shared_data / "profiles" / "rocprofiler_compute").glob("rocprof_compute_*.db")
     assert read(path).notes[0].code == "derived-metrics-only"
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    folder = workload(tmp_path_factory.mktemp("workload"))
-    names = ("pmc_perf.csv", "SQ_LEVEL_WAVES.csv", "timestamps.csv", "sysinfo.csv")
-    return folder, {name: (folder / name).read_bytes() for name in names}
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_files_raise_nothing_but_data_errors(sound: tuple[Path, dict[str, bytes]], data: st.DataObject) -> None:
-    folder, contents = sound
-    chosen = data.draw(st.sampled_from(list(contents)))
-    damaged = bytearray(contents[chosen])
-    for _ in range(data.draw(st.integers(1, 6))):
-        at = data.draw(st.integers(0, len(damaged) - 1))
-        piece = data.draw(st.binary(max_size=3) | st.sampled_from([b'"', b",", b"\n", b"9" * 30, b"e9", b"\r"]))
-        damaged[at : at + data.draw(st.integers(0, 3))] = piece
-    cut = data.draw(st.integers(1, len(damaged)) | st.just(len(damaged)))
-    for name, whole in contents.items():
-        (folder / name).write_bytes(damaged[:cut] if name == chosen else whole)
-    files = [file for file in find_files([folder]) if READER.sniff(file.path, head(file.path))]
-    for group in READER.gather(files):
-        with suppress(DataError):
-            assert READER.trace(group, Options()).dispatches["duration_ns"].dtype == np.int64

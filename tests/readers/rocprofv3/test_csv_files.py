@@ -7,10 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
 from flopcast.readers.rocprofv3.csv_reader import Rocprofv3CsvReader
@@ -356,42 +353,3 @@ def test_the_files_of_others_are_not_claimed(shared_data: Path) -> None:
 
 
 # Whatever the bytes are, there is a trace or one DataError.
-
-RUN = {
-    "1_kernel_trace.csv": trace_text(),
-    "1_counter_collection.csv": "\n".join([COUNTERS, counted(1, "add(float*)", "A", 5)]),
-    "2_counter_collection.csv": "\n".join(
-        [COUNTERS + ",Start_Timestamp,End_Timestamp", counted(1, "add(float*)", "A", 5, ",100,200")]
-    ),
-    "1_memory_copy_trace.csv": COPIES,
-    "1_agent_info.csv": AGENTS,
-    "1_hip_api_trace.csv": API,
-    "3_kernel_trace.csv": CONVERTED,
-}
-ODD = (b"", b"\x00", b"\xff", b'"', b",", b"\n", b"-", b"9" * 30, b"1e400", b"nan", b"\r")
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_raise_data_errors_only(tmp_path: Path, data: st.DataObject) -> None:
-    damaged = data.draw(st.sampled_from(sorted(RUN)))
-    raw = RUN[damaged].encode()
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(raw)))
-        width = data.draw(st.integers(0, 3))
-        raw = raw[:place] + data.draw(st.sampled_from(ODD) | st.binary(max_size=3)) + raw[place + width :]
-    raw = raw[: data.draw(st.integers(0, len(raw)))] if data.draw(st.booleans()) else raw
-    for name, text in RUN.items():
-        (tmp_path / name).write_bytes(raw if name == damaged else text.encode())
-    found = [file for file in find_files([tmp_path]) if READER.sniff(file.path, head(file.path))]
-    for group in READER.gather(found):
-        if damaged not in [file.label for file in group]:
-            continue
-        message = ""
-        try:
-            trace = READER.trace(group, Options())
-        except DataError as error:
-            message = str(error)
-        else:
-            assert trace.dispatches["start_ns"].is_monotonic_increasing
-        assert "\n" not in message

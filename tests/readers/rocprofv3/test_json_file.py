@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
@@ -254,41 +252,3 @@ def test_reference_numbers_of_the_lists(shared_data: Path) -> None:
 def test_the_real_sample_is_claimed(shared_data: Path) -> None:
     file = shared_data / "profiles" / "rocprofv3" / "json" / "908_results.json.gz"
     assert READER.sniff(file, content(file, 4096))
-
-
-DOCUMENT = json.dumps(
-    {
-        "rocprofiler-sdk-tool": [
-            process(
-                [dispatch(1, 10, 20), dispatch(2, 30, 40, kernel=8)],
-                memory_copy=[copy(1, 10, 20, 900, 901, bytes=4096)],
-                hip_api=[{"correlation_id": {"internal": 2, "external": 0}}],
-                counters=[counted(2, [(5, 1.0), (6, 2.5)], (1, 2))],
-            )
-        ]
-    }
-).encode()
-ODD = (b"", b"null", b"{}", b"[]", b'""', b"-1", b"1e400", b"0.5", b"18446744073709551615", b"9" * 30, b"\xff", b"true")
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_raise_data_errors_only(tmp_path: Path, data: st.DataObject) -> None:
-    raw = DOCUMENT
-    for _ in range(data.draw(st.integers(1, 2))):
-        numbers = [place for place, byte in enumerate(raw) if chr(byte).isdigit() and raw[place - 1 : place] == b" "]
-        place = data.draw(st.sampled_from(numbers) | st.integers(0, len(raw))) if numbers else 0
-        digits = len(raw[place:]) - len(raw[place:].lstrip(b"0123456789"))
-        raw = raw[:place] + data.draw(st.sampled_from(ODD) | st.binary(max_size=3)) + raw[place + digits :]
-    raw = raw[: data.draw(st.integers(0, len(raw)))] if data.draw(st.integers(0, 4)) == 0 else raw
-    file = tmp_path / "x.json"
-    file.write_bytes(raw)
-    if READER.sniff(file, raw[:4096]):
-        message = ""
-        try:
-            trace = READER.trace([DataFile(file, file.name, True)], Options())
-        except DataError as error:
-            message = str(error)
-        else:
-            assert trace.dispatches["start_ns"].is_monotonic_increasing
-        assert "\n" not in message
