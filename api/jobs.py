@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..errors import DataError
 from ..hardware.networks import NODE_GPUS
 from ..output import check_output, dumps, whole_folder
+from ..projection.chrome import write_chrome
 from ..projection.job import Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW
@@ -22,10 +24,7 @@ from ..report.html import page
 from ..report.job import job_document
 from ..report.projection import in_words
 from .devices import Device, device
-from .projecting import Inputs, laws_of
-
-FILES = ("project.json", "project.html", "kernels.parquet")
-"""What a job is saved as."""
+from .projecting import FILES, Inputs, laws_of
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,15 @@ class ProjectedJob:
 
     @property
     def kernels(self) -> pd.DataFrame:
-        """One row per activity of every rank, rank by rank, as projected (`Projection.activities`)."""
-        parts = zip(self.job.ranks, self.job.projections, strict=True)
-        return pd.concat([in_words(one.activities).assign(rank=rank) for rank, one in parts], ignore_index=True)
+        """One row per activity of every rank, on one clock, as replayed together (`projection.job.Job.activities`)."""
+        return in_words(self.job.activities)
 
     def document(self) -> Document:
         """Return the job as `report` shows it on terminals and pages."""
         return job_document(self.job)
 
     def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
-        """Write project.json, project.html and kernels.parquet into a folder, whole or not at all.
+        """Write project.json, project.html, kernels.parquet and trace.json.gz (all ranks) into a folder, or nothing.
 
         The page ends with what it was ``made`` of, where that is given.
 
@@ -81,12 +79,17 @@ class ProjectedJob:
             The folder holds other files or cannot be written.
         """
         check_output(Path(folder), FILES)
-        found = self.document()
+        found, kernels, first = self.document(), self.kernels, self.job.projections[0]
         with whole_folder(Path(folder)) as unfinished:
             (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
             text = page(replace(found, footer=footer(made or {})))
             (unfinished / FILES[1]).write_text(text, encoding="utf-8")
-            self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+            kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+            write_chrome(
+                unfinished / FILES[3], kernels, kernels["projected_start_ns"].to_numpy(),
+                (1000 * kernels["projected_us"]).round().to_numpy(dtype=np.int64),
+                host=first.host.name, target=first.target.name, notes=found.data["notes"],
+            )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"

@@ -136,8 +136,7 @@ def command(
 def _together(
     context: typer.Context, paths: list[Path], target: GPU, laws: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
-    from ..api.jobs import FILES as OF_JOB  # here: what they import takes seconds
-    from ..api.jobs import project_job
+    from ..api.jobs import project_job  # here: what it imports takes seconds
     from ..report.terminal import show
 
     job = project_job(paths, target, **laws)
@@ -146,7 +145,7 @@ def _together(
     if as_json:
         print(dumps(job.document().data, missing=True), end="")
     else:
-        show(job.document(), *(out / name for name in OF_JOB if out is not None))
+        show(job.document(), *(out / name for name in FILES if out is not None))
 
 
 def parse_network(text: str | None) -> tuple[float, float] | Path | None:

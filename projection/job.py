@@ -28,7 +28,7 @@ from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY
 from .volumes import communication_table, pair_volumes
 from .whole_trace import CATEGORY, FACTOR, Laws, Projection, project_trace
-from .worlds import model_us
+from .worlds import ONE_NODE, model_us, stride_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -264,8 +264,30 @@ class Job:
         found.insert(0, "count", by["meeting"].nunique())
         order = (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
         found = found.loc[order].reset_index()
-        host = self.projections[0].host
-        return found.assign(model_us=model_us(found.rename(columns={"message_bytes": "bytes"}), host))
+        one = self.projections[0]
+        network = ONE_NODE if one.laws.world is None else one.laws.world.host
+        members = found["group"].map(lambda group: str(group).rpartition(" ")[2])
+        messages = found.rename(columns={"message_bytes": "bytes"}).assign(stride=members.map(stride_of))
+        return found.assign(model_us=model_us(messages, one.host, network))
+
+    @cached_property
+    def activities(self) -> pd.DataFrame:
+        """The activities of all ranks (`Projection.activities`), on the clock of the first.
+
+        `projected_start_ns`, `projected_us`, as replayed together, and `wait_us`, the part of it that waits for peers.
+        """
+        parts = []
+        for place, (rank, one, times) in enumerate(zip(self.ranks, self.projections, self.times, strict=True)):
+            graph, shift = one.graph, float(self.meetings.shift_ns[place])
+            found = {name: np.zeros(len(graph)) for name in ("projected_start_ns", "projected_us", "wait_us")}
+            found["projected_start_ns"][graph.rows] = (times.start_ns[0] + shift).round()
+            found["projected_us"][graph.rows] = (times.end_ns[0] - times.start_ns[0]) / 1e3
+            own = self.waits[self.waits["rank"] == place]
+            found["wait_us"][own["row"].to_numpy()] = own["wait_us"].to_numpy()
+            start = one.activities["start_ns"].to_numpy() - graph.origin_ns + round(shift)
+            parts.append(one.activities.assign(rank=rank, **found).assign(start_ns=start))
+        table = pd.concat(parts, ignore_index=True)
+        return table.assign(projected_start_ns=table["projected_start_ns"].astype("int64"))
 
     @cached_property
     def sent(self) -> pd.DataFrame:

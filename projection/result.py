@@ -19,7 +19,7 @@ from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated
-from .collective_laws import ALPHA_BETA, messages_of
+from .collective_laws import ALPHA_BETA
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
 from .replay import (
@@ -51,7 +51,7 @@ from .whole_trace import (
     project_trace,
     with_collectives,
 )
-from .worlds import World, model_us
+from .worlds import World, model_us, placed_messages
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
@@ -440,7 +440,7 @@ def _of_world(projection: Projection, world: World) -> list[Remark]:
     rows = projection.activities
     resized = (rows[LAW] == ALPHA_BETA).any()
     notes = [] if world.ranks is None else [remark("kernels-keep-their-work" if resized else "nothing-re-sized")]
-    messages = messages_of(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
+    messages = placed_messages(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
     model = model_us(messages, projection.host, world.host)
     known = ~np.isnan(model) & (model > 0)
     if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:

@@ -10,13 +10,15 @@ measured. What a rank holds stays the same, as where every rank keeps its batch:
 
 So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks changes. Which groups
 grow with the ranks of the job is known of groups of all ranks; of others (a tensor-parallel group inside a
-data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`).
+data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`); how many ranks of a
+group share a node follows from its members, where the trace names them (every eighth rank: one a node of eight).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -179,19 +181,42 @@ def world_factors(
     kept, for a reason. With ``keep_waiting`` the time above what the model says of the host is waiting, and stays. A
     ParameterError as for `World.ranks_of`.
     """
-    table = messages_of(activities).assign(after=world.ranks_of(activities))
-    keys = ["collective", "ranks", "after", "bytes"]
+    table = placed_messages(activities).assign(after=world.ranks_of(activities))
+    keys = ["collective", "stride", "ranks", "after", "bytes"]
     kinds = table[keys].drop_duplicates()
-    answers = [
-        _answer(host, target, world, str(name), (float(before), float(after)), float(size))
-        for name, before, after, size in zip(*(kinds[key].tolist() for key in keys), strict=True)
-    ]
+    answers = []
+    for name, stride, *ranks, size in zip(*(kinds[key].tolist() for key in keys), strict=True):
+        placed = replace(world, host=strided(world.host, stride), target=strided(world.target, stride))
+        answers.append(_answer(host, target, placed, str(name), (float(ranks[0]), float(ranks[1])), float(size)))
     columns = ["factor", "law", "why", "bound", "sigma"]
     which = table.groupby(keys, dropna=False, sort=False).ngroup()
     result = pd.DataFrame(answers, columns=columns).iloc[which]
     if keep_waiting:
         result["factor"] = _of_transfers(table, result["factor"].to_numpy(dtype=float), host, world.host)
     return result.set_axis(activities.index)
+
+
+def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
+    """Return the messages of collectives (`collective_laws.messages_of`) with the `stride` of their group's ranks.
+
+    It is 1 where the trace does not say who they are: they are taken to follow each other.
+    """
+    members = activities["group_ranks"].astype(object)
+    known = {text: stride_of(str(text)) for text in members.unique()}
+    return messages_of(activities).assign(stride=members.map(known).to_numpy(dtype=np.int64))
+
+
+def stride_of(members: str) -> int:
+    """Return how far apart the ranks of a group are, written "0,8,16"; 1 where they are not written."""
+    ranks = [int(rank) for rank in members.split(",")] if "," in members else []
+    return max(1, min((after - before for before, after in pairwise(ranks)), default=1))
+
+
+def strided(network: Network, stride: int) -> Network:
+    """Return the network as a group sees it of which every so many-th rank is a member: fewer share a node."""
+    if network.node_gpus is None:
+        return network
+    return replace(network, node_gpus=max(network.node_gpus // stride, 1))
 
 
 def _of_transfers(table: pd.DataFrame, factor: FloatArray, host: GPU, network: Network) -> FloatArray:
@@ -205,14 +230,15 @@ def _of_transfers(table: pd.DataFrame, factor: FloatArray, host: GPU, network: N
 def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> FloatArray:
     """Return what the model says of messages, shape (n_messages,), NaN where it says nothing.
 
-    ``table`` has the columns `collective`, `bytes` and `ranks` (`collective_laws.messages_of`).
+    ``table`` has the columns `collective`, `bytes`, `ranks` and `stride` (`placed_messages`).
     """
     found = np.full(len(table), np.nan)
-    kinds = table.reset_index(drop=True).groupby(["collective", "ranks"], sort=False)
-    for _, rows in kinds[["collective", "ranks", "bytes"]]:
-        name, ranks = str(rows["collective"].iloc[0]), int(rows["ranks"].iloc[0])
+    keys = ["collective", "ranks", "stride"]
+    for _, rows in table.reset_index(drop=True).groupby(keys, sort=False)[[*keys, "bytes"]]:
+        name, ranks, stride = rows[keys].iloc[0].tolist()
         try:
-            found[rows.index] = collective_us(gpu, name, rows["bytes"].to_numpy(), ranks, network)
+            seen = strided(network, int(stride))
+            found[rows.index] = collective_us(gpu, str(name), rows["bytes"].to_numpy(), int(ranks), seen)
         except DataError:  # no such collective, a figure that is not published, or more ranks than the links join
             continue
     return found

@@ -398,9 +398,18 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     assert found["collectives"][0]["wait_us"] == 250.0
     assert {(row["rank"], row["peer"]) for row in found["pairs"]} == {(0, 1), (1, 0)}
     assert "heatmap" in (out / "project.html").read_text()
-    assert set(pd.read_parquet(out / "kernels.parquet")["rank"]) == {0, 1}
+    kernels = pd.read_parquet(out / "kernels.parquet")
+    last = kernels[kernels["collective"] == "allreduce"]
+    assert last["rank"].tolist() == [0, 1]
+    one, other = (last["projected_start_ns"] + 1000 * last["projected_us"]).tolist()
+    assert one == pytest.approx(other, abs=1)  # they end together
+    events = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == len(kernels)
     tables = [part for section in project_job(paths, "MI355X").document().sections for part in section.parts]
     assert all(len(row.cells) == len(one.columns) for one in tables if isinstance(one, Table) for row in one.rows)
+    same = project_job(paths, "MI300X")
+    assert same.projected_us == pytest.approx(same.measured_us)  # with the CPU's calls and waits
+    assert same.waits["wait_us"].tolist() == pytest.approx([500.0, 0.0])
     printed = invoke(*paths, "--to", "MI355X", "--together", "--json")
     assert json.loads(printed.output) == found
 

@@ -10,7 +10,7 @@ from flopcast.errors import ParameterError
 from flopcast.hardware import Network, find
 from flopcast.projection.alpha_beta import find_link, measured_links
 from flopcast.projection.collective_laws import communication_factors
-from flopcast.projection.worlds import World, collective_us, world_factors
+from flopcast.projection.worlds import World, collective_us, model_us, placed_messages, world_factors
 
 MI300X, MI355X, H100 = (find(name) for name in ("MI300X", "MI355X", "H100 SXM5"))
 SIZE = 64_000_000
@@ -19,7 +19,7 @@ SIZE = 64_000_000
 def sent(*rows: tuple[str, int | None, int | None, str]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["collective", "collective_bytes", "group_size", "group_name"])
     integers = dict.fromkeys(["collective_bytes", "group_size", "duration_ns"], "Int64")
-    return table.assign(name="ncclDevKernel_Generic_1", duration_ns=1000).astype(integers)
+    return table.assign(name="ncclDevKernel_Generic_1", duration_ns=1000, group_ranks="").astype(integers)
 
 
 def test_nothing_changes_in_the_same_world() -> None:
@@ -118,3 +118,15 @@ def test_waiting_is_what_the_model_does_not_explain() -> None:
     world = World(network, network, ranks=64)
     found = world_factors(table, MI300X, MI300X, world, keep_waiting=True)
     assert (found["factor"] * measured_us).tolist() == pytest.approx([9 * was + now, now / 2], rel=1e-6)
+
+
+def test_ranks_that_lie_apart_meet_over_the_network() -> None:
+    """Every eighth of 16 ranks: two nodes, one rank in each, at the network's latency and bandwidth alone."""
+    network = Network(gbs=25.0, step_us=7.0)
+    table = sent(("allreduce", SIZE, 2, "data"), ("allreduce", SIZE, 8, "tensor"))
+    table["group_ranks"] = ["0,8", "0,1,2,3,4,5,6,7"]
+    by_hand = 2 * SIZE / 2 / 25e3 + 2 * 7.0
+    within = float(collective_us(MI300X, "all_reduce", SIZE, 8))
+    assert model_us(placed_messages(table), MI300X, network).tolist() == pytest.approx([by_hand, within])
+    found = world_factors(table, MI300X, MI300X, World(network, network.changed("network_gbs", 50.0)))
+    assert found["factor"].tolist() == pytest.approx([(SIZE / 50e3 + 14.0) / by_hand, 1.0])
