@@ -14,6 +14,10 @@ WIDE = (
     "[...document.body.querySelectorAll('*')].filter(one => one.getBoundingClientRect().right > innerWidth + 1 && "
     "!one.closest('.scroll, nav, .plot')).map(one => one.outerHTML.slice(0, 80)).slice(0, 3)"
 )
+CUT = (
+    "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)"
+    ".map(one => one.textContent.slice(0, 80))"
+)
 
 
 BAD = """<!DOCTYPE html><html lang="en"><title>Bad</title><h1 style="color: #999; background: #fff">Pale</h1>
@@ -48,6 +52,7 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
     tab.shown_as("print")
     tab.sized(794)
     found["print"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    found["cut in print"] = tab.run(CUT)
     assert found == {shown: [] for shown in found}
     assert (tab.errors, tab.requests) == ([], [])
     assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [0, True]  # names stay text
