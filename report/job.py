@@ -12,7 +12,7 @@ import pandas as pd
 from ..projection.job import PARTS, Job
 from ..remarks import Remark, remark
 from .document import Bar, Bars, Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
-from .formats import counted, data_size, duration, formatted
+from .formats import counted, data_size, duration, formatted, shortened
 from .words import say
 from .words.projection import PARTS_OF_RANKS
 
@@ -58,6 +58,10 @@ def _findings(job: Job) -> list[Remark]:
             remark("comes-last", rank=int(latest["rank"]), last=int(latest["last"]), of=len(job.meetings),
                    late_us=float(latest["late_us"]))
         )  # fmt: skip
+    work = split["measured_computation_us"]
+    if work.mean() > 0:
+        over = float(work.max() / work.mean()) - 1.0
+        found.append(remark("computes-longest", rank=int(split["rank"].iloc[int(work.argmax())]), over=over))
     return found
 
 
@@ -129,7 +133,13 @@ def _collectives(job: Job) -> Iterator[tuple[str, ...]]:
     for row in job.collectives.to_dict("records"):
         times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
         shown = (duration(row[name]) if np.isfinite(row[name]) else "" for name in times)
-        yield str(row["collective"]), str(row["group"]), data_size(row["message_bytes"]), f"{row['count']:,}", *shown
+        yield (
+            str(row["collective"]),
+            shortened(str(row["group"]), 24),
+            data_size(row["message_bytes"]),
+            f"{row['count']:,}",
+            *shown,
+        )
 
 
 def _sent(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -43,11 +44,12 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     """Draw what each traced rank sends each other as a heat map."""
     table = pairs.pivot_table(index="rank", columns="peer", values="sent_bytes", aggfunc="sum")
     labels = [[str(rank) for rank in axis] for axis in (table.columns, table.index)]
+    most = float(np.nanmax(table.to_numpy())) / 1e6
     texts = [[data_size(value) for value in row] for row in table.to_numpy().tolist()]
     figure = go.Figure(
         go.Heatmap(
             x=labels[0], y=labels[1], z=(table / 1e6).round(3).to_numpy().tolist(), text=texts,
-            texttemplate="%{text}" if table.size <= 256 else "", colorscale="Cividis", zmin=0,
+            texttemplate="%{text}" if table.size <= 256 else "", colorscale="Cividis", zmin=0, zmax=most,
             hovertemplate="rank %{y} to %{x}: %{text}<extra></extra>", colorbar={"title": {"text": "MB"}},
         )
     )  # fmt: skip

@@ -123,6 +123,9 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "comes-last": lambda rank, last, of, late_us: (
         f"rank {rank} comes last to {last} of {of} collectives, {duration(late_us)} after the one before it in all"
     ),
+    "computes-longest": lambda rank, over: (
+        f"rank {rank} computes longest, {100 * over:.1f} % above the mean of the ranks, as measured"
+    ),
     "clocks-aligned": lambda error_us: (
         f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} µs"
     ),
