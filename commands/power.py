@@ -5,6 +5,7 @@ Three commands: ``plan`` (how to measure a kernel), ``record`` (measure it), ``p
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -168,17 +169,21 @@ def record_command(
     from ..report.progress import shown_progress
     from ..report.terminal import show
 
-    with shown_progress("recording", quiet=as_json) as progress:
-        recorded = record(
-            kernels,
-            out,
-            logger=logger,
-            interval_us=interval_us,
-            runs=runs,
-            device=device,
-            seed=seed,
-            progress=progress,
-        )
+    try:
+        with shown_progress("recording", quiet=as_json) as progress:
+            recorded = record(
+                kernels,
+                out,
+                logger=logger,
+                interval_us=interval_us,
+                runs=runs,
+                device=device,
+                seed=seed,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        print("what is recorded is kept: the same command goes on", file=sys.stderr)
+        raise
     show(record_document(recorded), *recorded.files, as_json=as_json)
 
 

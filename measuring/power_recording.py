@@ -35,8 +35,10 @@ LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "re
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
 TIMED: Final = 5
 """Times that a kernel is timed, each the last execution of a short train of its own."""
-SETTLE_WINDOWS: Final = 5
-"""Windows that the GPU idles before each run, the random delay aside: power and clocks are then at rest."""
+REST_US: Final = 5000.0
+"""The GPU idles for so long and a window before each run, the random delay aside: power is then at rest."""
+USUAL_RUNS: Final = 200
+"""That progress counts of a kernel whose time is not known yet."""
 PROBES: Final = 16
 """Trains that tell the power at the end of a train of one length."""
 LONGEST_US: Final = 50_000.0
@@ -183,7 +185,8 @@ class _Course:
             self.rig.use(row, 1 if known is None else known.repeats)
             chosen = known or self._chosen(place, row)
             for run in range(made, chosen.runs):
-                self._tell(place, run, chosen)
+                self._tell(f"{chosen.kernel}, run {run + 1}")
+                self._made += 1
                 train = self._train(chosen.executions, (place, _DELAY, run))
                 self.trains.append((place, train))
                 self.journal.add([{"row": place, **asdict(train)}])
@@ -192,7 +195,7 @@ class _Course:
         """Run a train after a random delay, by the time of the run within the logger's period."""
         interval = self.rig.interval_us
         delay = np.random.default_rng([self.seed, *key, 1]).uniform(0, interval)
-        return self.rig.train(executions, SETTLE_WINDOWS * interval + float(delay), key)
+        return self.rig.train(executions, REST_US + interval + float(delay), key)
 
     def _chosen(self, place: int, row: Row) -> Protocol:
         """Time a kernel and choose its protocol."""
@@ -234,6 +237,7 @@ class _Course:
         window_ns = 1e3 * max(self.rig.interval_us, kernel_us)
 
         def ends(executions: int) -> np.ndarray:
+            self._tell(f"{described(self.rows[place])}, trains of {executions}")
             watts = list[float]()
             for probe in range(PROBES):
                 train = self._train(executions, (place, _PROBE, executions, probe))
@@ -243,14 +247,13 @@ class _Course:
 
         return ends
 
-    def _tell(self, place: int, run: int, chosen: Protocol) -> None:
+    def _tell(self, label: str) -> None:
         if self._progress is not None:
-            known = sum(one.runs for one in self.protocols)
-            total = known + (len(self.rows) - len(self.protocols)) * chosen.runs
+            unknown = (len(self.rows) - len(self.protocols)) * (self._runs or USUAL_RUNS)
+            total = sum(one.runs for one in self.protocols) + unknown
             left = total - len(self.trains)
             eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
-            self._progress(len(self.trains), total, f"{chosen.kernel}, run {run + 1}", eta)
-        self._made += 1
+            self._progress(len(self.trains), total, label, eta)
 
 
 def _last_watts(train: Train, window_ns: float) -> list[float]:
