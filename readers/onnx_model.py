@@ -163,7 +163,10 @@ class _Shapes:
             return
 
     def _compute(self, node: Any, data: Mapping[str, Any]) -> None:
-        """Compute what is made of sizes alone."""
+        """Compute what is made of sizes alone, where it is as few numbers again."""
+        made = [self._sizes(self._types[name]) for name in node.output if name in self._types]
+        if len(made) < len(node.output) or any(sizes is None or math.prod(sizes) > _SMALL for sizes in made):
+            return
         to_array = self._onnx.numpy_helper.to_array
         sizes = self._sizes(self._types[node.input[0]]) if node.op_type in ("Shape", "Size") else None
         if sizes is not None:

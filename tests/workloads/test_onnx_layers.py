@@ -128,11 +128,13 @@ def _model(onnx: Any, folder: Path) -> Path:
         make.make_node("Reshape", ["y", "wanted"], ["z"]),
         make.make_node("Transpose", ["z"], ["t"], perm=[0, 2, 1]),
         make.make_node("Own", ["t"], ["u"], domain="mine"),
+        make.make_node("ConstantOfShape", ["huge"], ["zeros"]),  # nobody makes it
     ]
     given, made = (
         make.make_tensor_value_info(name, kind.FLOAT16, dims) for name, dims in (("x", ["batch", 16]), ("u", None))
     )
-    graph = make.make_graph(nodes, "g", [given], [made], [half, parts])
+    huge = onnx.helper.make_tensor("huge", kind.INT64, [3], [2**20] * 3)
+    graph = make.make_graph(nodes, "g", [given], [made], [half, parts, huge])
     path = folder / "model.onnx"
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17), make.make_opsetid("mine", 1)]), path)
     return path

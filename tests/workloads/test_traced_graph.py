@@ -141,7 +141,6 @@ def test_only_one_graph_goes_out_as_chakra(tmp_path: Path) -> None:
     [
         ("param_linear_et.json.gz", 216, set()),
         ("param_resnet_2gpu_et.json.gz", 2715, {"operators-without-law"}),
-        ("param_resnet_1gpu_et.json.gz", 2694, {"operators-without-law", "messages-without-size"}),
     ],
 )
 def test_real_traces(shared_data: Path, name: str, layers: int, codes: set[str]) -> None:
