@@ -62,7 +62,7 @@ class Protocol:
     runs: int
     executions: int  # per run
     steady_from: int  # first execution of steady power
-    unthrottled: int | None  # executions of the longest train that does not throttle; None: no train searched does
+    unthrottled: int | None  # executions of the longest train that does not throttle; None: none searched throttles
     searched: int  # executions of the longest train searched
 
 
@@ -129,6 +129,8 @@ def record(
     interval = INTERVAL_US[logger] if interval_us is None else interval_us
     if not 0 < interval < math.inf:
         raise ParameterError("interval_us", f"must be above 0, got {interval:g}")
+    if logger == SIMULATED and device is not None:
+        raise ParameterError("device", "must be left out where the GPU is simulated")
     if runs is not None and runs < 1:
         raise ParameterError("runs", f"must be 1 or more, got {runs}")
     check_output(out, FILES, [kernels])
@@ -165,6 +167,7 @@ class _Course:
         self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
+        self._last = 0  # when the last execution ended, CPU's nanoseconds
         for (entry,) in journal.steps:
             if "protocol" in entry:
                 self.protocols.append(Protocol(**entry["protocol"]))
@@ -264,7 +267,7 @@ def _last_watts(train: Train, window_ns: float) -> list[float]:
 
 
 def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> tuple[int, int | None]:
-    """Return the first execution of steady power, and the longest train that does not throttle (None: all do not).
+    """Return the first execution of steady power, and the longest train that does not throttle (None: none throttles).
 
     Parameters
     ----------
@@ -336,6 +339,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         [_executions(course.protocols[place], run, train) for run, (place, train) in enumerate(course.trains)],
         ignore_index=True,
     )
+    (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
     tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
     for name, table in tables.items():
         with whole_file(out / name) as path:

@@ -24,7 +24,7 @@ from ..power.clocks import fit_clocks
 from .backend import Backend, Operands
 from .kernels import build
 from .machine import TOOLS, Tool, output_of, parse_reading, smi_id, vendor
-from .rows import Row, word
+from .rows import Row, described, word
 from .timing import Call
 
 AMD_SMI, ROCM_SMI, NVML, SIMULATED = "amd-smi", "rocm-smi", "nvml", "simulated"
@@ -174,7 +174,7 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], float]:
         usual = NVML if maker == "nvidia" else f"{AMD_SMI} or {ROCM_SMI}"
         raise ParameterError("logger", f"must be {usual} on {backend.gpu_name}, got {logger}")
     if (identifier := smi_id(backend)) is None:
-        raise DataError("the GPU's number is not known where the environment hides GPUs: unset HIP_VISIBLE_DEVICES")
+        raise DataError("the GPU cannot be named to the logger: unset HIP_VISIBLE_DEVICES and the like, update PyTorch")
     if logger == NVML:
         return nvml_power(identifier)
     tool = next(one for one in TOOLS["amd"] if one.name == logger)
@@ -192,9 +192,12 @@ class TorchRig:
     def use(self, row: Row, repeats: int) -> None:
         """Make a kernel ready; see `Rig.use`."""
         self.backend.multiply_as(word(row, "dtype_a"))
-        call = build(Operands(self.backend, self._seed), row)
+        try:
+            call = build(Operands(self.backend, self._seed), row)
+            call()
+        except Exception as error:  # whatever a kernel raises: no memory, a format that the GPU does not know
+            raise DataError(f"{described(row)} does not run: {one_line(error)}") from error
         self._call = call if repeats == 1 else lambda: [call() for _ in range(repeats)]
-        self._call()
 
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         """Run a train; see `Rig.train`."""

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError, ParameterError
+from flopcast.measuring import power_recording as module
 from flopcast.measuring.listed import read_shapes
 from flopcast.measuring.power_recording import FILES, PROBES, Recorded, find_steady, record
 from flopcast.measuring.power_rigs import Train
 from flopcast.measuring.session import journal_folder
-from flopcast.measuring.simulated_gpu import SimulatedGPU
+from flopcast.measuring.simulated_gpu import DRIFT, EPOCH_NS, OFFSET_NS, SimulatedGPU
 from flopcast.power.profile import KernelPower, profile_files
 from flopcast.traces.cleaning.binning import EACH_OTHER, MIDDLE
 
@@ -87,10 +88,17 @@ def test_the_longest_train_that_does_not_throttle_is_found(recorded: Recorded, k
     assert [one.components["total"].throttling.found for one in kernels] == [False, False, True]
 
 
-@pytest.mark.parametrize("calls", [3, 60, 120])
-def test_a_recording_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("whole")
+    return record(gemms(folder, 4096, 8192), folder / "out", runs=20, seed=1)
+
+
+@pytest.mark.parametrize("calls", [3, 190, 300, 390])
+def test_a_recording_that_was_killed_goes_on(
+    whole: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
     listed = gemms(tmp_path, 4096, 8192)
-    whole = record(listed, tmp_path / "whole", runs=20, seed=1)
     left, train = [calls], SimulatedGPU.train
 
     def killed(gpu: SimulatedGPU, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
@@ -115,6 +123,28 @@ def test_a_recording_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest
         assert (tmp_path / "out" / name).read_bytes() == (whole.out / name).read_bytes()
 
 
+class OnCpuClock(SimulatedGPU):
+    """A logger that stamps its readings by the CPU's clock, as those of real GPUs are."""
+
+    def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
+        told = super().train(executions, pause_us, key)
+        readings = [
+            (EPOCH_NS + round((stamp - EPOCH_NS - OFFSET_NS) / (1 + DRIFT)), watts) for stamp, watts in told.readings
+        ]
+        return Train(told.executions, readings, [])
+
+
+def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, out = gemms(tmp_path, 8192), tmp_path / "out"
+    assert record(listed, out, runs=2).clocks  # whose clock pairs must not stay
+    monkeypatch.setattr(module, "_rig", lambda *asked: (OnCpuClock(1000.0, 0), {}))
+    found = record(listed, out, logger="amd-smi", interval_us=1000.0, runs=50)
+    assert (found.clocks, [path.name for path in found.files]) == (False, ["log.csv", "executions.csv", "record.json"])
+    assert not (out / "clocks.csv").exists()
+    (kernel,) = profile_files(*found.files[:2], within=MIDDLE).kernels
+    assert kernel.components["total"].ssp.mean_w == pytest.approx(750, rel=0.01)
+
+
 def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: Path) -> None:
     (found,) = record(gemms(tmp_path, 512), tmp_path / "out", runs=3).protocols
     assert found.repeats > 1
@@ -124,7 +154,12 @@ def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: P
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"logger": "ipmi"}, "logger"), ({"interval_us": 0.0}, "interval_us"), ({"runs": 0}, "runs")],
+    [
+        ({"logger": "ipmi"}, "logger"),
+        ({"interval_us": 0.0}, "interval_us"),
+        ({"runs": 0}, "runs"),
+        ({"device": "cuda:0"}, "device"),
+    ],
 )
 def test_a_parameter_out_of_its_range(tmp_path: Path, wrong: dict[str, object], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
