@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..projection.result import Result, changes
-from ..projection.sweep import SWEEPABLE
+from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.trace_kernels import cpu_operations, kernel_table
 from ..projection.uncertainty import MEASURED
 from ..projection.whole_trace import Laws
@@ -27,6 +27,7 @@ from .document import (
     Part,
     Row,
     Section,
+    Sliders,
     Table,
     columns,
     lines,
@@ -71,6 +72,7 @@ _LINKS = {
 """Title of a table -> its entry in the navigation, where that is shorter."""
 _NAME = 60  # columns for a kernel's name
 _SHORT = 24  # columns of a first cell that never folds
+_WORDS = ("remark", "because")  # heads of words that may begin with a figure
 
 
 def projection_document(result: Result) -> Document:
@@ -183,7 +185,10 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         elif title == "time over the measured one":
             assert result.grid is not None
             drawn = Figure(partial(_figure, "grid_figure", result), "End-to-end time over the measured one")
-            yield Section("Time over the measured one", [drawn, _table(title, heads, rows)], "grid", "Two figures")
+            slid = _sliders(result, result.grid, list(map(str, result.grid.columns[:2])))
+            yield Section(
+                "Time over the measured one", [slid, drawn, _table(title, heads, rows)], "grid", "Two figures"
+            )
         else:
             parts = [*figures.get(title, ()), _table(title, heads, rows)]
             yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
@@ -205,12 +210,25 @@ def _sweeps(result: Result, heads: Sequence[str], rows: Sequence[tuple[str, ...]
     """Return the table of a terminal; for pages the figures, and where the bound changes."""
     assert result.sweeps is not None
     target = result.projection.target.name
-    drawn: list[Part] = [
-        Figure(partial(_sweep_figure, result, place), f"End-to-end time over {SWEEPABLE[str(name)]} of {target}")
-        for place, name in enumerate(result.sweeps["figure"].unique())
-    ]
+    drawn: list[Part] = []
+    for place, (name, own) in enumerate(result.sweeps.groupby("figure", sort=False)):
+        drawn.append(_sliders(result, own.rename(columns={"value": name}), [str(name)]))
+        caption = f"End-to-end time over {SWEEPABLE[str(name)]} of {target}"
+        drawn.append(Figure(partial(_sweep_figure, result, place), caption))
     changed = lines(say(change) for change in changes(result)).lines
     return [*drawn, Lines(changed, "list", medium="page"), _table("sweep", heads, rows, "terminal")]
+
+
+def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Sliders:
+    """Return a slider for each figure that was swept, and the time of the point that they stand at."""
+    target, measured = result.projection.target.name, result.projection.measured_us
+    axes = [(str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()]) for name in names]
+    choices = [
+        [Headline("", f"{duration(time)} on {target}", f"{duration(measured)} as measured",
+                  f"{time / measured:.3f} of the measured time")]
+        for time in points[END_TO_END]
+    ]  # fmt: skip
+    return Sliders(axes, choices, int(np.argmax(points["current"])) if "current" in points else 0)
 
 
 def _sweep_figure(result: Result, place: int) -> go.Figure:
@@ -465,7 +483,7 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medi
     for place, head in enumerate(heads):
         cells = [row[place] for row in rows]
         whole = place > 0 or max(map(len, cells)) <= _SHORT
-        in_letters = all(cell[:1].isalpha() for cell in cells)
+        in_letters = head in _WORDS or all(cell[:1].isalpha() for cell in cells)
         named = head in ("kernel", "operator or call")
         kind: Kind = "cut" if named else "number" if not in_letters else "name" if whole else "words"
         found.append(Column(head, kind, most=_NAME if named else None))

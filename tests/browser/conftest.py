@@ -24,7 +24,7 @@ COMMANDS = {
     "validate": f"validate {GEMMS} --out OUT",
     "check": f"check TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --out OUT",
     "ingest": "ingest TRACE --out OUT",
-    "project": "project TRACE --to MI355X --sweep memory_bw_gbs=6000:10000:2000 --out OUT",
+    "project": "project TRACE --to MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
     "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input 128,2048 --output 99 --out OUT",
     "scale": f"scale {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --target 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",

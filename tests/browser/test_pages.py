@@ -98,14 +98,15 @@ def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(tab: Tab, page
     assert tab.run(f"[...document.querySelectorAll(`[data-of=${{place.dataset.of}}]`)].every({marked})")
 
 
-def test_sliders_change_what_is_shown(tab: Tab, pages: Pages) -> None:
+@pytest.mark.parametrize(("name", "values"), [("forecast", ("1", "4")), ("project", ("100", "5,100"))])
+def test_sliders_change_what_is_shown(tab: Tab, pages: Pages, name: str, values: tuple[str, str]) -> None:
     tab.shown_as()
-    tab.open(pages["forecast"])
+    tab.open(pages[name])
     answer = "[document.querySelector('.sliders output').textContent, document.querySelector('.choice').textContent]"
     tab.run("document.querySelector('.sliders input').focus()")
     tab.press("Home")
     first, before = tab.run(answer)
     tab.press("ArrowRight")
     second, after = tab.run(answer)
-    assert (first, second) == ("1", "4")
+    assert (first, second) == values
     assert before != after
