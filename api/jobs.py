@@ -97,7 +97,7 @@ class ProjectedJob:
 
 def project_job(
     traces: Sequence[Path | str],
-    to: Device,
+    to: Device | None = None,
     *,
     host: Device | None = None,
     compute_law: str = DEFAULT_LAW,
@@ -120,8 +120,8 @@ def project_job(
     ----------
     traces : sequence of path
         Files and folders: one trace for each rank, of the same steps.
-    to : str, Path or GPU
-        The target.
+    to : str, Path or GPU, optional
+        The target; by default the GPU measured.
     host, compute_law, comm_law, gaps, cpu_speed, model, correct, network, ranks_per_node, ranks, grows, defaults
         As for `projecting.project_traces`.
 
@@ -141,7 +141,7 @@ def project_job(
         found = project_job(["rank0.json.gz", "rank1.json.gz"], to="MI355X")
         found.ranks[["rank", "waiting_us", "last"]]
     """
-    target, known = device(to, "to"), None if host is None else device(host, "host")
+    target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
     laws = laws_of(compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows)
     inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
     read = []
@@ -155,4 +155,4 @@ def project_job(
     if len(hosts) > 1:
         raise DataError(f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed together")
     (made_on,) = hosts.values()
-    return ProjectedJob(job_of(read, made_on, target, inputs.corrected(made_on)))
+    return ProjectedJob(job_of(read, made_on, target or made_on, inputs.corrected(made_on)))

@@ -193,7 +193,7 @@ class ProjectedTrace:
         return titled(repr(self)[1:-1], self.classes[columns])
 
 
-def project(trace: Path | str, to: Device, **choices: Any) -> ProjectedTrace:
+def project(trace: Path | str, to: Device | None = None, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
     Parameters
@@ -201,8 +201,9 @@ def project(trace: Path | str, to: Device, **choices: Any) -> ProjectedTrace:
     trace : path
         File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch) is replayed with
         them.
-    to : str, Path or GPU
-        The target: a name, a TOML file, or the GPU itself.
+    to : str, Path or GPU, optional
+        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
+        (ranks, network, a swept figure, durations).
     **choices
         As for `project_traces`.
 
@@ -230,7 +231,7 @@ def project(trace: Path | str, to: Device, **choices: Any) -> ProjectedTrace:
 
 def project_traces(
     traces: Sequence[Path | str],
-    to: Device,
+    to: Device | None = None,
     *,
     host: Device | None = None,
     compute_law: str = DEFAULT_LAW,
@@ -258,8 +259,9 @@ def project_traces(
     ----------
     traces : sequence of path
         Files and folders of any supported profilers.
-    to : str, Path or GPU
-        The target: a name, a TOML file, or the GPU itself.
+    to : str, Path or GPU, optional
+        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
+        (ranks, network, a swept figure, durations).
     host : str, Path or GPU, optional
         Where they were measured; by default what the traces say.
     compute_law : str, default="affine"
@@ -308,13 +310,15 @@ def project_traces(
         A parameter cannot be used; a trace cannot be read or projected, or there is none.
     """
     check_sample(level, samples)
-    target, known = device(to, "to"), None if host is None else device(host, "host")
+    target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = laws_of(
         compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows, keep_waiting=keep_waiting
     )
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
+    if target is None and laws.world is None and not sweeps and durations is None:
+        raise ParameterError("to", "must name a GPU where neither ranks, network, a figure nor durations change")
     inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
     return _projected(traces, inputs, sweeps, interval)
@@ -343,7 +347,7 @@ class Inputs:
     """What is the same for all traces: laws, target, the host where it is stated, how to read, what corrects them."""
 
     laws: Laws
-    target: GPU
+    target: GPU | None
     known: GPU | None
     options: Options
     correct: Sequence[Path | str]
@@ -389,7 +393,7 @@ class Inputs:
         if self.measured is None:
             return self.laws
         try:
-            corrections = learn_corrections(self.measured, host, self.target, self.laws.compute)
+            corrections = learn_corrections(self.measured, host, self.target or host, self.laws.compute)
         except DataError as error:
             raise error if error.source else DataError(str(error), source=", ".join(map(str, self.correct))) from error
         return replace(self.laws, corrections=corrections)
@@ -410,7 +414,7 @@ def _projected(
         retimed = inputs.retimed(label, trace)
         trace = trace if retimed is None else retimed.trace
         try:
-            result = result_of(label, trace, host, inputs.target, laws[host.name], sweeps=sweeps, **interval)
+            result = result_of(label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **interval)
         except ParameterError:
             raise
         except DataError as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ParameterError
-from ..hardware import GPU, find
+from ..hardware import GPU
 from ..output import check_output, dumps
 from .options import (
     ChakraOption,
@@ -35,7 +35,10 @@ GAPS = "kept, scaled, modelled"
 def command(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces of any supported profiler.")],
-    to: Annotated[str, typer.Option("--to", metavar="GPU", help="Target: a name, or a TOML file with a GPU of yours.")],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="GPU", help="Target: a name, or a TOML file. Default: that of the trace."),
+    ] = None,
     host: Annotated[
         str | None, typer.Option("--from", metavar="GPU", help="Where it was measured. Default: what the trace says.")
     ] = None,
@@ -97,7 +100,8 @@ def command(
     if out is not None:
         check_output(out, FILES, [*paths, *([durations] if durations else [])])
     check_chakra(chakra)
-    target, measured_on, defaults, bandwidths = find(to), parse_gpu(host), parse_defaults(set_), parse_network(network)
+    target, measured_on = parse_gpu(to), parse_gpu(host)
+    defaults, bandwidths = parse_defaults(set_), parse_network(network)
     announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
         "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
@@ -134,7 +138,7 @@ def command(
 
 
 def _together(
-    context: typer.Context, paths: list[Path], target: GPU, laws: dict[str, Any], out: Path | None, as_json: bool
+    context: typer.Context, paths: list[Path], target: GPU | None, laws: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
     from ..api.jobs import project_job  # here: what it imports takes seconds
     from ..report.terminal import show

@@ -220,6 +220,7 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
         (("--to", "MI355X", "--gaps", "gone"), "--gaps 'gone'"),
         (("--to", "MI355X", "--sweep", "memory=1,2"), "--sweep GPU memory"),
         (("--to", "MI355X", "--uncertainty", "gem=0.1"), "--uncertainty 'gem'"),
+        ((), "--to must name a GPU"),
         (("--to", "MI355X", "--ranks", "many"), "--ranks must be a number"),
         (("--to", "MI355X", "--ranks", "64", "--network", "1:2"), "--network must be a TOML file"),
         (("--to", "MI355X", "--ranks", "64", "--comm-law", "kept"), "--comm-law must be alpha-beta"),
@@ -309,7 +310,7 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
     network.write_text("node_gpus = 8\nnetwork_gbs = 50\nnetwork_us = 10\n")
     trace = with_collective(tmp_path / "t.json")
     sweeps = ("--sweep", "link_bw_gbs=100:400:100", "--sweep", "link_latency_us=1:10")
-    result = invoke(trace, "--to", "MI300X", "--ranks", "64", "--network", network, *sweeps, "--json")
+    result = invoke(trace, "--ranks", "64", "--network", network, *sweeps, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
     grown = collective_us(find("MI300X"), "all_reduce", 16 << 20, 64) / collective_us(
