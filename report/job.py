@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..projection.job import PARTS, Job
+from ..projection.whole_trace import Projection
 from ..remarks import Remark, remark
 from .document import Bar, Bars, Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
 from .formats import counted, data_size, duration, formatted, shortened
@@ -25,7 +26,7 @@ SCHEMA = 1
 
 def job_document(job: Job) -> Document:
     """Return several ranks of a job on another GPU, for terminal, page and machines."""
-    host, target = job.projections[0].host.name, job.projections[0].target.name
+    host, target = job.projections[0].host.name, target_of(job.projections[0])
     said = [say(one) for one in _findings(job)]
     notes = [say(one) for one in _notes(job)]
     ratio = job.projected_us / job.measured_us
@@ -34,7 +35,7 @@ def job_document(job: Job) -> Document:
         f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks",
     )  # fmt: skip
     return Document(
-        title=f"{counted(len(job.ranks), 'rank')} on {target}",
+        title=f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}",
         lead=f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share",
         opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
         sections=[
@@ -44,6 +45,14 @@ def job_document(job: Job) -> Document:
         closing=[Lines(remarked(notes))],
         data=data(job),
     )
+
+
+def target_of(projection: Projection) -> str:
+    """Return what the target is called beside the host: its name, and what else changes where that is not another."""
+    name, world = projection.target.name, projection.laws.world
+    if world is not None and world.ranks is not None:
+        return f"{name}, {counted(world.ranks, 'rank')}"
+    return name if name != projection.host.name else f"{name}, projected"
 
 
 def _findings(job: Job) -> list[Remark]:
@@ -77,7 +86,7 @@ def _notes(job: Job) -> list[Remark]:
 
 
 def _sections(job: Job) -> Iterator[Section]:
-    host, target = job.projections[0].host.name, job.projections[0].target.name
+    host, target = job.projections[0].host.name, target_of(job.projections[0])
     drawn = Figure(partial(_figure, "ranks_figure", job), f"Time of each rank on {target}, by what it is spent on")
     heads = columns("rank", numbers=("", *PARTS_OF_RANKS.values(), "total", "came last", "by"))
     parts: list[Part] = [drawn, Table(heads, rows(_ranks(job, host, target)), "where each rank's time goes")]

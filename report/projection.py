@@ -34,7 +34,7 @@ from .document import (
     remarked,
 )
 from .formats import counted, duration, formatted, share
-from .job import sent_section
+from .job import sent_section, target_of
 from .predictions import workload
 from .words import say
 from .words.projection import say_all
@@ -82,7 +82,7 @@ def projection_document(result: Result) -> Document:
     said = [say(result.verdict), *unknown(kernels)]
     remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
     head = Headline(
-        "end to end", f"{duration(unsure.nominal_us)} on {projection.target.name}",
+        "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
         f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
     )  # fmt: skip
     return Document(
@@ -308,7 +308,7 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """Yield every table: its title, its heads and its rows in words; tables without rows are left out."""
-    host, target = result.projection.host.name, result.projection.target.name
+    host, target = result.projection.host.name, target_of(result.projection)
     found = [
         ("end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
         (
