@@ -32,7 +32,7 @@ from flopcast import api, report
 from flopcast.commands import app
 from flopcast.commands.options import parse_budget
 from flopcast.models.artifact import load
-from flopcast.tests.commands.test_project import write_trace
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 SHAPES = "op,dtype,m,n,k\ngemm,fp32,4,8,16\ngemm,fp32,8,8,16\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from flopcast.commands.app import app
 from flopcast.report.document import Column, Document, Listing, Section
 from flopcast.report.html import page
 from flopcast.tests.browser.chromium import PROGRAM, Chromium, Tab
-from flopcast.tests.readers.kineto.test_reader import MI300X, event, kernel, launch, op
+from flopcast.tests.readers.kineto.made_up import event, kernel, launch, op, write
 
 EMBEDDED = Path(__file__).parents[2] / "datasets"
 EVIL = "<img src=x onerror=\"document.title='run'\">"
@@ -68,7 +67,7 @@ def write_trace(path: Path) -> None:
             kernel(at + 10, number, 40.0 + number % 3, name, **{"External id": number}),
         ]
     events.append(event("user_annotation", "ProfilerStep#1", 50.0, 3200.0))
-    path.write_text(json.dumps({"deviceProperties": [MI300X], "traceEvents": events}))
+    write(path, events)
 
 
 def write_power(folder: Path) -> None:

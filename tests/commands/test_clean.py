@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,33 +18,18 @@ from flopcast.output import METADATA
 from flopcast.readers import read
 from flopcast.table.problems import pair
 from flopcast.tests.commands import running
+from flopcast.tests.readers.kineto.made_up import event, product, write
 
 run = partial(running.call, "clean")
-MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
-
-
-def call(number: int, us: float, start: float, name: str, height: int) -> list[dict[str, Any]]:
-    """Return an operator, the launch in it and the kernel it launched, as Kineto writes them."""
-    shapes = {"Input Dims": [[height, 64], [64, 32]], "Input type": ["float", "float"], "Concrete Inputs": ["", ""]}
-    cpu, gpu = {"ph": "X", "pid": 1, "tid": 1}, {"External id": number, "correlation": number}
-    where = {"device": 0, "stream": 0, "grid": [8, 1, 1], "block": [256, 1, 1]}
-    kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 0, "ts": start + 10, "dur": us}
-    return [
-        {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": {"External id": number, **shapes}, **cpu},
-        {"cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": start + 1, "dur": 1, "args": gpu, **cpu},
-        {**kernel, "args": gpu | where},
-    ]
 
 
 def trace(path: Path, times: list[float], *, steps: int = 0, name: str = "Cijk_A", height: int = 16) -> Path:
     """Write a trace of products that repeat each other, a kernel each 100 us, in so many steps of equal length."""
-    events = [event for i, us in enumerate(times, 1) for event in call(i, us, 100.0 * i, name, height)]
+    events = [one for i, us in enumerate(times, 1) for one in product(i, us, 100.0 * i, name, height)]
     length = 100.0 * len(times) / max(steps, 1)
-    for step in range(steps):
-        at = {"ts": 99.0 + step * length, "dur": length - 1.0, "pid": 1, "tid": 1}
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "args": {}, **at})
-    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [MI300X], "traceEvents": events}))
-    return path
+    starts = [(step, 99.0 + step * length) for step in range(steps)]
+    events += [event("user_annotation", f"ProfilerStep#{step}", start, length - 1.0) for step, start in starts]
+    return write(path, events)
 
 
 def repeats(count: int = 60, *outliers: float) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.tests.commands import running
-from flopcast.tests.commands.test_project import write_trace
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 invoke = partial(running.call, "fidelity")
 

@@ -16,7 +16,7 @@ from flopcast.report.document import Cell, Document, Fact, Facts, Headline, Line
 from flopcast.report.html import page
 from flopcast.report.terminal import output, print_document
 from flopcast.tests.commands.running import call
-from flopcast.tests.commands.test_project import write_trace
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 HOSTILE = "k\x1b]0;x\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\u2028\r\x7f\ufeff[red]"
 STORED = Path(__file__).parents[1] / "models" / "stored" / "sklearn-1.7"

@@ -19,42 +19,17 @@ from flopcast.readers import Options, read
 from flopcast.report.ingest import overview_json
 from flopcast.table.problems import merge_duplicates
 from flopcast.tests.commands import running
+from flopcast.tests.readers.kineto.made_up import product, write
 from flopcast.traces.dispatches import COLUMNS
 
 run = partial(running.call, "ingest")
-MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304, "warpSize": 64}
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\nMI300X,gemm,fp16,4,2,3,0\n"
-
-
-def call(number: int, m: int, us: float, start: float) -> list[dict[str, Any]]:
-    """Return an operator, the launch in it and the kernel it launched, as Kineto writes them."""
-    shapes = {"Input Dims": [[m, 64], [64, 32]], "Input type": ["float", "float"], "Concrete Inputs": ["", ""]}
-    cpu = {"ph": "X", "pid": 1, "tid": 1}
-    gpu = {"External id": number, "correlation": number}
-    launch = {"cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": start + 1, "dur": 1, "args": gpu, **cpu}
-    where = {"device": 0, "stream": 0, "grid": [8, 1, 1], "block": [256, 1, 1]}
-    return [
-        {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": {"External id": number, **shapes}, **cpu},
-        launch,
-        {
-            "ph": "X",
-            "cat": "kernel",
-            "name": "Cijk_A",
-            "pid": 0,
-            "tid": 0,
-            "ts": start + 10,
-            "dur": us,
-            "args": gpu | where,
-        },
-    ]
 
 
 def trace(path: Path, times: list[float]) -> Path:
     """Write a trace of products of growing height."""
-    events = [event for i, us in enumerate(times, 1) for event in call(i, 16 * i, us, 1000.0 * i)]
-    text = json.dumps({"schemaVersion": 1, "deviceProperties": [MI300X], "traceEvents": events})
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
+    calls = [product(i, us, 1000.0 * i, height=16 * i) for i, us in enumerate(times, 1)]
+    return write(path, [event for call in calls for event in call])
 
 
 def test_a_trace_and_a_table_become_one_measurement_table(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS
 from flopcast.tests.commands import running
-from flopcast.tests.commands.test_project import write_trace
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 invoke = partial(running.call, "plan")
 

@@ -6,7 +6,6 @@ import gzip
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -27,42 +26,9 @@ from flopcast.readers import Measurements
 from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
 from flopcast.report.document import Table
 from flopcast.tests.commands import running
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 invoke = partial(running.call, "project")
-GEMM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
-
-
-def write_trace(path: Path, kernels: int = 30, duration: float = 300.0, device: str = "AMD Instinct MI300X") -> Path:
-    """Write a PyTorch trace of products of matrices that keep the queue busy, then a wait of the CPU."""
-    events: list[dict[str, Any]] = []
-
-    def event(cat: str, name: str, start: float, dur: float, **args: Any) -> None:
-        tid = 1 if cat in ("cpu_op", "cuda_runtime", "user_annotation") else 0
-        events.append(
-            {
-                "ph": "X",
-                "cat": cat,
-                "name": name,
-                "pid": 7 if tid else 2,
-                "tid": tid,
-                "ts": start,
-                "dur": dur,
-                "args": args,
-            }
-        )
-
-    event("user_annotation", "ProfilerStep#1", 0, 1000 + kernels * duration)
-    for number in range(kernels):
-        at = 10.0 * number
-        ids = {"External id": number + 1, "correlation": number + 1}
-        event("cpu_op", "aten::mm", at, 8, **GEMM, **{"External id": number + 1})
-        event("cuda_runtime", "hipExtModuleLaunchKernel", at + 1, 5, **ids)
-        event("kernel", "Cijk_Ailk_Bljk_BBS", 20 + duration * number, duration, device=2, stream=0, **ids)
-    end = 20 + duration * kernels
-    event("cuda_runtime", "hipDeviceSynchronize", 10.0 * kernels, end + 5 - 10.0 * kernels, correlation=10_000)
-    content = {"schemaVersion": 1, "deviceProperties": [{"id": 2, "name": device}], "traceEvents": events}
-    path.write_text(json.dumps(content))
-    return path
 
 
 def test_the_outcome_stands_first(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from flopcast.tests.readers import (
     test_tunableop,
 )
 from flopcast.tests.readers.execution_trace import test_chakra, test_reader
-from flopcast.tests.readers.kineto import test_reader as kineto
+from flopcast.tests.readers.kineto import made_up as kineto
 from flopcast.tests.readers.nsight import test_ncu, test_nsys, test_nsys_stats
 from flopcast.tests.readers.rocprof import test_reader as rocprof
 from flopcast.tests.readers.rocprofiler_compute import test_reader as compute

@@ -17,38 +17,14 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.kineto.kineto_reader import KinetoReader
 from flopcast.remarks import remark
+from flopcast.tests.readers.kineto.made_up import H100, MI300X, Event, event, kernel, launch, op, write
 from flopcast.traces.dispatches import COLUMNS, Trace
 
-Event = dict[str, Any]
 READER = KinetoReader()
-MI300X = {
-    "id": 0, "name": "AMD Instinct MI300X", "totalGlobalMem": 206141652992, "computeMajor": 9, "computeMinor": 4,
-    "warpSize": 64, "numSms": 304,
-}  # fmt: skip
-H100 = {
-    "id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85018279936, "computeMajor": 9, "computeMinor": 0,
-    "warpSize": 32, "numSms": 132,
-}  # fmt: skip
-
-
-def event(cat: str, name: str, ts: float, dur: float, tid: int = 7, pid: int = 5, **args: Any) -> Event:
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
-
-
-def op(name: str, ts: float, dur: float, number: int, tid: int = 7, **args: Any) -> Event:
-    return event("cpu_op", name, ts, dur, tid, **{"External id": number}, **args)
-
-
-def launch(ts: float, correlation: int, name: str = "hipLaunchKernel", tid: int = 7, **args: Any) -> Event:
-    return event("cuda_runtime", name, ts, 2.0, tid, correlation=correlation, **args)
-
-
-def kernel(ts: float, correlation: int, dur: float = 1.5, name: str = "knl", **args: Any) -> Event:
-    return event("kernel", name, ts, dur, 0, 0, device=0, stream=3, correlation=correlation, **args)
 
 
 def trace(folder: Path, events: Sequence[Event], *devices: Event, **top: Any) -> Trace:
-    return read(folder, json.dumps({"deviceProperties": devices or (MI300X,), **top, "traceEvents": events}).encode())
+    return read(folder, write(folder / "trace.json", events, *devices, **top).read_bytes())
 
 
 def read(folder: Path, content: bytes, **options: Any) -> Trace:
