@@ -93,8 +93,8 @@ class SimulatedGPU:
         times, power = self._power(begin_us, float(end[-1]), until_us, slow)
         stamps = self._stamps(until_us)
         watts = self._averaged(times, power, stamps) * (1 + rng.normal(0, NOISE, len(stamps)))
-        self._now_us = until_us + 100
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
+        self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
         pairs = zip(_gpu_ns(sampled_us), _cpu_ns(issued_us), np.rint(1e3 * delay_us), strict=True)
         return Train(
             list(itertools.pairwise(edges)),
