@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
-from flopcast.commands.app import app
 from flopcast.report.document import Column, Document, Listing, Section
 from flopcast.report.html import page
 from flopcast.tests.browser.chromium import PROGRAM, Chromium, Tab
+from flopcast.tests.commands.running import call
 from flopcast.tests.readers.kineto.made_up import event, kernel, launch, op, write
 
 EMBEDDED = Path(__file__).parents[2] / "datasets"
@@ -94,7 +93,7 @@ class Pages(dict[str, Path]):
             assert self["train"].exists()
         if "TRACE" in COMMANDS[name]:
             write_trace(words["TRACE"])
-        done = CliRunner().invoke(app, [str(words.get(word, word)) for word in COMMANDS[name].split()])
+        done = call(*(words.get(word, word) for word in COMMANDS[name].split()))
         assert done.exit_code == 0, done.output
         (self[name],) = words["OUT"].glob("*.html")
         return self[name]
