@@ -19,7 +19,7 @@ from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from ..workers import Jobs
-from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, evaluate
+from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
@@ -248,13 +248,16 @@ def fit_all(
 
     ``rows`` and ``unpaired`` say which of the paired and the unpaired rows.
     """
-    X, y, groups = dataset.X[rows], dataset.y[rows], dataset.groups[rows].astype(str)
+    X, y, groups, campaigns = dataset.X[rows], dataset.y[rows], dataset.groups[rows].astype(str), None
     if candidate.uses_unpaired and dataset.unpaired is not None:
         extra = dataset.unpaired
         X = pd.concat([X, extra.X[unpaired].reindex(columns=X.columns)], ignore_index=True)
         y, groups = np.r_[y, extra.y[unpaired]], np.r_[groups, extra.groups[unpaired].astype(str)]
+        if found := campaigns_of(dataset):
+            campaigns = np.r_[found[0][rows], found[1][unpaired]]
     with threadpool_limits(limits=1):
-        return fit(clone(candidate.estimator), X, y, groups if scheme == "grouped" else None)
+        told = groups if scheme == "grouped" else None
+        return fit(clone(candidate.estimator), X, y, told, campaigns=campaigns)
 
 
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:

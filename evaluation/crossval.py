@@ -170,6 +170,7 @@ class _Shared:
     fold_of: dict[str, NDArray[np.int64]]
     tell_groups: frozenset[str]
     unpaired: tuple[FloatArray, FloatArray, NDArray] | None
+    campaigns: tuple[NDArray, NDArray] | None
 
     @classmethod
     def of(cls, data: LearningData, fold_of: dict[str, NDArray[np.int64]], tell_groups: frozenset[str]) -> _Shared:
@@ -185,6 +186,7 @@ class _Shared:
             fold_of=fold_of,
             tell_groups=tell_groups,
             unpaired=unpaired,
+            campaigns=campaigns_of(data),
         )
 
     def frame(self, values: FloatArray) -> pd.DataFrame:
@@ -200,6 +202,24 @@ class _Shared:
         held_out = self.groups[~train] if scheme == "grouped" else []
         keep = ~np.isin(extra_groups, held_out)
         return np.vstack([X, extra_X[keep]]), np.r_[y, extra_y[keep]], np.r_[groups, extra_groups[keep]]
+
+    def campaigns_of(self, scheme: str, fold: int) -> NDArray | None:
+        """Campaigns of the rows that `training` returns with the unpaired ones; None where not all state theirs."""
+        if self.campaigns is None or self.unpaired is None:
+            return None
+        train = self.fold_of[scheme] != fold
+        held_out = self.groups[~train] if scheme == "grouped" else []
+        return np.r_[self.campaigns[0][train], self.campaigns[1][~np.isin(self.unpaired[2], held_out)]]
+
+
+def campaigns_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
+    """Return the search that found each time of the paired and the unpaired rows; None where not all rows state it."""
+    if data.unpaired is None or not all("campaign" in each.rows for each in (data, data.unpaired)):
+        return None
+    found = [each.rows["campaign"] for each in (data, data.unpaired)]
+    if any(column.isna().any() for column in found):
+        return None
+    return found[0].to_numpy(dtype=str), found[1].to_numpy(dtype=str)
 
 
 def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None) -> None:
@@ -231,7 +251,8 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
     with warnings.catch_warnings(record=True) as caught, _thread_pools().limit(limits=1):
         warnings.simplefilter("always")
         try:
-            fitted = fit(estimator, shared.frame(X), y, told, memo=memo)
+            campaigns = shared.campaigns_of(scheme, fold) if candidate.uses_unpaired else None
+            fitted = fit(estimator, shared.frame(X), y, told, memo=memo, campaigns=campaigns)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, shared.frame(shared.X[~train]))
             e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))

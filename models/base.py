@@ -146,12 +146,14 @@ def fit(
     groups: np.ndarray | None = None,
     sample_weight: np.ndarray | None = None,
     memo: Memo | None = None,
+    campaigns: np.ndarray | None = None,
 ) -> BaseEstimator:
     """Fit ``estimator``, handing it the groups where its inner folds can respect them, and return it.
 
-    All reach the last step of a pipeline. Groups are for inner folds only and the memo saves time only, so a model
-    without any does not get them; weights change what is minimised, so a model that cannot take them is an error.
-    Where the memo has the same model fitted to the same rows without weights, that one is returned.
+    All reach the last step of a pipeline. Groups are for inner folds only, the memo saves time only and campaigns tell
+    rows apart for some models, so a model without any does not get them; weights change what is minimised, so a model
+    that cannot take them is an error. Where the memo has the same model fitted to the same rows without weights, that
+    one is returned; all fits with one memo have the same campaigns.
 
     Raises
     ------
@@ -162,7 +164,7 @@ def fit(
     known = inspect.signature(last.fit).parameters
     if sample_weight is not None and "sample_weight" not in known:
         raise ValueError(f"{type(last).__name__} cannot weight its rows: use a model whose fit takes sample_weight")
-    given = {"groups": groups, "sample_weight": sample_weight, "memo": memo}
+    given = {"groups": groups, "sample_weight": sample_weight, "memo": memo, "campaigns": campaigns}
     extra = {prefix + key: value for key, value in given.items() if value is not None and key in known}
     if memo is None or sample_weight is not None:
         return estimator.fit(X, y, **extra)

@@ -299,6 +299,8 @@ class CrossFitted(PositiveRegressor):
 
 SHAPE_TIME = "shape_us"
 """The column added: the time the shape model predicts, in the unit of y."""
+LEAST_SHARE = 0.01
+"""Campaigns with fewer of the paired rows than this share have no column of their own."""
 
 
 class Transfer(PositiveRegressor):
@@ -323,6 +325,10 @@ class Transfer(PositiveRegressor):
         The fitted clones.
     shape_columns_ : list of int
         Positions of the columns the shape model sees.
+    campaigns_ : list of str
+        The tuning campaigns it sees as columns too; none where `fit` got none or one.
+    campaign_models_ : list of ExtraTreesRegressor
+        What says of a shape how like those of each campaign it is: rows to predict do not state theirs.
     selected_features_ : list of str
         Columns of X that either model uses.
     """
@@ -334,10 +340,12 @@ class Transfer(PositiveRegressor):
     ) -> None:
         self.shape_model, self.regressor, self.shape_columns = shape_model, regressor, shape_columns
 
-    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None, campaigns: Any = None) -> Self:
         """Fit to X of shape (n_samples, n_features), NaN in unpaired rows, and positive y of shape (n_samples,).
 
-        ``memo``, where given, may have the shape model, and what the second one needs.
+        ``memo``, where given, may have the shape model, and what the second one needs. ``campaigns`` (n_samples,), where
+        given, name the search for kernels that found each row's time: two of them find different times for a shape. They
+        play no part where there are groups: the shape of a new group does not tell its campaign.
 
         Raises
         ------
@@ -353,7 +361,7 @@ class Transfer(PositiveRegressor):
         if not paired.any():
             raise ValueError("Transfer needs rows without NaN to learn from: there is none")
         shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
-        shapes = self.shapes(values)
+        shapes = self._fit_campaigns(values, paired, campaigns if groups is None else None)
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
             shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
         )
@@ -379,10 +387,35 @@ class Transfer(PositiveRegressor):
         regressor = self._second() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
+    def _fit_campaigns(self, values: np.ndarray, paired: np.ndarray, campaigns: Any) -> pd.DataFrame:
+        """Learn from the paired rows which campaign a shape is of; return what the shape model is fitted to."""
+        self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
+        known = values[:, self.shape_columns_]
+        told = None if campaigns is None else np.asarray(campaigns, dtype=str)
+        if told is None or len(np.unique(told)) < 2:
+            return self.shapes(values)
+        levels, counts = np.unique(told[paired], return_counts=True)
+        levels = levels[counts >= LEAST_SHARE * paired.sum()]
+        of_level = (told[:, np.newaxis] == levels).astype(np.float64)
+        self.campaigns_ = levels.tolist()
+        self.campaign_models_ = [
+            ExtraTreesRegressor(10, random_state=0).fit(known[paired], one) for one in of_level[paired].T
+        ]
+        return self._named(np.column_stack([known, of_level]))
+
     def shapes(self, values: np.ndarray) -> pd.DataFrame:
-        """Return what the shape model sees of X as an array."""
+        """Return what the shape model sees of X as an array, of the campaign that is the most likely for each row."""
+        known = values[:, self.shape_columns_]
+        if not getattr(self, "campaigns_", ()):  # models saved by earlier versions have none
+            return self._named(known)
+        likely = np.argmax([model.predict(known) for model in self.campaign_models_], axis=0)
+        return self._named(np.column_stack([known, np.eye(len(self.campaigns_))[likely]]))
+
+    def _named(self, shapes: np.ndarray) -> pd.DataFrame:
         names = feature_names(self)
-        return pd.DataFrame(values[:, self.shape_columns_], columns=[names[j] for j in self.shape_columns_])
+        columns = [names[j] for j in self.shape_columns_]
+        extra = [f"campaign={name}" for name in getattr(self, "campaigns_", ())]
+        return pd.DataFrame(shapes, columns=[*columns, *extra])
 
     def with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:
         """Return what the second model sees: X as an array, and what the shape model says."""

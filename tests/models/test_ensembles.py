@@ -19,6 +19,7 @@ from flopcast.models.ensembles import (
     Transfer,
     simplex_weights,
 )
+from flopcast.models.persistence import from_bytes, to_bytes
 
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -185,6 +186,35 @@ def test_rows_to_predict_need_a_host_time_and_some_rows_must_be_paired() -> None
         model.predict(X)
     with pytest.raises(ValueError, match="needs rows without NaN"):
         _model().fit(X[20:], y[20:])
+
+
+def _campaigns(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Two searches found kernels, one of them twice as slow; pairs have each step from one of them."""
+    X, y = _rows(n, paired, seed)
+    pairs_are = np.where(X["step"] < 2, "a", "b")
+    found = np.where(np.arange(n) < paired, pairs_are, np.random.default_rng(seed).choice(["a", "b"], n))
+    return X, y * np.where(found == "b", 2.0, 1.0), found
+
+
+def test_a_campaign_that_the_shape_tells_is_told_apart() -> None:
+    X, y, campaigns = _campaigns(400, 60, 0)
+    new, truth, _ = _campaigns(100, 100, 1)
+    told = _model().fit(X, y, campaigns=campaigns)
+    untold, grouped = _model().fit(X, y), _model().fit(X, y, groups=X["step"].to_numpy(), campaigns=campaigns)
+    assert told.campaigns_ == ["a", "b"]
+    assert untold.campaigns_ == grouped.campaigns_ == []  # the shape of a new group does not tell
+    error, without = (np.abs(np.log(model.shape_model_.predict(model.shapes(new.to_numpy())) / truth)).mean()
+                      for model in (told, untold))  # fmt: skip
+    assert error < 0.25 * without
+    np.testing.assert_array_equal(from_bytes(to_bytes(told), "file").predict(new), told.predict(new))
+    for name in ("campaigns_", "campaign_models_"):
+        delattr(untold, name)  # as in models saved by earlier versions
+    assert np.isfinite(untold.predict(new)).all()
+
+
+def test_rare_campaigns_have_no_column() -> None:
+    X, y, campaigns = _campaigns(400, 200, 0)
+    assert _model().fit(X, y, campaigns=np.where(np.arange(400) == 3, "rare", campaigns)).campaigns_ == ["a", "b"]
 
 
 def test_nan_is_refused_where_no_column_is_said_to_be_shape() -> None:
