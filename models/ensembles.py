@@ -343,9 +343,9 @@ class Transfer(PositiveRegressor):
     def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None, campaigns: Any = None) -> Self:
         """Fit to X of shape (n_samples, n_features), NaN in unpaired rows, and positive y of shape (n_samples,).
 
-        ``memo``, where given, may have the shape model, and what the second one needs. ``campaigns`` (n_samples,), where
-        given, name the search for kernels that found each row's time: two of them find different times for a shape. They
-        play no part where there are groups: the shape of a new group does not tell its campaign.
+        ``memo``, where given, may have the shape model, and what the second one needs. ``campaigns`` (n_samples,),
+        where given, name the search for kernels that found each row's time: two find different times for one shape.
+        They play no part where there are groups: the shape of a new group does not tell its campaign.
 
         Raises
         ------
