@@ -183,7 +183,7 @@ def _headline(one: KernelPower, level: float) -> Headline:
         bounds = f"{_figure(1e3 * energy.lower_j)} – {_figure(1e3 * energy.upper_j)} mJ"
         said += f"; an execution takes {_figure(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
     if part.sse is not None:
-        said += f". The reading of one execution is off by {part.sse_error_percent:+.1f} %: the logger averages"
+        said += f". One execution's reading, taken for it, errs by {part.sse_error_percent:+.1f} %"
     return Headline(one.kernel, f"{_figure(part.ssp.mean_w)} W{name}", rival, f"{said}.", medium="page")
 
 
@@ -346,7 +346,7 @@ def power_figure(one: KernelPower) -> go.Figure:
         for trace in _traces(part, one.kernel_us):
             figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
     figure.update_yaxes(title_text="W")
-    figure.update_xaxes(title_text="time since the start of the execution, µs", row=len(names), col=1)
+    figure.update_xaxes(title_text="time in the execution, µs", row=len(names), col=1)
     return panels(figure, len(names) * PANEL + 120)
 
 
