@@ -89,6 +89,7 @@ def stitch(
     name = executions["kernel"].iloc[0]
     golden = executions[executions["run"].isin(runs.kept)]
     ssp_execution, filled = _steady_power(golden, runs.kernel_us, window_us, execution)
+    later = steady_from is not None and steady_from > ssp_execution
     ssp_execution = max(ssp_execution, steady_from or 0)
     inside = readings_of_interest(measured.times_ns, golden)
     steady = inside[inside["execution"] >= ssp_execution]
@@ -101,7 +102,7 @@ def stitch(
     every = readings_of_interest(measured.times_ns, executions)
     timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
     every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
-    seen = golden if steady_from is None else golden[golden["execution"] >= ssp_execution]
+    seen = golden[golden["execution"] >= ssp_execution] if later else golden
     rest = measured.executions.drop(seen.index)
     alone, others = _company(measured, name, steady, window_us or runs.kernel_us)
     return Stitched(
@@ -117,7 +118,7 @@ def stitch(
         pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
         alone=alone,
         others=others,
-        equations=windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=execution - 1 if seen is golden else 0)
+        equations=windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=0 if later else execution - 1)
         if removed_us
         else None,
     )

@@ -342,3 +342,16 @@ def test_classes_are_means_over_kernels(profile: KernelPower) -> None:
 def test_executions_are_counted_from_one_which_is_said_before_a_file_is_read() -> None:
     with pytest.raises(ParameterError, match="got 0"):
         profile_files(Path("none.csv"), Path("none.csv"), execution=0)
+
+
+def test_executions_may_state_from_where_power_is_steady(simulation: Simulation) -> None:
+    found = [
+        profile_kernel(
+            synchronise(simulation.log, simulation.executions.assign(steady_from=first), simulation.pairs),
+            window_us=0, within=MIDDLE, components=["total"], replicates=1,
+        ).ssp_execution
+        for first in (1, 9)
+    ]  # fmt: skip
+    assert found == [4, 9]
+    with pytest.raises(DataError, match="steady_from is counted from 1"):
+        synchronise(simulation.log, simulation.executions.assign(steady_from=0), simulation.pairs)
