@@ -3,7 +3,8 @@
 `inline` puts a pair of hooks on every module for as long as its block lasts, no profiler beside it; `InlineTimes` then
 has a row per module and shape in the columns of the measurement table. On a GPU events are recorded in the current
 stream and read when the block ends, so the program never waits for a time; on a CPU it is the host's clock. What a
-timed call costs the program is measured as the block begins, and told beside the times; it is not taken off them.
+timed call costs the program is told beside the times, and not taken off them: the time within the hooks, measured at
+every call, and what PyTorch takes to call hooks that do nothing, measured as the block begins.
 
 Backward passes and compiled or captured graphs call no hooks of modules: put a region around them.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -80,20 +81,28 @@ class InlineTimes:
     device : str
         As in the table.
     overhead_us : float
-        What a timed call costs the host, the median of the difference with and without.
+        What a timed call costs the host at least: the median time within its hooks, and what calling them takes.
     overhead_share : float
-        That times the calls, over the time of all that enclose no other: an upper bound where a GPU has work queued.
+        That times the calls, over the time of all that no other encloses; a GPU with work queued loses less.
     calls : int
         Timed calls.
     """
 
-    def __init__(self, clock: _HostClock | _EventClock, device: str, warmup: int = 0) -> None:
+    def __init__(
+        self,
+        clock: _HostClock | _EventClock,
+        device: str,
+        warmup: int = 0,
+        calling_us: float = 0.0,
+        now: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
         self.device, self.warmup = device, warmup
-        self.overhead_us, self.overhead_share = 0.0, 0.0
+        self.overhead_us, self.overhead_share = calling_us, 0.0
+        self._now, self._spent = now, list[int]()  # ns within the hooks of each call
         self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
         # of each call, and nothing that Python's collector of garbage would have to look through
         self._key, self._parent, self._begin, self._end = list[int](), list[int](), list[Mark](), list[Mark]()
-        self._open = threading.local()
+        self._open, self._lock = threading.local(), threading.Lock()
         self._table: pd.DataFrame | None = None
 
     @property
@@ -124,16 +133,21 @@ class InlineTimes:
 
     def enter(self, key: Key) -> None:
         """Begin a call."""
-        stack = self._stack()
-        self._key.append(self._keys.setdefault(key, len(self._keys)))
-        self._parent.append(stack[-1][0] if stack else -1)
-        self._end.append(None)
-        stack.append((len(self._end) - 1, key[0], sys.exc_info()[1]))
-        self._begin.append(self._clock.mark())
+        asked, stack = self._now(), self._stack()
+        with self._lock:
+            place = len(self._key)
+            self._key.append(self._keys.setdefault(key, len(self._keys)))
+            self._parent.append(stack[-1][0] if stack else -1)
+            self._begin.append(None)
+            self._end.append(None)
+            self._spent.append(0)
+        stack.append((place, key[0], sys.exc_info()[1]))
+        self._begin[place] = self._clock.mark()
+        self._spent[place] = self._now() - asked
 
     def leave(self, name: str) -> None:
         """End the innermost call of that name, and with it those inside that an exception has left open."""
-        mark, stack = self._clock.mark(), self._stack()
+        asked, mark, stack = self._now(), self._clock.mark(), self._stack()
         if all(open_name != name for _, open_name, _ in stack):
             return
         place, last, raised = stack.pop()
@@ -141,6 +155,7 @@ class InlineTimes:
             place, last, raised = stack.pop()
         if sys.exc_info()[1] is raised:  # nothing new is being raised
             self._end[place] = mark
+        self._spent[place] += self._now() - asked
 
     def _stack(self) -> list[tuple[int, str, BaseException | None]]:
         """Return the calls of this thread that have not ended: place, name, and what was handled as they began."""
@@ -155,7 +170,7 @@ class InlineTimes:
         ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
         ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
         included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``clock_share``, the part of the time
-        that timing it and what is inside takes at most.
+        that timing it and what is inside takes.
 
         Raises
         ------
@@ -185,6 +200,7 @@ class InlineTimes:
         self._clock.wait()
         frame = self._frame()
         seen = frame.groupby("name", sort=False).cumcount()
+        self.overhead_us += float(np.median(self._spent)) / 1e3 if self._spent else 0.0
         outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
         self.overhead_share = self.overhead_us * len(frame) / outer if outer else 0.0
         rows = [self._row(name, part) for name, part in frame[seen >= self.warmup].groupby("key", sort=False)]
@@ -274,8 +290,7 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
     torch = import_torch()
     where = _device_of(torch, model, device)
     clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
-    times = InlineTimes(clock, name or _name_of(torch, where), warmup)
-    times.overhead_us = _overhead_us(torch, clock)
+    times = InlineTimes(clock, name or _name_of(torch, where), warmup, _calling_us(torch))
     handles: list[Any] = []
     try:
         if model is not None:
@@ -339,8 +354,8 @@ def _as_tensor(sizes: Any, dtype: Any, strides: Any) -> Tensor:
     return Tensor(tuple(sizes), str(dtype).removeprefix("torch."), tuple(strides))
 
 
-def _overhead_us(torch: Any, clock: _HostClock | _EventClock) -> float:
-    """Return what a timed call costs the host: a module that computes nothing, with hooks and without.
+def _calling_us(torch: Any) -> float:
+    """Return what calling a pair of hooks costs: a module that computes nothing, with such that do nothing and without.
 
     Each call finds the caches full of other data, as between the modules of a model: in a row they cost less.
     """
@@ -353,9 +368,11 @@ def _overhead_us(torch: Any, clock: _HostClock | _EventClock) -> float:
         return (time.perf_counter_ns() - begin) / 1e3
 
     without = [call_us() for _ in range(_CALLS)]
-    handles = InlineTimes(clock, "").watch(module, "nothing")
+    handles = [
+        module.register_forward_pre_hook(lambda module, inputs: None),
+        module.register_forward_hook(lambda module, inputs, output: None, always_call=True),
+    ]
     within = [call_us() for _ in range(_CALLS)]
     for handle in handles:
         handle.remove()
-    clock.wait()
     return max(float(np.median(within) - np.median(without)), 0.0)

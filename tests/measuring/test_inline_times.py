@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,7 +99,7 @@ def test_events_in_the_stream_of_a_gpu_and_hooks_that_go(monkeypatch: pytest.Mon
         model("x")
         raise KeyError
     assert (model.before, model.after) == ([], [])
-    assert len(waited) == 2
+    assert len(waited) == 1
     (row,) = times.table.to_dict("records")
     assert (row["device"], row["variant"], row["duration_us"]) == ("H100 SXM5", "Module", 1000.0)
 
@@ -122,8 +124,8 @@ def test_modules_that_are_operators_have_their_dimensions() -> None:
 
 def test_inclusive_and_own_times_of_nested_regions() -> None:
     clock: Any = Clock()
-    times = InlineTimes(clock, "CPU-1T")
-    times.overhead_us = 0.5
+    ticks = count(step=100)
+    times = InlineTimes(clock, "CPU-1T", calling_us=0.3, now=lambda: next(ticks))  # each hook takes 0.1 µs
     for length in (10.0, 30.0, 20.0):
         with times.region("outer"):
             clock.now += 1
@@ -139,6 +141,25 @@ def test_inclusive_and_own_times_of_nested_regions() -> None:
     assert [inner[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [20.0, 20.0, 10.0, 6]
     assert outer["clock_share"] == pytest.approx(3 * 0.5 / 41)
     assert times.overhead_share == pytest.approx(9 * 0.5 / 123)
+
+
+def test_threads_have_calls_of_their_own() -> None:
+    clock: Any = Clock()
+    times = InlineTimes(clock, "CPU-1T")
+
+    def work() -> None:
+        for _ in range(200):
+            with times.region("outer"), times.region("inner"):
+                pass
+
+    with times.region("main"):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    times.close()
+    assert times.table.set_index("kernel")["repeats"].to_dict() == {"main": 1, "outer": 800, "inner": 800}
 
 
 def test_what_raises_is_not_counted_and_closes_what_it_leaves_open() -> None:
