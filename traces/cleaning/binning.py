@@ -109,7 +109,7 @@ def fullest_bin(times: FloatArray, ratio: float) -> tuple[float, float]:
     --------
     >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 1.05)
     >>> (round(low, 2), round(high, 2))
-    (100.0, 105.0)
+    (99.05, 104.0)
     """
     low, high = fullest_bins(times, np.ones((1, len(times))), ratio)
     return float(low[0]), float(high[0])
