@@ -2,9 +2,10 @@
 
 What a learner knows beyond its data ends soon; a sum of times goes on. For a row d doublings outside (`domain`),
 ``log t = w log f + (1 - w) log g`` with ``w = max(0, 1 - d / D)``: at the edge the model's f, from D doublings on the
-rule's g. Which rule, the fade D and the width of the interval are learnt by leaving ranges out: in each operator the
-rows above the median work are predicted from those below it, and those below from those above. So what is said of new
-ranges was measured on ranges that no fit had seen, at the price of two fits to half of the rows.
+rule's g. What one operator has not reached another may have: predictions fade by the range of all of them, intervals
+widen by that of the row's own. Which rule, the fade D and the width are learnt by leaving ranges out: in each operator
+the quarter of largest work is predicted from the rest, and the quarter of least (of few rows half from half). So what
+is said of new ranges was measured on ranges that no fit had seen, at the price of two fits.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ from .metrics import ape
 FADES: Final = (1.0, 2.0, 4.0)
 """Doublings outside the range, from which on the rule alone counts, among which one is chosen."""
 PREFERENCE: Final = 1.02
-"""The line is the rule, unless the sum of terms errs so many times less: it has more to learn from half of the rows."""
+"""The line is the rule, unless the sum of terms errs so many times less: it has more to learn from fewer rows."""
+END: Final = 0.25
+"""Share of each operator's rows that is left out as its largest, and as its least."""
+ENOUGH: Final = 200
+"""Where the ends of all operators have fewer rows, they are larger, up to half."""
 LEAST_ROWS: Final = 20
-"""Rows of each half that there must be, and rows outside the range of the other half."""
+"""Rows of each end that there must be, and rows outside the range of the others."""
 
 FloatArray = NDArray[np.float64]
 
@@ -97,7 +102,7 @@ class Beyond:
     intervals : ConformalIntervals
         Of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`).
     found : dict
-        What it did on those ranges, rule and fade of each half being chosen on the other: ``rows`` outside, ``e_out``
+        What it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out``
         (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals.
     """
 
@@ -107,7 +112,7 @@ class Beyond:
     found: Mapping[str, Any]
 
     def share(self, distance: FloatArray) -> FloatArray:
-        """Return the share of the rule, 1 - w, for rows so many doublings outside."""
+        """Return the share of the rule, 1 - w, or of its interval, for rows so many doublings outside."""
         return np.clip(distance / self.fade, 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,33 +173,33 @@ def learn_beyond(
     Returns
     -------
     Beyond or None
-        None where there are too few rows of different size, or the model cannot be fitted to half of them.
+        None where there are too few rows of different size, or the model cannot be fitted to the others.
     """
-    upper, unpaired = _halves(dataset)
-    if min(upper.sum(), (~upper).sum()) < LEAST_ROWS:
+    ends, unpaired = _ends(dataset)
+    if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:
         return None
     try:
-        left_out = _LeftOut.of(dataset, candidate, scheme, upper, unpaired)
-    except Exception:  # of a model that was fitted before: half of the rows are too few for it
+        left_out = _LeftOut.of(dataset, candidate, scheme, ends, unpaired)
+    except Exception:  # of a model that was fitted before: the rest of the rows is too few for it
         return None
-    name, fade = left_out.chosen(dataset.y, (upper, ~upper))
+    name, fade = left_out.chosen(dataset.y, (ends > 0, ends < 0))
     rules = fit_rules(dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset)))
     rule = next(one for one in rules if one.name == name)
-    share = np.clip(left_out.distance / fade, 0.0, 1.0)
-    if (share > 0).sum() < LEAST_ROWS:
+    wide = np.clip(left_out.distance / fade, 0.0, 1.0)
+    if (wide > 0).sum() < LEAST_ROWS:
         return None
-    mixed = blend(left_out.model, left_out.rules[name], share)
+    mixed = left_out.mixed(name, fade)
     inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale)
-    intervals = inside.outside(dataset.y, mixed, dataset.groups, share, scale=scale)
-    judged, faded = left_out.judged(dataset.y, upper)
-    out = faded > 0
+    intervals = inside.outside(dataset.y, mixed, dataset.groups, wide, scale=scale)
+    judged, wide = left_out.judged(dataset.y, ends)
+    out = wide > 0
     if not out.any():
         return None
     found = {
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, judged, faded, scale)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, wide, scale)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
@@ -207,66 +212,86 @@ def learn_beyond(
 
 @dataclass(frozen=True)
 class _LeftOut:
-    """Predictions of every row by fits to the half that it is not in; arrays of shape (n,)."""
+    """Predictions of the rows at the ends by fits to all others, NaN between; arrays of shape (n,)."""
 
     model: FloatArray
     rules: dict[str, FloatArray]
     distance: FloatArray
+    """Doublings outside the range of the row's operator among the others."""
+    common: FloatArray
+    """Doublings outside the range of all of them."""
 
     @classmethod
     def of(
-        cls, data: Dataset, candidate: Candidate, scheme: str, upper: NDArray[np.bool_], unpaired: NDArray[np.bool_]
+        cls, data: Dataset, candidate: Candidate, scheme: str, ends: NDArray[np.int8], unpaired: NDArray[np.int8]
     ) -> _LeftOut:
-        model, distance = np.full((2, len(data)), np.nan)
+        model, (distance, common) = np.full(len(data), np.nan), np.zeros((2, len(data)))
         rules: dict[str, FloatArray] = {}
         reference, base = data.reference.to_numpy(float), additive_base(columnar(data))
-        for half in (True, False):
-            train, test = upper != half, upper == half
+        for end in (1, -1):
+            train, test = ends != end, ends == end
             X, rest = data.X[train].reset_index(drop=True), data.X[test].reset_index(drop=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model[test] = fit_all(data, candidate, scheme, train, unpaired != half).predict(rest)
-            distance[test] = trained_range(X).distance(rest)
+                model[test] = fit_all(data, candidate, scheme, train, unpaired != end).predict(rest)
+            check = trained_range(X).check(rest)
+            distance[test], common[test] = check.distance, check.common
             for rule in fit_rules(X, data.y[train], reference[train], base):
                 rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(rest, reference[test])
-        return cls(model, rules, distance)
+        return cls(model, rules, distance, common)
 
-    def judged(self, y: FloatArray, upper: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """Return predictions, and shares of the rule, of each half by the choice that the other half alone makes."""
-        mixed, share = np.full((2, len(y)), np.nan)
-        for rest, other in ((upper, ~upper), (~upper, upper)):
+    def mixed(self, rule: str, fade: float) -> FloatArray:
+        """Return what is predicted with a rule and a fade."""
+        return blend(self.model, self.rules[rule], np.clip(self.common / fade, 0.0, 1.0))
+
+    def judged(self, y: FloatArray, ends: NDArray[np.int8]) -> tuple[FloatArray, FloatArray]:
+        """Return predictions, and shares of the half-width, of each end by the choice the other end alone makes."""
+        mixed, wide = np.full(len(y), np.nan), np.zeros(len(y))
+        for rest, other in ((ends > 0, ends < 0), (ends < 0, ends > 0)):
             name, fade = self.chosen(y, (other,))
-            share[rest] = np.clip(self.distance[rest] / fade, 0.0, 1.0)
-            mixed[rest] = blend(self.model[rest], self.rules[name][rest], share[rest])
-        return mixed, share
+            wide[rest] = np.clip(self.distance[rest] / fade, 0.0, 1.0)
+            mixed[rest] = self.mixed(name, fade)[rest]
+        return mixed, wide
 
-    def chosen(self, y: FloatArray, halves: Sequence[NDArray[np.bool_]]) -> tuple[str, float]:
-        """Return rule and fade with the least mean error over the halves."""
+    def chosen(self, y: FloatArray, ends: Sequence[NDArray[np.bool_]]) -> tuple[str, float]:
+        """Return rule and fade with the least mean error over the ends."""
 
         def error(choice: tuple[str, float]) -> float:
             name, fade = choice
-            errors = ape(y, blend(self.model, self.rules[name], np.clip(self.distance / fade, 0.0, 1.0)))
+            errors = ape(y, self.mixed(name, fade))
             handicap = 1.0 if name == "affine" else PREFERENCE
-            return handicap * float(sum(errors[half].mean() for half in halves))
+            return handicap * float(sum(errors[end].mean() for end in ends))
 
         return min(product(self.rules, FADES), key=error)
 
 
-def _halves(dataset: Dataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which paired and which unpaired rows lie above the median work of the paired rows of their operator.
+def share_left_out(rows: int) -> float:
+    """Return which share of so many rows is left out as the largest, and as the least."""
+    return min(max(END, ENOUGH / rows), 0.5)
 
-    Where work is unknown the reference stands for it, which unpaired rows lack: none of them is above.
+
+def _ends(dataset: Dataset) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Return for paired and unpaired rows 1 at the end of largest work of their operator, -1 at the least, else 0.
+
+    Where work is unknown the reference stands for it, which unpaired rows lack: all of them are 0.
     """
     known = np.isfinite(dataset.rows["flops"]).all()
     size = pd.Series(dataset.rows["flops"] if known else dataset.reference).reset_index(drop=True)
     op = dataset.rows["op"].astype(str).reset_index(drop=True)
-    middle = size.groupby(op).median()
-    upper = (size > op.map(middle)).to_numpy()
+    by_op = size.groupby(op)
+    share = share_left_out(len(dataset))
+    low, high = by_op.quantile(share), by_op.quantile(1 - share)
+
+    def ends(size: pd.Series, op: pd.Series) -> NDArray[np.int8]:
+        above = (size > op.map(high)).to_numpy()
+        return above.astype(np.int8) - (~above & (size <= op.map(low)).to_numpy())
+
     extra = dataset.unpaired
     if extra is None:
-        return upper, np.zeros(0, dtype=bool)
-    limits = extra.rows["op"].astype(str).map(middle).to_numpy(dtype=float)
-    return upper, (extra.rows["flops"].to_numpy(dtype=float) > limits) & bool(known)
+        return ends(size, op), np.zeros(0, dtype=np.int8)
+    if not known:
+        return ends(size, op), np.zeros(len(extra.rows), dtype=np.int8)
+    return ends(size, op), ends(extra.rows["flops"].astype(float), extra.rows["op"].astype(str))
 
 
 def _coverage(

@@ -22,7 +22,7 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, pool
-from .beyond import Beyond, fixed_widening, learn_beyond
+from .beyond import Beyond, fixed_widening, learn_beyond, share_left_out
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import FloatArray, Progress
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
@@ -135,10 +135,11 @@ def deploy(
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
     shuffled = _SHUFFLED * _REPEATS * min(len(dataset), _RANKED_ROWS) * dataset.X.shape[1]
+    left_out = 2.2 * (1 - share_left_out(len(dataset)))
     fitted = partial(_fitted, model=best, scheme=scheme, seed=seed)
     steps = [  # each with its seconds, as the fits of 458 to 20 454 rows have taken them
         _Step(f"{best.name} (all rows)", 1.2 * cost[best.name] + shuffled, fitted),
-        _Step(f"{best.name} (ranges left out)", 1.1 * cost[best.name] + calibrated, outside),
+        _Step(f"{best.name} (ranges left out)", left_out * cost[best.name] + calibrated, outside),
         *(
             _Step(
                 f"{one.name} (ranking)",

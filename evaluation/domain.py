@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, Self
 
@@ -23,6 +23,9 @@ MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, staye
 inside the range at distances d of 1 to 6 doublings (largest seen: 2.0 at 3.5 and 2.7 at 5.5 doublings). For models that
 have not learnt from ranges left out (`beyond`): too few rows, or runs of earlier versions.
 """
+
+OPERATORS: Final = "op="
+"""Features so named are 1 in the rows of an operator."""
 
 LOG_PREFIX: Final = "log2."
 """Features so named are logarithms to base 2 already."""
@@ -50,17 +53,23 @@ class RangeCheck:
         others. 0 inside.
     widening : ndarray of shape (n,)
         Factor >= 1 for the half-width of an interval on the log scale, ``1 + WIDENING * distance``.
+    common : ndarray of shape (n,)
+        Distance from the range of all classes together: of what a class has not reached another may have.
     """
 
     extrapolated: NDArray[np.bool_]
     reasons: Reasons
     distance: FloatArray
     widening: FloatArray
+    common: FloatArray
 
 
 @dataclass(frozen=True)
 class TrainedRange:
     """Smallest and largest value of every feature in training.
+
+    Large products say nothing of large sums: where rows belong to classes (operators), each row is held against the
+    range of its own.
 
     Attributes
     ----------
@@ -70,16 +79,25 @@ class TrainedRange:
         Smallest and largest trained value; NaN for a feature that was always missing.
     gaps : ndarray of bool, shape (p,)
         Whether training rows had missing values of the feature.
+    own : mapping of str to TrainedRange
+        0/1 feature of a class -> the range of its rows.
     """
 
     names: tuple[str, ...]
     low: FloatArray
     high: FloatArray
     gaps: NDArray[np.bool_]
+    own: Mapping[str, TrainedRange] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, X: pd.DataFrame) -> Self:
-        """Return the range of the training features ``X`` (n rows × p named columns)."""
+    def of(cls, X: pd.DataFrame, classes: str = "") -> Self:
+        """Return the range of the training features ``X`` (n rows × p named columns).
+
+        Features whose name begins with ``classes`` are 1 in the rows of a class, which then has a range of its own.
+        """
+        if classes:
+            kinds = {str(name): X[X[name] > 0.5] for name in X.columns if str(name).startswith(classes)}
+            return replace(cls.of(X), own={name: cls.of(rows) for name, rows in kinds.items() if len(rows)})
         if X.empty:
             raise DataError("the trained range needs at least one row and one feature: there are no training data")
         values = X.to_numpy(dtype=np.float64)
@@ -101,13 +119,13 @@ class TrainedRange:
             A trained feature is not among the columns.
         """
         values = self._values(X)
-        distances = self._distances(values)
-        furthest = distances.max(axis=1, initial=0.0)
-        return RangeCheck(furthest > 0, self._reasons(values, distances), furthest, 1.0 + WIDENING * furthest)
-
-    def distance(self, X: pd.DataFrame) -> FloatArray:
-        """Return ``check(X).distance`` alone."""
-        return self._distances(self._values(X)).max(axis=1, initial=0.0)
+        furthest, reasons = np.zeros(len(values)), Reasons(len(values))
+        for one, rows in self._parts(values):
+            distances = one._distances(values[rows])
+            furthest[rows] = distances.max(axis=1, initial=0.0)
+            reasons.extend(one._reasons(values[rows], distances), rows)
+        common = self._distances(values).max(axis=1, initial=0.0) if self.own else furthest
+        return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
 
     def places(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return where the first row of ``X`` lies: ``feature``, ``value``, ``low``, ``high``, ``place``, ``distance``.
@@ -117,21 +135,26 @@ class TrainedRange:
         those nearest to an end.
         """
         values = self._values(X)[:1]
-        positive = self._is_ratio & (values[0] > 0)
+        own = next(one for one, rows in self._parts(values) if len(rows))
+        positive = own._is_ratio & (values[0] > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            low, high, at = (np.where(positive, np.log(one), one) for one in (self.low, self.high, values[0]))
+            low, high, at = (np.where(positive, np.log(one), one) for one in (own.low, own.high, values[0]))
             place = (at - low) / np.where(high > low, high - low, np.nan)
-        found = pd.DataFrame({"feature": self.names, "value": values[0], "low": self.low, "high": self.high})
-        found = found.assign(place=place, distance=self._distances(values)[0])
+        found = pd.DataFrame({"feature": self.names, "value": values[0], "low": own.low, "high": own.high})
+        found = found.assign(place=place, distance=own._distances(values)[0])
         order = np.lexsort((np.minimum(place, 1 - place), -found["distance"].to_numpy()))
         return found.iloc[order].reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps."""
-        return {
+        """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps, own by class."""
+        found: dict[str, Any] = {
             name: {"low": _or_none(low), "high": _or_none(high), "gaps": bool(gaps)}
             for name, low, high, gaps in zip(self.names, self.low, self.high, self.gaps, strict=True)
         }
+        for kind, one in self.own.items():
+            for name, limits in one.to_dict().items():
+                found[name].setdefault("own", {})[kind] = limits
+        return found
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
@@ -141,7 +164,20 @@ class TrainedRange:
         never = np.isnan(low) & np.isnan(high)
         if not (never | (np.isfinite(low) & np.isfinite(high) & (low <= high))).all():
             raise ValueError("a trained range ends before it begins, or nowhere")
-        return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool))
+        kinds = dict.fromkeys(kind for entry in entries for kind in entry.get("own", {}))
+        if foreign := sorted(set(kinds) - set(state)):
+            raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
+        own = {kind: cls.from_dict({name: entry["own"][kind] for name, entry in state.items()}) for kind in kinds}
+        return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), own)
+
+    def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
+        """Yield the range of each class with the positions of its rows (n × p), and of rows of none the whole one."""
+        rest = np.ones(len(values), dtype=bool)
+        for name, one in self.own.items():
+            rows = rest & (values[:, self.names.index(name)] > 0.5)
+            rest &= ~rows
+            yield one, np.flatnonzero(rows)
+        yield self, np.flatnonzero(rest)
 
     @property
     def _is_log(self) -> NDArray[np.bool_]:
@@ -222,9 +258,10 @@ def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float)
 
 
 def trained_range(X: pd.DataFrame) -> TrainedRange:
-    """Return the range of the features that have one: not of remainders, and of sizes only as logarithms."""
+    """Return the range of the features that have one, by operator: not of remainders, of sizes only as logarithms."""
     named = [str(name) for name in X.columns]
-    return TrainedRange.of(X[[name for name in named if not name.startswith(PERIODIC) and f"log2.{name}" not in named]])
+    kept = [name for name in named if not name.startswith(PERIODIC) and f"log2.{name}" not in named]
+    return TrainedRange.of(X[kept], classes=OPERATORS)
 
 
 def _or_none(value: float) -> float | None:

@@ -269,9 +269,9 @@ class TrainedModel:
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
             lower, upper = self.intervals.bounds(predicted, level, scale=scale, widen=widen)
         else:
-            share = self.beyond.share(check.distance)
+            share = self.beyond.share(check.common)
             predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
-            wide = np.where(new, self.beyond.share(np.maximum(check.distance, 1.0)), share)
+            wide = self.beyond.share(np.where(new, np.maximum(check.distance, 1.0), check.distance))
             far = self.beyond.intervals
             lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide)
         basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")

@@ -65,8 +65,8 @@ WORDS: Final[dict[str, str | Callable[..., str]]] = {
     "row-refused": _refused,
     "fixed-widening": (
         "outside the trained range the model itself answers, and its intervals grow by a fixed {widening:.0%} a "
-        "doubling, which was never measured: for that, ranges are left out of training, and it takes {least} rows in "
-        "each half"
+        "doubling, which was never measured: for that, ranges are left out of training, and it takes {least} rows at "
+        "each end"
     ),
     "never-stated": (
         "no row states its {column}, in training it was always {trained}: if that holds, state {column}={trained}"

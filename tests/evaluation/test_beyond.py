@@ -13,7 +13,15 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from flopcast.api.devices import device
-from flopcast.evaluation.beyond import LEAST_ROWS, Beyond, Rule, blend, fixed_widening, learn_beyond
+from flopcast.evaluation.beyond import (
+    LEAST_ROWS,
+    Beyond,
+    Rule,
+    blend,
+    fixed_widening,
+    learn_beyond,
+    share_left_out,
+)
 from flopcast.evaluation.competition import fit_all
 from flopcast.evaluation.domain import WIDENING, trained_range
 from flopcast.evaluation.fallback import FallbackLaw, learn_law
@@ -68,10 +76,10 @@ def test_inside_the_model_answers_outside_the_rule_is_as_good_as_the_line(
 ) -> None:
     model, edge = fit_all(trained, SATURATES, "kfold"), trained_range(trained.X)
     inside = model.predict(trained.X)
-    np.testing.assert_array_equal(blend(inside, inside + 1, beyond.share(edge.distance(trained.X))), inside)
+    np.testing.assert_array_equal(blend(inside, inside + 1, beyond.share(edge.check(trained.X).distance)), inside)
     far = dataset(10, 14, seed=3)
     X, reference = trained.recipe.transform(far.rows), far.reference.to_numpy(float)
-    share = beyond.share(edge.distance(X))
+    share = beyond.share(edge.check(X).distance)
     answers = blend(model.predict(X), beyond.rule.predict(X, reference), share)
     assert error(far, model.predict(X)) > 50
     line = Affine("reference").fit(pd.DataFrame({"reference": trained.reference}), trained.y)
@@ -158,3 +166,8 @@ def test_where_only_one_kind_was_trained_the_law_is_wide() -> None:
 
 def test_without_a_law_there_is_none(trained: Dataset) -> None:
     assert learn_law(replace(trained, laws=pd.DataFrame(index=trained.laws.index))) is None
+
+
+def test_the_ends_are_quarters_of_many_rows_and_halves_of_few() -> None:
+    shares = [share_left_out(rows) for rows in (100, 500, 1000, 100_000)]
+    assert shares == [0.5, 0.4, 0.25, 0.25]

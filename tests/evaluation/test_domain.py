@@ -107,3 +107,20 @@ def test_missing_features_are_named() -> None:
         TrainedRange.of(wide).check(wide[[]])
     with pytest.raises(DataError, match="at least one row"):
         TrainedRange.of(TRAINING.iloc[:0])
+
+
+def test_each_class_has_a_range_of_its_own() -> None:
+    sizes = pd.DataFrame({"log2.m": [0.0, 10.0, 2.0, 4.0], "op=gemm": [1.0, 1.0, 0.0, 0.0]})
+    trained = sizes.assign(**{"op=add": 1 - sizes["op=gemm"]})
+    asked = pd.DataFrame({"log2.m": [8.0, 8.0, 8.0], "op=gemm": [1.0, 0.0, 0.0], "op=add": [0.0, 1.0, 0.0]})
+    whole = TrainedRange.of(trained, classes="op=")
+    for one in (whole, TrainedRange.from_dict(json.loads(json.dumps(whole.to_dict())))):
+        check = one.check(asked)
+        assert check.distance.tolist() == [0.0, 4.0, 0.0]
+        assert check.common.tolist() == [0.0, 0.0, 0.0]
+        assert check.reasons.any().tolist() == [False, True, False]
+        assert one.places(asked[1:]).iloc[0][["feature", "low", "high", "distance"]].tolist() == ["log2.m", 2, 4, 4]
+    damaged = whole.to_dict()
+    damaged["log2.m"]["own"]["op=mul"] = damaged["log2.m"]["own"]["op=add"]
+    with pytest.raises(ValueError, match="op=mul"):
+        TrainedRange.from_dict(damaged)
