@@ -82,7 +82,7 @@ def measure(
         Rows to measure; by default those of a suite.
     out : Path, optional
         Table to write, .parquet or .csv; the journal lies beside it until all is measured.
-    suite : {"small", "full", "embedded"}, optional
+    suite : {"small", "full", "embedded", "fingrav"}, optional
         See `rows.SUITES`; small by default.
     kernels : sequence of str, optional
         Kernels to measure; all by default.

@@ -27,7 +27,7 @@ from .backend import Backend, import_torch
 from .listed import read_shapes
 from .machine import machine
 from .power_rigs import INTERVAL_US, SIMULATED, Rig, TorchRig, Train, power_reader
-from .rows import Row, described
+from .rows import Row, described, suite_rows
 from .session import Journal, Progress, journal_folder
 from .simulated_gpu import SimulatedGPU
 
@@ -86,7 +86,7 @@ class Recorded:
 
 
 def record(
-    kernels: Path,
+    kernels: Path | None,
     out: Path,
     *,
     logger: str = SIMULATED,
@@ -102,8 +102,9 @@ def record(
 
     Parameters
     ----------
-    kernels : Path
-        CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`.
+    kernels : Path or None
+        CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`; None for
+        the published kernels of one GPU (the suite ``fingrav``).
     out : Path
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
     logger : {"amd-smi", "rocm-smi", "nvml", "simulated"}
@@ -133,8 +134,8 @@ def record(
         raise ParameterError("device", "must be left out where the GPU is simulated")
     if runs is not None and runs < 1:
         raise ParameterError("runs", f"must be 1 or more, got {runs}")
-    check_output(out, FILES, [kernels])
-    rows = read_shapes(kernels).rows
+    check_output(out, FILES, [] if kernels is None else [kernels])
+    rows = suite_rows("fingrav", gpu=True) if kernels is None else read_shapes(kernels).rows
     rig, about = _rig(logger, interval, device, seed)
     settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
     folder = journal_folder(out)

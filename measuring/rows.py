@@ -2,7 +2,9 @@
 
 A row has the columns of the measurement table before it is measured: operator, number formats, dimensions. Of the grids
 ``full`` has every row; ``small`` the smallest, the middle and the largest of each operator, variant and number format;
-``embedded`` the workloads of the embedded measurements (``datasets``).
+``embedded`` the workloads of the embedded measurements (``datasets``); ``fingrav`` the kernels whose power was
+published (Singhania, Aga and Ibrahim, ISPASS 2025): products by a matrix and by a vector of three sizes, two
+collectives bound by latency and by bandwidth.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Row = dict[str, Any]
 WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
 """Cells of a row that are words, whatever its operator."""
 
-SUITES = ("small", "full", "embedded")
+SUITES = ("small", "full", "embedded", "fingrav")
 FAMILIES = {
     "gemm": ("gemm",),
     "batched_gemm": ("batched_gemm",),
@@ -110,12 +112,17 @@ def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, 
     if suite not in SUITES:
         raise ParameterError("suite", f"must be one of {', '.join(SUITES)}, got {suite!r}")
     ops = operators(families)
-    rows = list(shapes()) if suite == "embedded" else list(_gpu_rows(ranks) if gpu else _cpu_rows())
-    rows = [row for row in rows if row["op"] in ops]
+    rows = [row for row in _every_row(suite, gpu, ranks) if row["op"] in ops]
     if not rows:
         hint = "collectives need two GPUs or more" if families == ["collective"] else "choose other kernels"
         raise DataError(f"suite {suite} has none of {', '.join(families or ())} here: {hint}")
     return _spread(rows) if suite == "small" else rows
+
+
+def _every_row(suite: str, gpu: bool, ranks: int) -> Iterable[Row]:
+    if suite in ("embedded", "fingrav"):
+        return shapes() if suite == "embedded" else _published_rows(ranks)
+    return _gpu_rows(ranks) if gpu else _cpu_rows()
 
 
 def operators(families: Sequence[str] | None) -> set[str]:
@@ -152,6 +159,15 @@ def _cpu_rows() -> Iterator[Row]:
             yield {"op": op, "dtype_a": dtype, "rows": rows, "cols": cols}
         yield from _channels(dtype, itertools.product((64, 256), (196, 784, 3136)))
         yield from _tokens(dtype, itertools.product((16, 256), (256, 1024)), (1000, 32_000))
+
+
+def _published_rows(ranks: int) -> Iterator[Row]:
+    for side in (8192, 4096, 2048):
+        yield {"op": "gemm", "dtype_a": "bf16", "m": side, "n": side, "k": side}
+        yield {"op": "gemm", "dtype_a": "bf16", "m": side, "n": 1, "k": side}
+    if ranks > 1:
+        for variant, message in itertools.product(("all_gather", "all_reduce"), (2**16, 2**17, 2**29, 2**30)):
+            yield {"op": "collective", "variant": variant, "dtype_a": "bf16", "message_bytes": message, "ranks": ranks}
 
 
 def _gpu_rows(ranks: int) -> Iterator[Row]:

@@ -224,6 +224,12 @@ def test_what_is_recorded_is_profiled_by_the_command_that_is_printed(tmp_path: P
     assert kernel["components"]["total"]["throttling"]["found"]
 
 
+def test_without_a_list_the_published_kernels_are_recorded(tmp_path: Path) -> None:
+    code, text, _ = run("record", "--out", tmp_path / "out", "--logger", "simulated", "--runs", 4, "--json")
+    kernels = json.loads(text)["kernels"]
+    assert (code, len(kernels), {kernel["runs"] for kernel in kernels}) == (0, 6, {4})
+
+
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:
     listed = tmp_path / "kernels.csv"
     listed.write_text("op,dtype_a,m,n,k\ngemm,bf16,8192,8192,8192\n", encoding="utf-8")

@@ -97,3 +97,9 @@ def test_names_of_families_and_operators_are_understood() -> None:
 def test_wrong_names_are_refused(call: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_the_published_kernels_of_power_need_several_gpus_for_their_collectives() -> None:
+    alone, both = (suite_rows("fingrav", gpu=True, ranks=ranks) for ranks in (1, 8))
+    assert {(row["m"], row["n"]) for row in alone} == {(m, n) for m in (2048, 4096, 8192) for n in (1, m)}
+    assert [row["variant"] for row in both if row["op"] == "collective"] == ["all_gather"] * 4 + ["all_reduce"] * 4
