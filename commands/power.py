@@ -152,7 +152,7 @@ def record_command(
         typer.Argument(
             metavar="[KERNELS]",
             help="CSV or Parquet with op, dtype_a, dimensions. Default: the published products of 8192, 4096 and 2048, "
-            "by a matrix and by a vector.",
+            "by a matrix and by a vector; simulated also the collectives.",
         ),
     ] = None,
     interval: Annotated[

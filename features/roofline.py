@@ -48,6 +48,11 @@ def roofline_us(work: Work, gpu: GPU) -> np.ndarray:
     return np.maximum(compute_us(work, gpu), memory_us(work, gpu))
 
 
+def machine_balance(work: Work, gpu: GPU) -> np.ndarray:
+    """Return ``peak / bandwidth``, FLOP per byte: rows of fewer are bound by memory, of more by arithmetic."""
+    return peaks(work, gpu) * 1e3 / gpu.require("memory_bw_gbs")
+
+
 def size(measure: str, work: Work, gpu: GPU) -> np.ndarray:
     """Return what stands for the size of each row where there is no time to scale.
 

@@ -18,8 +18,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError
+from ..features.roofline import machine_balance
+from ..hardware import find
+from ..operators.operators import work_of
 from ..output import check_output, whole_file
+from ..power.logs import TOTAL
+from ..power.readings import COMMUNICATION, Facts
 from ..power.recording import LEAST_EXECUTIONS, Plan, plan
 from ..power.stitching import LEAST_FALL, STANDARD_ERRORS
 from ..traces.cleaning.robust import MAD_TO_SIGMA
@@ -45,6 +50,8 @@ LONGEST_US: Final = 50_000.0
 """Trains are searched for throttling up to this time, or up to four times the planned executions."""
 AFTER: Final = 3
 """Executions recorded from the first of steady power on, where it is later than the window fills."""
+SIMULATED_RANKS: Final = 8
+"""Of the published collectives on the simulated GPU."""
 SETTLED: Final = 0.01
 """Power has settled where it is within this of that of the longest train, or within the error of both."""
 
@@ -104,7 +111,7 @@ def record(
     ----------
     kernels : Path or None
         CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`; None for
-        the published kernels of one GPU (the suite ``fingrav``).
+        the published kernels (the suite ``fingrav``), the collectives of which only the simulated GPU runs.
     out : Path
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
     logger : {"amd-smi", "rocm-smi", "nvml", "simulated"}
@@ -135,7 +142,10 @@ def record(
     if runs is not None and runs < 1:
         raise ParameterError("runs", f"must be 1 or more, got {runs}")
     check_output(out, FILES, [] if kernels is None else [kernels])
-    rows = suite_rows("fingrav", gpu=True) if kernels is None else read_shapes(kernels).rows
+    if kernels is None:
+        rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
+    else:
+        rows = read_shapes(kernels).rows
     rig, about = _rig(logger, interval, device, seed)
     settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
     folder = journal_folder(out)
@@ -173,7 +183,8 @@ class _Course:
             if "protocol" in entry:
                 self.protocols.append(Protocol(**entry["protocol"]))
             else:
-                self.trains.append((entry["row"], Train(entry["executions"], entry["readings"], entry["pairs"])))
+                train = Train(entry["executions"], entry["readings"], entry["pairs"], entry["components"])
+                self.trains.append((entry["row"], train))
         self.resumed = len(self.trains)
         if journal.steps:
             last = journal.steps[-1][0]
@@ -336,10 +347,19 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     )
     readings = [reading for _, train in course.trains for reading in train.readings]
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
+    if parts := course.trains[0][1].components:
+        watts = {name: [watt for _, train in course.trains for watt in train.components[name]] for name in parts}
+        log = pd.concat(
+            [log.assign(component=TOTAL), *(log.assign(component=name, power_w=watts[name]) for name in parts)]
+        )
+    known = [_work(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=True)]
     executions = pd.concat(
-        [_executions(course.protocols[place], run, train) for run, (place, train) in enumerate(course.trains)],
+        [
+            _executions(course.protocols[place], run, train, known[place])
+            for run, (place, train) in enumerate(course.trains)
+        ],
         ignore_index=True,
-    )
+    ).dropna(axis="columns", how="all")
     (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
     tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
     for name, table in tables.items():
@@ -348,13 +368,28 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     told = {"schema": 1, **settings, "kernels": [asdict(one) for one in course.protocols]}
     with whole_file(out / RECORD) as path:
         path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return len(log), bool(len(pairs))
+    return len(readings), bool(len(pairs))
 
 
-def _executions(protocol: Protocol, run: int, train: Train) -> pd.DataFrame:
+def _work(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
+    """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is not known, less."""
+    told = {"launches": protocol.repeats}
+    if row["op"] == "collective":
+        alike = described({name: value for name, value in row.items() if name != "message_bytes"})
+        return {**told, "class": COMMUNICATION, "bytes": row["message_bytes"], "collective": alike}
+    work = work_of(pd.DataFrame([row]))
+    try:
+        balance = float(machine_balance(work, find(gpu_name))[0])
+    except FlopcastError:
+        balance = math.nan
+    facts = Facts(flops=float(work.flops[0]), bytes=float(work.bytes[0]), balance=balance)
+    return {**told, "class": facts.bound, "flops": facts.flops, "bytes": facts.bytes, "balance": facts.balance}
+
+
+def _executions(protocol: Protocol, run: int, train: Train, known: Mapping[str, Any]) -> pd.DataFrame:
     start, end = zip(*train.executions, strict=True)
     numbers = np.arange(1, len(start) + 1)
     return pd.DataFrame(
         {"start_ns": start, "end_ns": end, "kernel": protocol.kernel, "run": run, "execution": numbers,
-         "steady_from": protocol.steady_from}
+         "steady_from": protocol.steady_from, **known}
     )  # fmt: skip

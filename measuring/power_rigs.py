@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -45,12 +45,14 @@ class Train:
     executions: list[tuple[int, int]]  # start and end on the CPU's clock
     readings: list[tuple[int, float]]  # stamp on the logger's clock, watts
     pairs: list[tuple[int, int, int]]  # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
+    components: dict[str, list[float]] = field(default_factory=dict)  # watts of parts of the GPU at the same stamps
 
 
 class Rig(Protocol):
     """Something that runs kernels while a logger reads the power."""
 
     interval_us: float  # that the logger averages over
+    gpu_name: str
 
     def use(self, row: Row, repeats: int) -> None:
         """Make a kernel ready, with fresh operands; `repeats` launches count as one execution."""
@@ -186,6 +188,7 @@ class TorchRig:
 
     def __init__(self, backend: Backend, read: Callable[[], float], interval_us: float, seed: int) -> None:
         self.backend, self.interval_us, self._seed = backend, interval_us, seed
+        self.gpu_name = backend.gpu_name
         self._sampler = Sampler(read, interval_us)
         self._call: Call = lambda: None
 

@@ -1,8 +1,10 @@
 """A GPU that is simulated, with its clock and its power logger: for tests, and to try recording without a GPU.
 
-Times are those of an MI300X at a fixed share of its peaks. Power follows the activity with a lag, HBM draws its own
-where a kernel's data exceed the last-level cache, and a controller holds the board's power from the moment on that its
-slow average exceeds it. The constants were chosen so that the published errors of execution power come out
+Times are those of an MI300X at a fixed share of its peaks; a collective takes a latency per step and the time of its
+bytes on the links. Power follows the activity with a lag, HBM draws its own where a kernel's data exceed the last-level
+cache, and a controller holds the board's power from the moment on that its slow average exceeds it. Of the rest the
+compute dies (xcd) draw the more the longer a kernel computes, and the I/O dies the more the longer it moves data. The
+constants were chosen so that the published errors of execution power come out
 (`docs/guides/measuring.md`); they are no measurement of any GPU.
 """
 
@@ -18,8 +20,9 @@ from scipy.signal import lfilter
 from ..errors import DataError
 from ..hardware import find
 from ..operators.operators import work_of
+from ..operators.work import collective_sent_bytes
 from .power_rigs import Train
-from .rows import Row, described
+from .rows import Row, described, word
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000
 """When the simulated day begins, on the CPU's clock."""
@@ -30,6 +33,11 @@ EFFICIENCY: Final = 0.45
 """Share of the peaks that kernels reach."""
 LAUNCH_US: Final = 3.0
 IDLE_W, COMPUTE_W, HBM_W = 80.0, 640.0, 190.0
+IDLE_OF_W: Final = {"xcd": 40.0, "iod": 28.0, "hbm": 12.0}
+IOD_SHARE: Final = (0.1, 0.6)
+"""Of the power besides HBM's: of a kernel that only computes, and of one that only moves data."""
+STEP_US: Final = 8.0
+"""Latency of a step of a collective; an all-reduce has two."""
 FILL_US: Final = 20.0
 """A kernel as long as this draws half of what a long one does."""
 LAG_US, CONTROLLER_US = 400.0, 6000.0
@@ -55,7 +63,8 @@ class SimulatedGPU:
 
     def __init__(self, interval_us: float, seed: int) -> None:
         self.interval_us, self._seed, self._now_us = interval_us, seed, 0.0
-        self.kernel_us = self.above_w = np.nan
+        self.gpu_name, self.kernel_us, self.above_w = MODEL, np.nan, np.nan
+        self.shares = dict.fromkeys(IDLE_OF_W, np.nan)  # of the components in the power above idle
         self.limit_w = float(find(MODEL).tdp_w or np.inf)
 
     def use(self, row: Row, repeats: int) -> None:
@@ -66,12 +75,22 @@ class SimulatedGPU:
         if not np.isfinite(bytes_moved):
             raise DataError(f"the work of {described(row)} is not known: it cannot be simulated")
         compute_us = flops / (EFFICIENCY * 1e6 * gpu.peak_tflops(str(work.dtype[0]))) if flops else 0.0
-        memory_us = bytes_moved / (EFFICIENCY * 1e3 * float(gpu.memory_bw_gbs or np.inf))
-        once_us = max(compute_us, memory_us) + LAUNCH_US
-        spilt = bytes_moved > 2**20 * float(gpu.llc_mb or 0)
-        self.kernel_us = repeats * once_us
-        self.above_w = COMPUTE_W * once_us / (once_us + FILL_US) * (max(compute_us, memory_us / 2) / once_us)
-        self.above_w += HBM_W * spilt
+        moving_us = bytes_moved / (EFFICIENCY * 1e3 * float(gpu.memory_bw_gbs or np.inf))
+        waiting_us = 0.0
+        if row["op"] == "collective":
+            sent = float(collective_sent_bytes(pd.DataFrame([row]))[0])
+            moving_us = max(moving_us, sent / (EFFICIENCY * 1e3 * float(gpu.link_bw_gbs or np.inf)))
+            waiting_us = STEP_US * (2 if word(row, "variant") == "all_reduce" else 1)
+        once_us = max(compute_us, moving_us) + waiting_us + LAUNCH_US
+        hbm_w = HBM_W * (bytes_moved > 2**20 * float(gpu.llc_mb or 0))
+        busy = max(compute_us, moving_us / 2, waiting_us / 4) / once_us
+        dies_w = COMPUTE_W * once_us / (once_us + FILL_US) * busy
+        self.kernel_us, self.above_w = repeats * once_us, dies_w + hbm_w
+        computing = compute_us / (compute_us + moving_us + waiting_us)
+        iod_w = dies_w * (IOD_SHARE[1] + (IOD_SHARE[0] - IOD_SHARE[1]) * computing)
+        self.shares = {
+            "xcd": (dies_w - iod_w) / self.above_w, "iod": iod_w / self.above_w, "hbm": hbm_w / self.above_w
+        }  # fmt: skip
 
     @property
     def steady_w(self) -> float:
@@ -92,7 +111,14 @@ class SimulatedGPU:
         sampled_us = issued_us + delay_us * rng.random(2)
         times, power = self._power(begin_us, float(end[-1]), until_us, slow)
         stamps = self._stamps(until_us)
-        watts = self._averaged(times, power, stamps) * (1 + rng.normal(0, NOISE, len(stamps)))
+        averaged = self._averaged(times, power, stamps)
+        watts = averaged * (1 + rng.normal(0, NOISE, len(stamps)))
+        components = {
+            name: np.round(
+                (IDLE_OF_W[name] + share * (averaged - IDLE_W)) * (1 + rng.normal(0, NOISE, len(stamps))), 2
+            ).tolist()
+            for name, share in self.shares.items()
+        }
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
         self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
         pairs = zip(_gpu_ns(sampled_us), _cpu_ns(issued_us), np.rint(1e3 * delay_us), strict=True)
@@ -100,6 +126,7 @@ class SimulatedGPU:
             list(itertools.pairwise(edges)),
             list(zip(_gpu_ns(stamps).tolist(), np.round(watts, 2).tolist(), strict=True)),
             [(int(gpu), int(cpu), int(delay)) for gpu, cpu, delay in pairs],
+            components,
         )
 
     def after(self, last_ns: int) -> None:

@@ -26,7 +26,7 @@ from .clocks import Clocks, Measured, synchronise
 from .deconvolution import Deconvolved, deconvolve
 from .energy import PHASES, Energy, kernel_energy, polynomial, spline
 from .logs import TOTAL
-from .readings import CPU_CLOCK, check_clock_pairs, check_executions, read_log
+from .readings import CPU_CLOCK, Facts, check_clock_pairs, check_executions, facts_of, read_log
 from .recording import LEAST_EXECUTIONS, SHORTEST_US, Plan, plan
 from .runs import FULLER_BIN, RunChoice, golden_runs
 from .stitching import ALONE, LEAST_READINGS, Stitched, Throttling, detect_throttling, stitch
@@ -76,7 +76,7 @@ class KernelPower:
     """The power profile of one kernel."""
 
     kernel: str
-    label: str  # its class by op-to-byte ratio, "" where not given
+    facts: Facts  # what the executions say of it besides
     kernel_us: float  # median execution time over golden runs
     window_us: float  # averaging window of the logger; 0: instantaneous
     window_stated: bool  # False where the time between readings was taken for it
@@ -111,6 +111,7 @@ class PowerProfiles:
     kernels: list[KernelPower]
     clocks: Clocks
     level: float
+    left_out: tuple[Remark, ...] = ()  # kernels of the executions that have no profile, and why
 
 
 def profile_files(
@@ -132,14 +133,15 @@ def profile_files(
     """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states its times since 1970 needs no clocks. `gpu`
-    says which GPU of the log; what follows `kernel` is as for `profile_kernel`.
+    says which GPU of the log; what follows `kernel` is as for `profile_kernel`. Of several kernels those that cannot be
+    profiled are left out (`PowerProfiles.left_out`).
 
     Raises
     ------
     ParameterError
         A parameter is out of its range, or clocks are needed and not given.
     DataError
-        A file or a table cannot be used, or too few readings are left.
+        A file or a table cannot be used, or too few readings of every kernel are left.
     """
     if execution < 1:
         raise ParameterError("execution", f"is counted from 1, got {execution}")
@@ -156,22 +158,35 @@ def profile_files(
         check_executions(read_plain_table(executions), str(executions)),
         None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
     )
-    profiles = [
-        profile_kernel(
-            measured,
-            name,
-            window_us=window_us,
-            execution=execution,
-            steady_from=steady_from,
-            within=within,
-            rank=rank,
-            components=components,
-            level=level,
-            seed=seed,
-        )
-        for name in (measured.kernels if kernel is None else [kernel])
-    ]
-    return PowerProfiles([replace(one, notes=(*one.notes, *told.notes)) for one in profiles], measured.clocks, level)
+    profiles, errors = list[KernelPower](), dict[str, DataError]()
+    for name in measured.kernels if kernel is None else [kernel]:
+        try:
+            profiles.append(
+                profile_kernel(
+                    measured,
+                    name,
+                    window_us=window_us,
+                    execution=execution,
+                    steady_from=steady_from,
+                    within=within,
+                    rank=rank,
+                    components=components,
+                    level=level,
+                    seed=seed,
+                )
+            )
+        except ParameterError:
+            raise
+        except DataError as error:  # of this kernel alone
+            errors[name] = error
+    if not profiles:
+        raise next(iter(errors.values()))
+    return PowerProfiles(
+        [replace(one, notes=(*one.notes, *told.notes)) for one in profiles],
+        measured.clocks,
+        level,
+        tuple(remark("power-kernel-left-out", kernel=name, reason=str(error)) for name, error in errors.items()),
+    )
 
 
 def profile_kernel(
@@ -230,7 +245,7 @@ def profile_kernel(
     )
     result = KernelPower(
         kernel=name,
-        label=_label(rows),
+        facts=facts_of(rows),
         kernel_us=runs.kernel_us,
         window_us=window,
         window_stated=window_us is not None,
@@ -322,14 +337,6 @@ def _components(measured: Measured, components: Sequence[str] | None) -> list[st
     return list(components or known)
 
 
-def _label(rows: pd.DataFrame) -> str:
-    """Return the class given for the kernel; two for one kernel are an error."""
-    given = [str(one) for one in rows["class"].unique() if one] if "class" in rows else []
-    if len(given) > 1:
-        raise DataError(f"kernel {rows['kernel'].iloc[0]} is both {given[0]} and {given[1]}: give it one class")
-    return given[0] if given else ""
-
-
 def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
     readings = places.drop(columns="reading").assign(power_w=power_w[places["reading"]]).reset_index(drop=True)
     phase, power = readings["phase"].to_numpy(), readings["power_w"].to_numpy()
@@ -392,7 +399,7 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         rows += [
             {
                 "kernel": one.kernel,
-                "class": one.label,
+                "class": one.facts.bound,
                 "component": name,
                 "kernel_us": one.kernel_us,
                 "sse_w": np.nan if part.sse is None else part.sse.mean_w,

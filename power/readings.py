@@ -16,6 +16,11 @@ executions     execution      optional: its number in the run, from 1; without i
 executions     steady_from    optional: number of the kernel's first execution of steady power, where the window's fill
                               does not tell it: of a kernel that throttles
 executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by op-to-byte ratio
+executions     flops          optional, one for a kernel, as are the following: operations of one launch
+executions     bytes          optional: what one launch moves; of a collective its message
+executions     balance        optional: FLOP per byte of the GPU's peaks; with flops and bytes it tells the class
+executions     launches       optional: launches back to back that count as one execution; without it 1
+executions     collective     optional: name of the collective, the same for each of its messages
 clock pairs    gpu_ns         the GPU's counter, as it was read
 clock pairs    cpu_ns         the CPU's clock when the read was issued
 clock pairs    delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
@@ -24,10 +29,11 @@ clock pairs    delay_ns       how long the read took: the counter was sampled be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -41,7 +47,9 @@ from .logs import TOTAL, read_power_log, whole_lines
 POWER_LOG: Final = ("gpu_ns", "component", "power_w")
 EXECUTIONS: Final = ("start_ns", "end_ns", "kernel")
 CLOCK_PAIRS: Final = ("gpu_ns", "cpu_ns", "delay_ns")
-CLASSES: Final = ("compute-bound", "memory-bound", "communication")
+COMPUTE, MEMORY, COMMUNICATION = CLASSES = ("compute-bound", "memory-bound", "communication")
+FACTS: Final = ("flops", "bytes", "balance", "launches")
+"""Optional columns of executions that are numbers, one for a kernel."""
 GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
 """What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
 
@@ -49,6 +57,51 @@ LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
 """No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
 LEAST_W, MOST_W = 5.0, 20_000.0
 """Between these lies the typical power of any GPU, and far beyond."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a kernel besides its times; NaN and "" where it is not."""
+
+    label: str = ""  # its class, as given
+    flops: float = math.nan  # of one launch
+    bytes: float = math.nan  # of one launch; of a collective its message
+    balance: float = math.nan  # FLOP per byte of the GPU's peaks
+    launches: float = 1.0  # that count as one execution
+    collective: str = ""  # which collective, whatever its message
+
+    @property
+    def flops_per_byte(self) -> float:
+        """Operations per byte."""
+        return self.flops / self.bytes if self.bytes > 0 else math.nan
+
+    @property
+    def bound(self) -> str:
+        """The class: as given, or by operations per byte against the balance of the GPU; "" where nothing tells."""
+        if self.label or self.collective:
+            return self.label or COMMUNICATION
+        if math.isnan(self.flops_per_byte) or math.isnan(self.balance):
+            return ""
+        return COMPUTE if self.flops_per_byte >= self.balance else MEMORY
+
+
+def facts_of(rows: pd.DataFrame) -> Facts:
+    """Return what the checked executions of one kernel say of it.
+
+    Raises
+    ------
+    DataError
+        They say two things.
+    """
+    told: dict[str, Any] = {}
+    for column in ("class", "collective", *FACTS):
+        given = [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []
+        if len(given) > 1:
+            one, other = (value if isinstance(value, str) else f"{value:g}" for value in given[:2])
+            raise DataError(f"{column} of kernel {rows['kernel'].iloc[0]} is both {one} and {other}: give it one")
+        if given:
+            told["label" if column == "class" else column] = given[0] if isinstance(given[0], str) else float(given[0])
+    return Facts(**told)
 
 
 @dataclass(frozen=True)
@@ -184,7 +237,7 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
         raise DataError(
             f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds", source=source
         )
-    optional = [name for name in ("run", "execution", "steady_from", "class") if name in rows]
+    optional = [name for name in ("run", "execution", "steady_from", "class", *FACTS, "collective") if name in rows]
     for name in ("execution", "steady_from"):
         if name in optional:
             rows[name] = _whole(rows, name, source)
@@ -193,6 +246,13 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
         rows["class"] = _words(rows, "class", "").str.lower()
         wrong = ~rows["class"].isin(["", *CLASSES])
         _refuse(rows, wrong, f"class must be one of {', '.join(CLASSES)}", source)
+    for name in [name for name in FACTS if name in optional]:
+        known = rows[name].notna() & rows[name].ne("")
+        rows[name] = _number(rows[known], name, source).reindex(rows.index)
+        least = 1 if name == "launches" else 0
+        _refuse(rows, rows[name] < least, f"{name} must be {least} or more", source)
+    if "collective" in optional:
+        rows["collective"] = _words(rows, "collective", "")
     return rows[[*EXECUTIONS, *optional]].reset_index(drop=True)
 
 

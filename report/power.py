@@ -149,7 +149,7 @@ def power_document(profiles: PowerProfiles) -> Document:
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
-    told = [f"{one.kernel}: {note}" for one in kernels for note in in_words(one.notes)]
+    told = [*in_words(profiles.left_out), *(f"{one.kernel}: {note}" for one in kernels for note in in_words(one.notes))]
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
@@ -281,6 +281,7 @@ def power_json(profiles: PowerProfiles) -> dict[str, Any]:
         "clocks": vars(clocks)
         | {name: getattr(clocks, name) for name in ("offset_ns", "drift_ppm", "drift_error_ppm")},
         "kernels": [_kernel_json(one) for one in profiles.kernels],
+        "left_out": [note.to_dict() for note in profiles.left_out],
         "compared": compared.to_dict("records"),
         "classes": compare_classes(compared).to_dict("records"),
     }
@@ -290,7 +291,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
     runs = one.runs
     return {
         "kernel": one.kernel,
-        "class": one.label or None,
+        "class": one.facts.bound or None,
         "kernel_us": one.kernel_us,
         "window_us": one.window_us,
         "window_stated": one.window_stated,

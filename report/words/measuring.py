@@ -75,6 +75,7 @@ WORDS: dict[str, str | Callable[..., str]] = {
         "the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no usual time, and power and "
         "energy are those of a minority; look for clocks, inputs or neighbours that change"
     ),
+    "power-kernel-left-out": "{kernel} is left out: {reason}",
     "power-few-readings": "{readings} readings of interest, {wanted} are recommended",
     "power-few-runs": "{runs} runs, {wanted} are recommended",
     "power-times-extrapolated": "{outside} of {readings} readings lie outside the clock pairs: their times are "

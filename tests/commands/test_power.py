@@ -224,10 +224,16 @@ def test_what_is_recorded_is_profiled_by_the_command_that_is_printed(tmp_path: P
     assert kernel["components"]["total"]["throttling"]["found"]
 
 
-def test_without_a_list_the_published_kernels_are_recorded(tmp_path: Path) -> None:
-    code, text, _ = run("record", "--out", tmp_path / "out", "--logger", "simulated", "--runs", 4, "--json")
-    kernels = json.loads(text)["kernels"]
-    assert (code, len(kernels), {kernel["runs"] for kernel in kernels}) == (0, 6, {4})
+def test_a_kernel_of_too_few_readings_is_left_out_alone(tables: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed.csv"
+    rows = pd.read_csv(tables / "executions.csv")
+    rows.assign(kernel=np.where(rows["run"] < 2, "copy", "gemm")).to_csv(mixed, index=False)
+    code, text, _ = profile(tables, "--component", "total", "--json", executions=mixed)
+    found = json.loads(text)
+    assert (code, [one["kernel"] for one in found["kernels"]]) == (0, ["gemm"])
+    assert [(one["code"], one["kernel"]) for one in found["left_out"]] == [("power-kernel-left-out", "copy")]
+    code, _, error = profile(tables, "--kernel", "copy", executions=mixed)
+    assert (code, error.count("\n")) == (2, 1)
 
 
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:

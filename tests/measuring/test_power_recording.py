@@ -19,6 +19,7 @@ from flopcast.measuring.power_rigs import Train
 from flopcast.measuring.session import journal_folder
 from flopcast.measuring.simulated_gpu import DRIFT, EPOCH_NS, OFFSET_NS, SimulatedGPU
 from flopcast.power.profile import KernelPower, profile_files
+from flopcast.power.readings import check_executions
 from flopcast.traces.cleaning.binning import EACH_OTHER, MIDDLE
 
 SIZES = (2048, 4096, 8192)
@@ -150,6 +151,23 @@ def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: P
     assert found.repeats > 1
     assert found.kernel_us >= 20
     assert found.runs == 3
+
+
+def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest, None))
+    found = record(None, tmp_path / "out", runs=1)
+    kernels = check_executions(pd.read_csv(found.out / "executions.csv")).groupby("kernel", sort=False).first()
+    assert len(kernels) == 14
+    assert kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
+    assert kernels["flops"].iloc[:2].tolist() == [2 * 8192**3, 2 * 8192**2]
+    assert kernels["balance"].iloc[0] == pytest.approx(1307.4e3 / 5300, rel=0.01)
+    sides = kernels[["bytes", "collective", "launches"]].iloc[-4:]
+    assert sides["bytes"].tolist() == [2**16, 2**17, 2**29, 2**30]
+    assert (sides["collective"].nunique(), sides["launches"].tolist()) == (1, [2, 2, 1, 1])
+    log = pd.read_csv(found.out / "log.csv").pivot_table(index="gpu_ns", columns="component", values="power_w")
+    assert log[["xcd", "iod", "hbm"]].sum(axis=1).to_numpy() == pytest.approx(log["total"].to_numpy(), rel=0.06)
 
 
 @pytest.mark.parametrize(

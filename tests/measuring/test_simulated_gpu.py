@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.measuring.simulated_gpu import DRIFT, IDLE_W, OFFSET_NS, SimulatedGPU
+from flopcast.measuring.simulated_gpu import DRIFT, IDLE_OF_W, IDLE_W, OFFSET_NS, SimulatedGPU
 
 GEMM = {"op": "gemm", "dtype_a": "bf16", "m": 4096, "n": 4096, "k": 4096}
 
@@ -51,3 +51,27 @@ def test_a_kernel_that_moves_data_draws_less_than_one_that_computes() -> None:
     computing_w = gpu.steady_w
     gpu.use({"op": "add", "dtype_a": "fp32", "rows": 2**14, "cols": 2**14}, 1)
     assert IDLE_W < gpu.steady_w < computing_w <= gpu.limit_w
+
+
+def test_what_computes_loads_the_compute_dies_and_what_moves_data_memory_and_the_io_dies() -> None:
+    gpu = SimulatedGPU(1000.0, 0)
+    assert sum(IDLE_OF_W.values()) == IDLE_W
+    largest = []
+    for row in (GEMM, {"op": "add", "dtype_a": "fp32", "rows": 2**14, "cols": 2**14}, collective("all_reduce", 2**29)):
+        gpu.use(row, 1)
+        assert sum(gpu.shares.values()) == pytest.approx(1)
+        largest.append(max(gpu.shares, key=lambda name: gpu.shares[name]))
+    assert largest == ["xcd", "hbm", "iod"]
+
+
+def collective(variant: str, message_bytes: int) -> dict[str, object]:
+    return {"op": "collective", "variant": variant, "dtype_a": "bf16", "message_bytes": message_bytes, "ranks": 8}
+
+
+def test_small_collectives_take_their_latency_and_large_ones_the_links() -> None:
+    gpu, times = SimulatedGPU(1000.0, 0), []
+    for message in (2**16, 2**17, 2**29, 2**30):
+        gpu.use(collective("all_gather", message), 1)
+        times.append(gpu.kernel_us)
+    assert times[1] == pytest.approx(times[0], rel=0.05)
+    assert times[3] == pytest.approx(2 * times[2], rel=0.05)

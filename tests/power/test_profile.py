@@ -16,6 +16,7 @@ from flopcast.power import profile as module
 from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.energy import PHASES, find_pauses
 from flopcast.power.profile import KernelPower, compare, compare_classes, profile_files, profile_kernel
+from flopcast.power.readings import Facts
 from flopcast.power.runs import FULLER_BIN
 from flopcast.remarks import remark
 from flopcast.traces.cleaning.binning import MIDDLE
@@ -259,7 +260,7 @@ def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
     with pytest.raises(ParameterError, match="kernel"):
         profile_kernel(mixed)
     result = profile_kernel(mixed, "copy", components=["total"], window_us=1000, replicates=1)
-    assert (result.kernel, result.label, result.isolation) == ("copy", "memory-bound", "interleaved")
+    assert (result.kernel, result.facts.bound, result.isolation) == ("copy", "memory-bound", "interleaved")
     assert result.others == pytest.approx(0.5, abs=0.05)
     assert result.notes[0] == remark("power-of-mixture", others=result.others)
     energy = result.components["total"].energy
@@ -315,7 +316,7 @@ def test_the_figures_hold_over_seeds() -> None:
 
 
 def test_a_row_per_kernel_and_component(profile: KernelPower) -> None:
-    other = replace(profile, kernel="copy", label="memory-bound")
+    other = replace(profile, kernel="copy", facts=Facts("memory-bound"))
     found = compare([profile, other])
     assert found["kernel"].tolist() == ["gemm"] * 4 + ["copy"] * 4
     assert found["component"].tolist() == ["total", "xcd", "iod", "hbm"] * 2
@@ -332,7 +333,7 @@ def test_no_total_no_shares(profile: KernelPower) -> None:
 
 
 def test_classes_are_means_over_kernels(profile: KernelPower) -> None:
-    kernels = [replace(profile, kernel=name, label=label) for name, label in (("a", "x"), ("b", "x"), ("c", ""))]
+    kernels = [replace(profile, kernel=name, facts=Facts(label)) for name, label in (("a", "x"), ("b", "x"), ("c", ""))]
     found = compare_classes(compare(kernels))
     assert found["kernels"].tolist() == [2] * 4
     assert found["ssp_w"][0] == pytest.approx(profile.components["total"].ssp.mean_w)

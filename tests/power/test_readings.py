@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.benchmarks.power_simulator import Simulation
 from flopcast.errors import DataError, ParameterError
-from flopcast.power.readings import check_clock_pairs, check_executions, check_power_log, read_log
+from flopcast.power.readings import check_clock_pairs, check_executions, check_power_log, facts_of, read_log
 from flopcast.readers.base import LINE
 from flopcast.remarks import remark
 
@@ -73,12 +73,30 @@ def test_a_power_log_that_cannot_be_used(table: pd.DataFrame, message: str) -> N
         (executions(kernel=["gemm", "gemm", None, "gemm"]), "executions, row 3: kernel"),
         (executions(execution=0), "executions, row 1: execution"),
         (executions(**{"class": "CPU-bound"}), "executions, row 1: class"),
+        (executions(flops="many"), "executions, row 1: flops"),
+        (executions(launches=0), "executions, row 1: launches"),
         (executions(start_ns=[0, 150, 300, 450], end_ns=[120, 270, 420, 570]), "executions last 120 ns (median)"),
     ],
 )  # fmt: skip
 def test_executions_that_cannot_be_used(table: pd.DataFrame, message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
         check_executions(table)
+
+
+@pytest.mark.parametrize(
+    ("columns", "bound"),
+    [
+        ({"flops": 1e12, "bytes": 1e9, "balance": 250}, "compute-bound"),
+        ({"flops": [None, 1e12, "", 1e12], "bytes": 1e10, "balance": 250}, "memory-bound"),
+        ({"flops": 1e12, "bytes": 1e10}, ""),
+        ({"bytes": 2**16, "collective": "all_reduce"}, "communication"),
+        ({"flops": 1e12, "bytes": 1e9, "balance": 250, "class": "memory-bound"}, "memory-bound"),
+    ],
+)
+def test_what_bounds_a_kernel(columns: dict[str, object], bound: str) -> None:
+    assert facts_of(check_executions(executions(**columns))).bound == bound
+    with pytest.raises(DataError, match="both 1 and 2"):
+        facts_of(check_executions(executions(launches=["1", "2", "2", "2"])))
 
 
 def test_optional_columns_stay() -> None:

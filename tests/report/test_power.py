@@ -13,6 +13,7 @@ from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.output import dumps
 from flopcast.power.clocks import fit_clocks, one_clock, synchronise
 from flopcast.power.profile import KernelPower, PowerProfiles, profile_kernel
+from flopcast.power.readings import Facts
 from flopcast.power.recording import plan
 from flopcast.report.document import Document, Headline, Line, Lines, Row, Table
 from flopcast.report.html import page
@@ -117,7 +118,7 @@ def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: Kerne
     )
     told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
     assert any(all(word in line for word in ("600 W", "execution 3", "10.0 %")) for line in told)
-    *_, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, label="")])))
+    *_, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, facts=Facts())])))
     assert not classes.rows
 
 
