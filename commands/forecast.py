@@ -106,6 +106,7 @@ def forecast_command(
     max_batched_tokens: Annotated[Text, typer.Option(help="Tokens of the largest step.")] = None,
     memory_utilisation: Annotated[Text, typer.Option(help="Part of the memory that may be used.")] = None,
     dims: Annotated[Text, typer.Option(metavar="NAME=N,...", help="Sizes that an ONNX model leaves free.")] = None,
+    time_unit: Annotated[Text, typer.Option(help="Of a graph that says none: us, ms or s.")] = None,
     network_gbs: BandwidthOption = None,
     network_us: LatencyOption = None,
     node_gpus: NodeOption = None,
@@ -304,7 +305,7 @@ _READ: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("micro_batch", "global_batch", "seq_len", "node_gpus", "zero", "interleave"), _counts),
     **dict.fromkeys(("network_gbs", "network_us", "memory_utilisation"), _numbers),
     **dict.fromkeys(("max_num_seqs", "max_batched_tokens", "recompute_layers"), _counts),
-    **dict.fromkeys(("dims", "eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
+    **dict.fromkeys(("dims", "time_unit", "eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
 }
 """How each field is read from what the command line states."""
 

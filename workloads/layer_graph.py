@@ -1,9 +1,10 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace (`traced_graph`) or an ONNX model
-(`onnx_layers`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind those it
-waits for. A layer has what it computes (an operator with its dimensions and ``dtype``, or a stated time), a message
-with its collective, or both: the message goes out when the computing is done. Its keys are ``name``, ``after`` (names;
+A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace (`traced_graph`), an ONNX model
+(`onnx_layers`) or the input of a planner (`published_graph`) enters `read_layers`; a `LayerGraph` leaves, in an order
+in which every layer stands behind those it waits for. A layer has what it computes (an operator with its dimensions and
+``dtype``, or a stated time), a message with its collective, or both: the message goes out when the computing is done.
+Its keys are ``name``, ``after`` (names;
 where no layer has it each waits for the one before), ``count`` (times that it runs), ``phase``, ``op`` with dimensions
 as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and
 ``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
@@ -33,6 +34,7 @@ from ..readers.files import head
 from ..readers.onnx_model import is_onnx
 from ..remarks import Remark
 from .onnx_layers import onnx_layers
+from .published_graph import TIMES_STATED, is_published, published_layers
 from .setting import stated_of, understood
 from .traced_graph import traced_layers
 
@@ -87,7 +89,8 @@ class LayerGraph:
 class GraphSetting:
     """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node.
 
-    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``.
+    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``; ``time_unit`` (us, ms, s) and
+    ``tp`` are those of the input of a planner (`published_graph`).
     """
 
     model: LayerGraph
@@ -96,6 +99,8 @@ class GraphSetting:
     dtype: str = "bf16"
     eager: bool = False
     dims: str | Mapping[str, int] = ""
+    time_unit: str = ""
+    tp: int = 1
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -112,7 +117,13 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
-    return GraphSetting(**{**understood(stated), "model": read_layers(stated["model"], _sizes(stated.get("dims", "")))})
+    known = understood(stated)
+    sizes, unit = _sizes(stated.get("dims", "")), str(stated.get("time_unit", ""))
+    graph = read_layers(stated["model"], sizes, unit, known.get("tp", 1))
+    for name in ("time_unit", "tp"):
+        if name in stated and not any(one.code == TIMES_STATED for one in graph.remarks):
+            raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
+    return GraphSetting(**{**known, "model": graph})
 
 
 def _sizes(given: str | Mapping[str, Any]) -> dict[str, int]:
@@ -127,21 +138,27 @@ def _sizes(given: str | Mapping[str, Any]) -> dict[str, int]:
 
 
 def is_graph(model: object) -> bool:
-    """Say whether what stands for a model is a graph of layers: one that was read, a table, or JSON with ``layers``."""
+    """Say whether what stands for a model is a graph of layers: one that was read, a table, or JSON of a graph."""
     if isinstance(model, LayerGraph):
         return True
     if isinstance(model, Mapping):
-        return isinstance(model.get("layers"), list)
+        return isinstance(model.get("layers"), list) or is_published(model)
     path = Path(str(model))
     if path.suffix.lower() == ".csv" or is_onnx(path) or _is_trace(path):
         return True
-    return path.suffix == ".json" and isinstance(_json(path).get("layers"), list)
+    return path.suffix == ".json" and is_graph(_json(path))
 
 
 def read_layers(
-    model: str | Path | Mapping[str, Any] | LayerGraph, dims: Mapping[str, int] | None = None
+    model: str | Path | Mapping[str, Any] | LayerGraph,
+    dims: Mapping[str, int] | None = None,
+    unit: str = "",
+    tp: int = 1,
 ) -> LayerGraph:
-    """Return the graph of a file, or of its contents; ``dims`` are the sizes that an ONNX model leaves free.
+    """Return the graph of a file, or of its contents.
+
+    ``dims`` are the sizes that an ONNX model leaves free; ``unit`` (us, ms, s) is that of the times of a planner's
+    input, ``tp`` the degree of tensor parallelism whose times are taken.
 
     Raises
     ------
@@ -158,7 +175,7 @@ def read_layers(
     if isinstance(model, LayerGraph):
         return model
     if isinstance(model, Mapping):
-        return _graph(str(model.get("name") or "the graph"), model["layers"])
+        return _of_contents(model, "the graph", unit, tp)
     path = Path(model)
     if dims and not is_onnx(path):
         raise ParameterError("dims", f"are for ONNX models, {path.name} is none")
@@ -166,13 +183,22 @@ def read_layers(
         if is_onnx(path) or _is_trace(path):
             layers, notes = onnx_layers(path, dims) if is_onnx(path) else traced_layers(path)
             return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
-        found = _rows(path) if path.suffix.lower() == ".csv" else _json(path).get("layers", [])
-        name = path.stem if path.suffix.lower() == ".csv" else str(_json(path).get("name") or path.stem)
-        return _graph(name, found)
+        if path.suffix.lower() == ".csv":
+            return _graph(path.stem, _rows(path))
+        return _of_contents(_json(path), path.stem, unit, tp)
     except ParameterError:
         raise
     except DataError as error:
         raise error if error.source else DataError(str(error), source=str(path)) from None
+
+
+def _of_contents(found: Mapping[str, Any], name: str, unit: str, tp: int) -> LayerGraph:
+    """Return the graph of a JSON object, its own layers or a planner's nodes."""
+    name = str(found.get("name") or name)
+    if not is_published(found):
+        return _graph(name, found.get("layers", []))
+    layers, notes = published_layers(found, unit, tp)
+    return replace(_graph(name, layers), remarks=tuple(notes))
 
 
 def _is_trace(path: Path) -> bool:

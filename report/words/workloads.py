@@ -68,6 +68,11 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "times-of-trace": (
         "no operator has its shape: the times of {layers:,} nodes are those of the trace, messages are reckoned anew"
     ),
+    "times-of-graph": (
+        "the times of {layers:,} layers are those that the graph states, in {unit}, of the device on which they were "
+        "measured; costs of edges count between devices only"
+    ),
+    "layers-of-cpu": "{layers:,} layers run on the CPU alone: their times there, reckoned in line with the others",
     "layers-in-a-row": "no layer says what it comes after: each waits for the one before it, and nothing overlaps",
     "network-stated": (
         "beyond a node messages are reckoned in two levels, from the bandwidth and latency between nodes; that was "
