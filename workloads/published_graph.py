@@ -69,7 +69,9 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     piper = "TMPCs" in nodes[0]
     if tp != 1 and not piper:
         raise ParameterError("tp", "is for graphs with times by degree (TMPCs), this one has none")
-    names, layers, on_cpu = _names(nodes), [], []
+    names = _names(nodes)
+    layers: list[dict[str, Any]] = []
+    on_cpu: list[str] = []
     for node in nodes:
         name = names[str(node["id"])]
         computes = _computes(node)
