@@ -28,7 +28,7 @@ from .energy import PHASES, Energy, kernel_energy, polynomial, spline
 from .logs import TOTAL
 from .readings import CPU_CLOCK, Facts, check_clock_pairs, check_executions, facts_of, read_log
 from .recording import LEAST_EXECUTIONS, SHORTEST_US, Plan, plan
-from .runs import FULLER_BIN, RunChoice, golden_runs
+from .runs import FULLER_BIN, RunChoice, apart, golden_runs
 from .stitching import ALONE, LEAST_READINGS, Stitched, Throttling, detect_throttling, stitch
 
 LEAST_CELLS: Final = 10
@@ -134,7 +134,8 @@ def profile_files(
 
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states its times since 1970 needs no clocks. `gpu`
     says which GPU of the log; what follows `kernel` is as for `profile_kernel`. Of several kernels those that cannot be
-    profiled are left out (`PowerProfiles.left_out`).
+    profiled are left out (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
+    profiled as two (`power.runs.apart`).
 
     Raises
     ------
@@ -158,6 +159,7 @@ def profile_files(
         check_executions(read_plain_table(executions), str(executions)),
         None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
     )
+    measured = replace(measured, executions=apart(measured.executions))
     profiles, errors = list[KernelPower](), dict[str, DataError]()
     for name in measured.kernels if kernel is None else [kernel]:
         try:

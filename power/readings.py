@@ -69,6 +69,7 @@ class Facts:
     balance: float = math.nan  # FLOP per byte of the GPU's peaks
     launches: float = 1.0  # that count as one execution
     collective: str = ""  # which collective, whatever its message
+    isolated: str = ""  # of a kernel among others (`runs.apart`): the name of the same kernel alone
 
     @property
     def flops_per_byte(self) -> float:
@@ -94,7 +95,7 @@ def facts_of(rows: pd.DataFrame) -> Facts:
         They say two things.
     """
     told: dict[str, Any] = {}
-    for column in ("class", "collective", *FACTS):
+    for column in ("class", "collective", "isolated", *FACTS):
         given = [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []
         if len(given) > 1:
             one, other = (value if isinstance(value, str) else f"{value:g}" for value in given[:2])

@@ -87,6 +87,18 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
     return rows
 
 
+def apart(executions: pd.DataFrame) -> pd.DataFrame:
+    """Return kernels that ran alone in some runs and among others in the rest as two, by name; ``isolated`` says whose.
+
+    The executions are as `group_runs` returns them; those of the other runs get the name of the kernel and
+    ``, interleaved``.
+    """
+    among = executions.groupby("run")["kernel"].transform("nunique").gt(1)
+    moved = among & among.groupby(executions["kernel"]).transform("nunique").eq(2)
+    name = executions["kernel"]
+    return executions.assign(kernel=name.where(~moved, name + ", interleaved"), isolated=name.where(moved, ""))
+
+
 def golden_runs(
     executions: pd.DataFrame,
     execution: int = LEAST_EXECUTIONS,

@@ -31,7 +31,10 @@ function draw(plot, i) {
   plot.layout.font.color = ink();
   plot.data.forEach(trace => ["text", "customdata"].forEach(name => { if (trace[name]) trace[name] = whole(trace[name]); }));
   const place = document.getElementById("plot-" + i), grid = tables[place.dataset.of];
-  if (place.clientWidth < 560) narrowed(plot);
+  if (place.clientWidth < 560) {
+    narrowed(plot);
+    place.style.minHeight = plot.layout.height + "px";  // which is what a resized figure goes by
+  }
   Plotly.newPlot(place, plot.data, plot.layout, config);
   if (!grid) return;
   const named = plot.data.some(trace => trace.ids);  // then a point without an id is no row

@@ -16,6 +16,7 @@ from plotly.subplots import make_subplots
 from ..measuring.power_recording import Recorded
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
+from ..power.lessons import Lessons, learn
 from ..power.logs import TOTAL
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.recording import TABLE, Plan
@@ -23,6 +24,7 @@ from ..remarks import remark
 from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted
+from .power_lessons import lessons_section
 from .words import in_words, say
 
 SCHEMA: Final = 1
@@ -145,7 +147,7 @@ def record_document(found: Recorded) -> Document:
 def power_document(profiles: PowerProfiles) -> Document:
     """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks."""
     kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
-    compared = compare(kernels)
+    compared, learnt = compare(kernels), learn(kernels)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
@@ -156,13 +158,14 @@ def power_document(profiles: PowerProfiles) -> Document:
         opening=[_headline(one, profiles.level) for one in kernels[:_HEADLINES]],
         sections=[
             Section("Power and energy", [*tables, clocks_of_page], "table", "Table"),
+            lessons_section(kernels, learnt),
             *(_kernel_section(place, one) for place, one in enumerate(kernels)),
         ],
         closing=[
             lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer"),
             Lines(remarked(told)),
         ],
-        data=power_json(profiles),
+        data=power_json(profiles, learnt),
     )
 
 
@@ -271,7 +274,7 @@ def clock_words(clocks: Clocks) -> str:
     return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
 
 
-def power_json(profiles: PowerProfiles) -> dict[str, Any]:
+def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
     """Return the profiles for machines; a figure that does not exist is NaN."""
     compared, clocks = compare(profiles.kernels), profiles.clocks
     return {
@@ -284,6 +287,7 @@ def power_json(profiles: PowerProfiles) -> dict[str, Any]:
         "left_out": [note.to_dict() for note in profiles.left_out],
         "compared": compared.to_dict("records"),
         "classes": compare_classes(compared).to_dict("records"),
+        "lessons": {name: table.to_dict("records") for name, table in vars(learnt).items()},
     }
 
 

@@ -70,10 +70,11 @@ def write_trace(path: Path) -> None:
 
 
 def write_power(folder: Path) -> None:
-    """Write the log of a simulated measurement of a kernel whose name is markup."""
-    simulated = simulate(Scenario(runs=60))
+    """Write the log of a simulated measurement of kernels whose names are markup."""
+    simulated = simulate(Scenario(runs=80))
+    kernels = simulated.executions["run"].mod(2).map({0: EVIL, 1: f"{EVIL} again"})
     simulated.log.to_csv(folder / "log.csv", index=False)
-    simulated.executions.assign(kernel=EVIL).to_csv(folder / "executions.csv", index=False)
+    simulated.executions.assign(kernel=kernels).to_csv(folder / "executions.csv", index=False)
     simulated.pairs.to_csv(folder / "clocks.csv", index=False)
 
 

@@ -12,6 +12,7 @@ import pytest
 from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.output import dumps
 from flopcast.power.clocks import fit_clocks, one_clock, synchronise
+from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, PowerProfiles, profile_kernel
 from flopcast.power.readings import Facts
 from flopcast.power.recording import plan
@@ -129,7 +130,7 @@ def test_clocks_in_words(golden: Callable[[str, str], None]) -> None:
 
 
 def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
-    found = json.loads(dumps(power_json(profiles), missing=True))
+    found = json.loads(dumps(power_json(profiles, learn(profiles.kernels)), missing=True))
     (profile,) = found["kernels"]
     assert found["clocks"]["drift_ppm"] == pytest.approx(50, abs=1)
     assert list(profile["components"]) == ["total", "hbm"]

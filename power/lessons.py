@@ -1,0 +1,163 @@
+"""What the profiles of several kernels teach: what bounds each, which component draws, who leaves room for whom.
+
+After Singhania, Aga and Ibrahim (ISPASS 2025), who read their profiles so: by operations per byte and by how a
+collective's time grows, by component, by watts against throughput, alone against interleaved with other kernels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+from scipy.stats import linregress
+
+from .logs import TOTAL
+from .profile import KernelPower
+
+LATENCY, BANDWIDTH = "latency-bound", "bandwidth-bound"
+LEAST_GROWTH: Final = 0.5
+"""A collective whose time grows with less than this power of its size is bound by latency."""
+LEAST_CORRELATION, MOST_P = 0.9, 0.05
+"""A component's power follows throughput where their correlation is at least the first, and chance so rare."""
+LEAST_PEAK: Final = 0.5
+"""Kernels complement each other only where each draws so much of the most that any draws, of a component of its own."""
+MOST_TOGETHER: Final = 1.5
+"""And where no component would draw more than this together, its most of any kernel being 1."""
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Tables of what several kernels teach; NaN and "" where it is not known.
+
+    Attributes
+    ----------
+    kernels : DataFrame
+        ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or bandwidth), ``class``,
+        ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time of a collective: the power of its size),
+        ``dominant`` (the component that draws most), ``dominant_share`` (of the total), ``tflops`` (achieved) and
+        ``ssp_w`` (of the total).
+    collectives : DataFrame
+        ``collective``, ``sizes``, ``latency_us``, ``bandwidth_gbs`` and ``half_bytes``, the message whose time is half
+        latency: from ``time = latency + bytes / bandwidth`` through its sizes.
+    throughput : DataFrame
+        ``component``, ``kernels``, ``slope_w`` (per TFLOP/s), ``rest_w`` (at none), ``correlation``, ``p`` and
+        ``follows``: the line of steady power over achieved throughput.
+    complements : DataFrame
+        ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``, ``together``: of
+        the shares that the two draw of the most of any kernel, the largest sum, and of which component.
+    interleaved : DataFrame
+        ``kernel``, and of interleaved over isolated ``time_ratio``, ``power_ratio`` and ``energy_ratio`` (NaN where the
+        power is that of a mixture).
+    """
+
+    kernels: pd.DataFrame
+    collectives: pd.DataFrame
+    throughput: pd.DataFrame
+    complements: pd.DataFrame
+    interleaved: pd.DataFrame
+
+
+def learn(kernels: Sequence[KernelPower]) -> Lessons:
+    """Return what kernels teach, each alone and beside the others."""
+    collectives = _collectives(kernels)
+    watts = pd.DataFrame([{name: part.ssp.mean_w for name, part in one.components.items()} for one in kernels])
+    rows = pd.DataFrame([_kernel(one, collectives) for one in kernels])
+    alone = np.array([_alone(one) for one in kernels])
+    return Lessons(
+        kernels=rows,
+        collectives=collectives,
+        throughput=_throughput(rows["tflops"].to_numpy()[alone], watts[alone]),
+        complements=_complements(rows["kernel"][alone].tolist(), watts[alone].drop(columns=TOTAL, errors="ignore")),
+        interleaved=_interleaved(kernels),
+    )
+
+
+def _alone(one: KernelPower) -> bool:
+    """Return whether the power is the kernel's own, undisturbed by others."""
+    return one.isolation != "interleaved" and not one.facts.isolated
+
+
+def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
+    """Return the row of a kernel."""
+    facts, parts = one.facts, {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL}
+    whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else math.nan
+    dominant = max(parts, key=lambda name: parts[name], default="")
+    bound, growth = facts.bound, math.nan
+    fitted = collectives[collectives["collective"].eq(facts.collective)]
+    if facts.collective and len(fitted):
+        growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
+        bound = BANDWIDTH if growth >= LEAST_GROWTH else LATENCY
+    return {
+        "kernel": one.kernel,
+        "bound": bound,
+        "class": facts.bound,
+        "flops_per_byte": facts.flops_per_byte,
+        "balance": facts.balance,
+        "growth": growth,
+        "dominant": dominant,
+        "dominant_share": parts[dominant] / whole if parts else math.nan,
+        "tflops": facts.launches * facts.flops / one.kernel_us / 1e6,
+        "ssp_w": whole,
+    }
+
+
+def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
+    """Return latency and bandwidth of each collective of several sizes, by the least relative squares."""
+    rows = []
+    timed = [one for one in kernels if one.facts.collective and one.facts.bytes > 0]
+    for name in dict.fromkeys(one.facts.collective for one in timed):
+        same = [one for one in timed if one.facts.collective == name and _alone(one)]
+        size = np.array([one.facts.bytes for one in same])
+        time_us = np.array([one.kernel_us / one.facts.launches for one in same])
+        if len(np.unique(size)) < 2:
+            continue
+        latency_us, per_byte_us = nnls(np.column_stack([1 / time_us, size / time_us]), np.ones(len(size)))[0]
+        bandwidth_gbs = 1 / (1e3 * per_byte_us) if per_byte_us else math.inf
+        rows.append((name, len(size), latency_us, bandwidth_gbs, 1e3 * latency_us * bandwidth_gbs))
+    return pd.DataFrame(rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"])
+
+
+def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
+    """Return the line of each component's power over throughput; kernels that compute nothing are left out."""
+    rows, computing = [], tflops > 0
+    for name in watts:
+        x, y = tflops[computing], watts[name].to_numpy()[computing]
+        if len(x) < 3 or np.ptp(x) == 0:
+            continue
+        line = linregress(x, y)
+        follows = line.rvalue >= LEAST_CORRELATION and line.pvalue <= MOST_P
+        rows.append((name, len(x), line.slope, line.intercept, line.rvalue, line.pvalue, bool(follows)))
+    return pd.DataFrame(rows, columns=["component", "kernels", "slope_w", "rest_w", "correlation", "p", "follows"])
+
+
+def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs of kernels that load different components, those that draw the least together first."""
+    rows, share = [], (watts / watts.max()).to_numpy()  # (kernels, components)
+    for one, other in itertools.combinations(range(len(names) if watts.shape[1] > 1 else 0), 2):
+        peaks, together = share[[one, other]].argmax(axis=1), share[one] + share[other]
+        high = share[[one, other]].max(axis=1) >= LEAST_PEAK
+        if peaks[0] != peaks[1] and high.all() and together.max() <= MOST_TOGETHER:
+            said = [str(watts.columns[place]) for place in (*peaks, together.argmax())]
+            rows.append((names[one], names[other], *said, together.max()))
+    found = pd.DataFrame(rows, columns=["kernel", "other", "peak", "other_peak", "busiest", "together"])
+    return found.sort_values("together", kind="stable", ignore_index=True)
+
+
+def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
+    """Return what became of the kernels that ran alone in some runs and among others in the rest."""
+    known = {one.kernel: one for one in kernels}
+    rows = []
+    for one in kernels:
+        alone = known.get(one.facts.isolated)
+        if alone is not None:
+            name = TOTAL if TOTAL in one.components else next(iter(one.components))
+            part, of_alone = one.components[name], alone.components[name]
+            ratios = (part.ssp.mean_w / of_alone.ssp.mean_w, part.energy.energy_j / of_alone.energy.energy_j)
+            rows.append((alone.kernel, one.kernel_us / alone.kernel_us, *ratios))
+    return pd.DataFrame(rows, columns=["kernel", "time_ratio", "power_ratio", "energy_ratio"])
