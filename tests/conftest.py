@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from flopcast.readers import Measurements, read
+
 ROOT = Path(__file__).parents[1]
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
@@ -23,6 +25,18 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the measured data (../shared/data) are not on this machine")
     return folder
+
+
+@pytest.fixture(scope="session")
+def aiter_data(shared_data: Path) -> Measurements:
+    """Read the tuned kernels of AITER once for all tests of a process."""
+    return read([shared_data / "aiter"])
+
+
+@pytest.fixture(scope="session")
+def miopen_data(shared_data: Path) -> Measurements:
+    """Read the convolutions of MIOpen once for all tests of a process."""
+    return read([shared_data / "miopen"])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

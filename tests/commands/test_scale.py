@@ -16,6 +16,7 @@ from flopcast.api.scaling import FILES, scale, scale_devices
 from flopcast.commands import scale as module
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
+from flopcast.readers import Measurements
 from flopcast.scaling import trials
 from flopcast.tests.commands import running
 
@@ -130,8 +131,8 @@ def test_devices_as_a_function() -> None:
 
 
 @pytest.mark.long
-def test_tuned_kernels_of_two_mi300_are_too_few_to_judge(shared_data: Path) -> None:
-    result = scale_devices([shared_data / "aiter"], ["MI308X", "MI300X"])
+def test_tuned_kernels_of_two_mi300_are_too_few_to_judge(aiter_data: Measurements) -> None:
+    result = scale_devices(aiter_data, ["MI308X", "MI300X"])
     assert result.measured.sizes.tolist() == [80, 304]
     assert {one.name for one in result.families} == {"moe fmoe bf16", "gemm a8w8_bpreshuffle int8"}
     assert {"figure-out-of-proportion", "two-sizes-only"} <= {one.code for one in result.limits}

@@ -14,7 +14,9 @@ from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
+from flopcast.readers import Measurements
 from flopcast.remarks import remark
+from flopcast.table.conditions import select
 from flopcast.table.measurements import clean
 
 HOST, TARGET = find("MI300X"), find("MI355X")
@@ -247,11 +249,8 @@ def test_a_law_off_by_the_margin_is_seldom_said_to_hold_and_a_true_one_often() -
 
 
 @pytest.mark.long
-def test_measured_gemms_do_not_follow_flops_scaling(shared_data: object) -> None:
-    from flopcast.readers import read
-    from flopcast.table.conditions import select
-
-    frame = select(read([f"{shared_data}/aiter"]).frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
+def test_measured_gemms_do_not_follow_flops_scaling(aiter_data: Measurements) -> None:
+    frame = select(aiter_data.frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
     pooled, *classes = assess(frame)
     assert (pooled.rows, pooled.groups) == (429, 16)
     assert pooled.law(FLOPS).verdict.outcome is Outcome.SIZE

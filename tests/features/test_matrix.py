@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.features.matrix import build_dataset, groups_of
 from flopcast.hardware import GPU, find
-from flopcast.readers import read
+from flopcast.readers import Measurements
 from flopcast.table.conditions import select
 
 HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
@@ -165,8 +164,8 @@ def test_ten_thousand_rows_keep_their_order():
 
 
 @pytest.fixture(scope="module")
-def fp8_pairs(shared_data: Path) -> pd.DataFrame:
-    return select(read([shared_data / "aiter"]).frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
+def fp8_pairs(aiter_data: Measurements) -> pd.DataFrame:
+    return select(aiter_data.frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
 
 
 def test_published_fp8_gemms_give_429_pairs_in_16_weight_shapes(fp8_pairs: pd.DataFrame):

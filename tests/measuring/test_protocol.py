@@ -189,12 +189,12 @@ def test_too_few_samples_or_a_time_of_zero_have_no_interval(samples: list[float]
 @pytest.mark.long
 def test_the_median_is_as_close_to_the_truth_as_the_rule_promises() -> None:
     inside = 0
-    for seed in range(100):
+    for seed in range(50):
         timer = FakeTimer(steady(1000.0, 0.1, seed))
         found = visit(timer, nothing, Rule(rounds=1, seconds=100.0), clock=timer.clock)
         assert found.ended == INTERVAL
         inside += abs(np.median(found.samples_us) / 1000 - 1) <= 0.01
-    assert inside >= 90  # 95 % promised, a little less because looking repeatedly stops at lucky moments
+    assert inside >= 45  # 95 % promised, a little less because looking repeatedly stops at lucky moments
 
 
 @pytest.mark.parametrize(("options", "message"), [({"interval": 0.0}, "interval must"), ({"rounds": 0}, "rounds must")])

@@ -144,11 +144,6 @@ def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(tmp
         read_rows([tmp_path], timed=False)
 
 
-@pytest.fixture(scope="module")
-def aiter_data(shared_data: Path) -> Measurements:
-    return read([shared_data / "aiter"])
-
-
 def test_aiter_counts(aiter_data: Measurements) -> None:
     counts = aiter_data.frame.groupby(["op", "device"]).size()
     assert counts["gemm"].to_dict() == {
@@ -181,8 +176,8 @@ def test_aiter_block_scale_pairs(aiter_data: Measurements) -> None:
 
 
 @pytest.mark.long
-def test_miopen_counts(shared_data: Path) -> None:
-    measured = read([shared_data / "miopen"])
+def test_miopen_counts(miopen_data: Measurements) -> None:
+    measured = miopen_data
     assert measured.frame["device"].value_counts().to_dict() == {
         "MI250X (per GCD)": 73585, "MI210": 73574, "MI100": 73356, "MI300X": 30414,
     }  # fmt: skip

@@ -14,7 +14,7 @@ from flopcast.models.linear.triangular import with_intercept
 from flopcast.tests.models.linear.oracles.problems import Problem, counters, factor_counters
 from flopcast.tests.models.linear.oracles.slow_stepwise import parts_at, slow_path
 
-ANY = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+ANY = settings(max_examples=15, deadline=None, database=None, derandomize=True)
 
 
 def whole(problem: Problem, direction: str, most: int) -> NonNegativeForward | NonNegativeBackward:
