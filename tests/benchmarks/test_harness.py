@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from flopcast.api.training import train
 from flopcast.benchmarks.__main__ import main, table
 from flopcast.benchmarks.features import different_work, gemms, two_columns
 from flopcast.benchmarks.harness import Comparison, Contender, compare
@@ -37,6 +38,10 @@ MIOPEN = (
     "4-8-8-1x1-4-8-8-2-0x0-1x1-1x1-0-NCHW-FP16-F=One:0.5,0,x;Two:0.25,64,x\n"
     "8-8-8-1x1-4-8-8-2-0x0-1x1-1x1-0-NCHW-FP16-F=One:0.75,0,x\n"
 )
+
+
+FEW = {"models": ["OLS"]}
+"""What is trained where predictions are only timed."""
 
 
 @pytest.fixture
@@ -94,6 +99,7 @@ def test_the_smallest_configuration_runs_through(
 ) -> None:
     calls = {"flopcast --version": ("-m", "flopcast", "--version"), "python alone": ("-c", "pass")}
     monkeypatch.setattr("flopcast.benchmarks.start_up.CALLS", calls)
+    monkeypatch.setattr("flopcast.benchmarks.predicting.train", lambda rows, **asked: train(rows, **asked | FEW))
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["task"] for row in rows}) == 15
