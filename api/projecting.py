@@ -29,6 +29,7 @@ from ..projection.fidelity import fidelity as compare
 from ..projection.kernel_laws import DEFAULT_LAW
 from ..projection.measured_factors import learn_corrections
 from ..projection.passes import Retimed, with_durations
+from ..projection.phases import PIECE, WEIGHT
 from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
@@ -100,20 +101,29 @@ class ProjectedTrace:
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """One row per activity of the GPU, in the order of the trace.
+        """One row per activity of the GPU, in the order of the trace; with phases, of what was projected.
 
         The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its projection; `measured_us`
         and `projected_us`; `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
-        path.
+        path. With phases also `repeats`, how many activities of the trace the row stands for; the times are of all.
         """
         projection = self.result.projection
         start_ns, _ = projected_times(projection)
-        return in_words(projection.activities).assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+        rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT], errors="ignore")
+        return rows.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
 
     @property
     def classes(self) -> pd.DataFrame:
         """One row per class of kernels (`projection.result.class_table`)."""
         return self.result.classes
+
+    @property
+    def phases(self) -> pd.DataFrame | None:
+        """One row per phase of which a few repeats were projected for all (`projection.phases.repeated`).
+
+        None where phases were not asked for or nothing repeats.
+        """
+        return self.result.phases.table if self.result.phases else None
 
     @property
     def notes(self) -> list[str]:
@@ -151,6 +161,7 @@ class ProjectedTrace:
         check_output(Path(folder), FILES)
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
+        own_ns = projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
         with whole_folder(Path(folder)) as unfinished:
             found = self.document()
             (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
@@ -160,7 +171,7 @@ class ProjectedTrace:
                 unfinished / FILES[3],
                 in_words(projection.activities),
                 start_ns.to_numpy(),
-                (1000 * projection.activities["projected_us"]).round().to_numpy(dtype=np.int64),
+                own_ns.round().to_numpy(dtype=np.int64),
                 calls,
                 host=projection.host.name,
                 target=projection.target.name,
@@ -173,9 +184,11 @@ class ProjectedTrace:
         Raises
         ------
         DataError
-            The folder holds other files or cannot be written.
+            The folder holds other files or cannot be written, or the projection is of phases.
         """
         projection = self.result.projection
+        if projection.folded:
+            raise ParameterError("phases", "must be off for Chakra traces, which have every activity")
         activities, world = projection.activities, projection.laws.world
         if world is not None:
             activities = activities.assign(group_size=world.ranks_of(activities))
@@ -246,6 +259,7 @@ def project_traces(
     grows: Sequence[str] = (),
     keep_waiting: bool = False,
     durations: Path | str | pd.DataFrame | None = None,
+    phases: bool = False,
     uncertainty: str = "",
     sweep: str | Sequence[str] = (),
     defaults: Mapping[str, str] | None = None,
@@ -291,6 +305,9 @@ def project_traces(
     durations : path or DataFrame, optional
         Durations measured in passes, a few kernels at a time, in the place of the traces': a table
         (`projection.passes.with_durations`), or a folder of the passes' traces.
+    phases : bool
+        Whether a few repeats of each phase of a trace are projected for all, where phases repeat
+        (`projection.phases.fold`): quicker, with an error that is stated.
     uncertainty : str
         Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
     sweep : str or sequence of str
@@ -321,7 +338,7 @@ def project_traces(
         raise ParameterError("to", "must name a GPU where neither ranks, network, a figure nor durations change")
     inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
     interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
-    return _projected(traces, inputs, sweeps, interval)
+    return _projected(traces, inputs, sweeps, {**interval, "phases": phases})
 
 
 def laws_of(
@@ -400,7 +417,7 @@ class Inputs:
 
 
 def _projected(
-    traces: Sequence[Path | str], inputs: Inputs, sweeps: Sequence[Sweep], interval: Mapping[str, Any]
+    traces: Sequence[Path | str], inputs: Inputs, sweeps: Sequence[Sweep], choices: Mapping[str, Any]
 ) -> Iterator[ProjectedTrace]:
     """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
     laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}
@@ -414,7 +431,7 @@ def _projected(
         retimed = inputs.retimed(label, trace)
         trace = trace if retimed is None else retimed.trace
         try:
-            result = result_of(label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **interval)
+            result = result_of(label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices)
         except ParameterError:
             raise
         except DataError as error:

@@ -78,6 +78,9 @@ def command(
         Path | None,
         typer.Option(metavar="DATA", help="Durations measured in passes (`flopcast plan`), for those of the trace."),
     ] = None,
+    phases: Annotated[
+        bool, typer.Option("--phases", help="Project a few repeats of each phase of a long trace for all of them.")
+    ] = False,
     uncertainty: Annotated[
         str,
         typer.Option(metavar="NAME=SIGMA,...", help="Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05."),
@@ -109,7 +112,8 @@ def command(
         "ranks": ranks, "grows": grows or (), "defaults": defaults,
     }  # fmt: skip
     of_one: dict[str, Any] = {
-        "keep_waiting": keep_waiting, "durations": durations, "uncertainty": uncertainty, "sweep": sweep or (),
+        "keep_waiting": keep_waiting, "durations": durations, "phases": phases, "uncertainty": uncertainty,
+        "sweep": sweep or (),
     }  # fmt: skip
     if together:
         if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:

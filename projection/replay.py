@@ -12,6 +12,7 @@ for, so that order serves for all durations. Each stretch is played for all samp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,19 +63,19 @@ def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0)
 
 def spans_us(
     graph: Graph, duration_ns: FloatArray, factors: FloatArray, groups: IntArray, cpu: FloatArray,
-    counted: BoolArray,
+    span: Callable[[Times], FloatArray],
 ) -> FloatArray:  # fmt: skip
     """Return the span of each sample (µs), a few samples at a time so that memory stays bounded.
 
     The durations of the activities, of shape (n,) in the order of the graph, are multiplied by what ``factors``, of
-    shape (n_samples, n_groups), have for the group of each; ``cpu`` is as for `replay`. The span lies between the first
-    start and the last end of the activities that are ``counted``.
+    shape (n_samples, n_groups), have for the group of each; ``cpu`` is as for `replay`. ``span`` says what the span of
+    each sample of a replay is.
     """
     at_once = max(1, _AT_ONCE // max(len(graph), 1))
     parts = []
     for first in range(0, len(factors), at_once):
         some = slice(first, first + at_once)
-        parts.append(replay(graph, factors[some][:, groups] * duration_ns, cpu[some]).span_us(counted))
+        parts.append(span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some])))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -232,33 +233,27 @@ def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatA
 
 
 def totals_us(
-    graph: Graph, projected_ns: FloatArray, own_ns: FloatArray, counted: BoolArray, times: Times, *, idle: float = 1.0
-) -> dict[str, float]:
+    duration_ns: FloatArray, projected_ns: FloatArray, own_ns: FloatArray, weights: FloatArray, measured_us: float,
+    replayed_us: float, *, idle: float = 1.0,
+) -> dict[str, float]:  # fmt: skip
     """Return the projected end-to-end time by each way of adding up (`AGGREGATIONS`), µs.
 
     Parameters
     ----------
-    graph : Graph
-        Of the measured trace.
-    projected_ns : ndarray of shape (n,)
-        Durations in the order of the graph.
-    own_ns : ndarray of shape (n_counted,)
-        What of the measured time is put down to each activity that counts (`own_time`).
-    counted : ndarray of bool of shape (n,)
-        Activities that make the end-to-end time; others (launched before the trace) only hold them up.
-    times : Times
-        The replay on the target.
+    duration_ns, projected_ns, own_ns, weights : ndarray of shape (n_counted,)
+        Of the activities that make the end-to-end time, measured and projected; what of the measured time is put down
+        to each (`own_time`); and how many times each counts.
+    measured_us, replayed_us : float
+        End-to-end, and in the replay on the target.
     idle : float, default=1
         Time in which nothing runs, relative to the measured; for sums.
     """
-    start, duration = graph.start_ns[counted], graph.duration_ns[counted]
-    span = (start + duration).max() - start.min()
-    still = (span - own_ns.sum()) * idle
-    stretched = np.divide(projected_ns[counted], duration, out=np.ones_like(own_ns), where=duration > 0)
+    still = max(1000.0 * measured_us - float((own_ns * weights).sum()), 0.0) * idle
+    stretched = np.divide(projected_ns, duration_ns, out=np.ones_like(own_ns), where=duration_ns > 0)
     return {
-        SUM: float(projected_ns[counted].sum() + still) / 1000.0,
-        OVERLAP: float((own_ns * stretched).sum() + still) / 1000.0,
-        REPLAY: float(times.span_us(counted)[0]),
+        SUM: float((projected_ns * weights).sum() + still) / 1000.0,
+        OVERLAP: float((own_ns * stretched * weights).sum() + still) / 1000.0,
+        REPLAY: replayed_us,
     }
 
 

@@ -22,6 +22,7 @@ from ..traces.summary import Annotated
 from .collective_laws import ALPHA_BETA
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
+from .phases import Repeated, fold, repeated, repeats_of
 from .replay import (
     ACTIVITY,
     AGGREGATIONS,
@@ -66,9 +67,8 @@ WAITING: Final = 2.0
 
 def path_shares(path: pd.DataFrame) -> dict[str, float]:
     """Return the share of each kind of piece (`KINDS`) in a critical path, adding up to 1."""
-    length = path["end_ns"] - path["begin_ns"]
-    by_kind = length.groupby(path["kind"]).sum()
-    return {kind: float(by_kind.get(kind, 0.0) / length.sum()) for kind in KINDS}
+    by_kind = path.groupby("kind")["length_ns"].sum()
+    return {kind: float(by_kind.get(kind, 0.0) / path["length_ns"].sum()) for kind in KINDS}
 
 
 def cpu_share(path: pd.DataFrame) -> float:
@@ -81,7 +81,7 @@ def critical_us(projection: Projection) -> FloatArray:
     """Return how long each activity runs on the critical path of the target, shape (n_activities,)."""
     graph, path = projection.graph, projection.path
     path = path[path["kind"] == ACTIVITY]
-    length = (path["end_ns"] - path["begin_ns"]).to_numpy() / 1000.0
+    length = path["length_ns"].to_numpy() / 1000.0
     found = np.zeros(len(graph))
     found[graph.rows] = np.bincount(path["row"].to_numpy(dtype=np.int64), weights=length, minlength=len(graph))
     return found
@@ -96,9 +96,10 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
     table = pd.DataFrame(
         {"name": rows["name"].astype(str), "op_class": class_of(rows), "path_us": critical_us(projection)}
     )
-    length_us = float((projection.path["end_ns"] - projection.path["begin_ns"]).sum()) / 1000.0
-    by = table[table["path_us"] > 0].groupby(["name", "op_class"], sort=True)["path_us"]
-    found = by.agg(count="size", path_us="sum").reset_index()
+    table["count"] = repeats_of(rows)
+    length_us = float(projection.path["length_ns"].sum()) / 1000.0
+    by = table[table["path_us"] > 0].groupby(["name", "op_class"], sort=True)
+    found = _whole_counts(by[["count", "path_us"]].sum()).reset_index()
     found["share"] = found["path_us"] / length_us
     return found.sort_values("path_us", ascending=False, kind="stable", ignore_index=True)
 
@@ -117,6 +118,11 @@ def verdict(projection: Projection) -> Remark:
     if after < BOUND_BY_CPU:
         return remark("gpu-sets-pace", target=target, before=before, after=after)
     return remark("launch-bound", target=target, before=before, after=after, already=before >= BOUND_BY_CPU)
+
+
+def _whole_counts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its column `count`, of parts of repeats, rounded."""
+    return table.assign(count=table["count"].round().astype(np.int64))
 
 
 LAUNCH: Final = "launch"
@@ -148,9 +154,11 @@ def class_table(
     """
     rows = projection.activities.assign(op_class=class_of(projection.activities))
     rows["published_us"] = published.activities["projected_us"]
-    rows["fallbacks"] = other_law(projection)
-    by_class = rows.groupby("op_class", sort=True)
-    table = by_class[["measured_us", "published_us", "projected_us", "fallbacks"]].sum().assign(count=by_class.size())
+    rows["count"] = repeats_of(rows)
+    rows["fallbacks"] = other_law(projection) * rows["count"]
+    sums = ["measured_us", "published_us", "projected_us", "fallbacks", "count"]
+    table = _whole_counts(rows.groupby("op_class", sort=True)[sums].sum())
+    table["fallbacks"] = table["fallbacks"].round().astype(np.int64)
     table["factor"] = np.divide(
         table["projected_us"], table["measured_us"], out=np.full(len(table), np.nan), where=table["measured_us"] > 0
     )
@@ -186,12 +194,12 @@ def remark_table(projection: Projection) -> pd.DataFrame:
     The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one was asked for;
     `count`; `projected_us`.
     """
-    rows = projection.activities.assign(other=other_law(projection))
+    rows = projection.activities.assign(other=other_law(projection), count=repeats_of(projection.activities))
     told = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
     codes: dict[tuple[Remark, ...], int] = {}
     by = [pd.Series([codes.setdefault(why, len(codes)) for why in told[WHY]], told.index, dtype=int, name=WHY)]
     by += [told[LAW].astype(str), told["other"]]
-    table = told.groupby(by, sort=True)["projected_us"].agg(count="size", projected_us="sum").reset_index()
+    table = _whole_counts(told.groupby(by, sort=True)[["count", "projected_us"]].sum()).reset_index()
     reasons = list(codes)
     table[WHY] = pd.Series([reasons[code] for code in table[WHY]], table.index, dtype=object)
     return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
@@ -206,7 +214,7 @@ def total_table(projection: Projection, published: Projection) -> pd.DataFrame:
     graph, counted = projection.graph, projection.counted
     busy = projection.busy_us
     measured = {
-        SUM: float(graph.duration_ns[counted].sum()) / 1000.0 + projection.measured_us - busy,
+        SUM: float((graph.duration_ns[counted] * projection.weights).sum()) / 1000.0 + projection.measured_us - busy,
         OVERLAP: projection.measured_us,
         REPLAY: projection.measured_us,
     }
@@ -220,14 +228,14 @@ def total_table(projection: Projection, published: Projection) -> pd.DataFrame:
 def gap_summary(projection: Projection) -> pd.DataFrame:
     """Return the measured gaps between activities of a queue by cause: `cause`, `count`, `gap_us`."""
     gaps = gap_table(projection.graph)
-    found = gaps.groupby("cause")["gap_ns"].agg(["size", "sum"]).reindex(list(CAUSES)).fillna(0.0)
-    return pd.DataFrame(
-        {"cause": list(CAUSES), "count": found["size"].astype(int).to_numpy(), "gap_us": found["sum"].to_numpy() / 1e3}
-    )
+    gaps["count"] = repeats_of(projection.activities)[projection.graph.rows][gaps["row"]]
+    gaps["gap_us"] = gaps["gap_ns"] * gaps["count"] / 1e3
+    found = gaps.groupby("cause")[["count", "gap_us"]].sum().reindex(pd.Index(CAUSES, name="cause")).fillna(0.0)
+    return _whole_counts(found).reset_index()
 
 
 def step_table(projection: Projection) -> pd.DataFrame:
-    """Return the steps of the trace; no row where it has none.
+    """Return the steps of the trace, of a folded one those that are left; no row where it has none.
 
     The columns are `step`, and `measured_us` and `projected_us` from the first start to the last end of what was
     launched in it.
@@ -259,7 +267,7 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
     gaps and what one queue waits for another.
     """
     path = projection.path
-    length = (path["end_ns"] - path["begin_ns"]).to_numpy()
+    length = path["length_ns"].to_numpy()
     bound = projection.activities[BOUND].astype(str).to_numpy()[projection.graph.rows]
     rows = path["row"].to_numpy()
     kind = path["kind"].to_numpy(dtype=object)
@@ -277,8 +285,8 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Notes are ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and
-    ``durations-of-passes``.
+    Notes are ``no-phases`` (they were asked for, and all was projected), ``launched-before``, ``no-calls``,
+    ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -300,6 +308,7 @@ class Result:
     sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
     notes: tuple[Remark, ...]  # what a reader should know
     grid: pd.DataFrame | None = None  # of two figures of links or network that are swept together (`sweep.grid`)
+    phases: Repeated | None = None  # where a few repeats of each phase stand for all
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
 
     @cached_property
@@ -331,17 +340,21 @@ def result_of(
     level: float = 0.9,
     samples: int = 256,
     seed: int = 0,
+    phases: bool = False,
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
     The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user states them
     (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after the other; level, samples and
-    seed are those of the interval (`uncertainty.propagate`). A DataError as for `project_trace`, `parse_sigmas` and
+    seed are those of the interval (`uncertainty.propagate`); with ``phases`` a few repeats of each phase of the trace
+    are projected for all (`phases.fold`), where any repeats. A DataError as for `project_trace`, `parse_sigmas` and
     `propagate`.
     """
-    projection = project_trace(trace, host, target, laws)
-    published = project_trace(trace, host, target, replace(PUBLISHED, network=projection.laws.network),
-                              graph=projection.graph)  # fmt: skip
+    folded = fold(trace) if phases else None
+    short = folded.trace if folded else trace
+    projection = project_trace(short, host, target, laws, folded=folded)
+    published = project_trace(short, host, target, replace(PUBLISHED, network=projection.laws.network),
+                              graph=projection.graph, folded=folded)  # fmt: skip
     sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
     table, linked = trace.dispatches, bool(trace.dispatches["linked"].any())
     in_steps = table[table["step"].notna() & (table["linked"] | (not linked))]
@@ -362,10 +375,19 @@ def result_of(
         measured_path=path_shares(projection.measured_path),
         path_kernels=path_kernels(projection),
         verdict=verdict(projection),
-        sweeps=stacked([_swept(trace, projection, plan) for plan in sweeps]) if sweeps else None,
+        sweeps=stacked([_swept(short, projection, plan) for plan in sweeps]) if sweeps else None,
         grid=_grid(projection, sweeps),
-        notes=tuple(_notes(trace, projection)),
+        notes=tuple(_notes(trace, projection, asked=phases)),
+        phases=repeated(folded, *_pieces_us(projection)) if folded else None,
     )
+
+
+def _pieces_us(projection: Projection) -> tuple[FloatArray, FloatArray]:
+    """Return what each piece of a folded trace takes, measured and projected, each of shape (n_pieces,)."""
+    graph, times = projection.graph, projection.times
+    measured = projection.edges_ns(graph.start_ns[None], graph.end_ns[None])
+    projected = projection.edges_ns(times.start_ns, times.end_ns)
+    return np.diff(measured[0]) / 1e3, np.diff(projected[0]) / 1e3
 
 
 _Place = tuple[GPU, World | None]
@@ -398,8 +420,9 @@ def _swept(trace: Annotated, projection: Projection, plan: Sweep) -> pd.DataFram
         if plan.figure in OF_LINKS:
             return _linked(projection, place)
         there = project_trace(
-            trace, projection.host, place[0], projection.laws, graph=projection.graph, trained_for=projection.target
-        )
+            trace, projection.host, place[0], projection.laws, graph=projection.graph, trained_for=projection.target,
+            folded=projection.folded,
+        )  # fmt: skip
         return outcome(there)
 
     return sweep((projection.target, projection.laws.world), plan, evaluate, _changed, _own)
@@ -416,8 +439,9 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
     return found.assign(ratio=found[END_TO_END] / projection.measured_us)
 
 
-def _notes(trace: Annotated, projection: Projection) -> list[Remark]:
-    notes = []
+def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
+    """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
+    notes = [] if projection.folded or not asked else [remark("no-phases")]
     table = trace.dispatches
     orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
     if orphans:

@@ -11,6 +11,7 @@ from ..operators.operators import OPS
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
 from ..traces.activity_work import WORDS
 from ..traces.classes import COMPUTE
+from .phases import repeats_of
 from .replay import WORK
 from .result import critical_us
 from .uncertainty import class_of
@@ -28,13 +29,14 @@ def kernel_table(projection: Projection) -> pd.DataFrame:
     """
     rows = projection.activities
     rows = rows.assign(critical_us=critical_us(projection), op_class=class_of(rows), unknown=unknown_work(projection))
+    rows = rows.assign(repeats=repeats_of(rows))
     dims = dict.fromkeys(name for op in OPS.values() if op.name != UNKNOWN_OP for name in op.dims)
     keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
     code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
     by = rows.groupby(code)
     first = rows.assign(code=code).drop_duplicates("code").set_index("code")
     found = first[[*dict.fromkeys([*keys, "op_class", WHY, "source", "unknown"])]].assign(
-        count=by.size(), sigma=by["sigma"].max()
+        count=by["repeats"].sum().round().astype("int64"), sigma=by["sigma"].max()
     )
     found[list(SUMS)] = by[list(SUMS)].sum()
     return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
@@ -51,7 +53,7 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
     """Return what the CPU works for on the critical path of the target, the longest time first.
 
     The CPU's work up to the end of a call counts for the operator whose activity that call launches; of a call that
-    launches none, for the call. The columns are `name`, `count` of calls, `path_us`, and `share` of the path.
+    launches none, for the call. The columns are `name`, `count` of calls replayed, `path_us`, and `share` of the path.
     """
     graph, path = projection.target_graph, projection.path
     work = path[path["kind"] == WORK]
@@ -66,17 +68,18 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
     order = np.argsort(ends, kind="stable")
     edges = ends[order]
     pieces = []
-    for begin, end in work[["begin_ns", "end_ns"]].to_numpy():
+    for begin, end, length in work[["begin_ns", "end_ns", "length_ns"]].to_numpy():
         inside = slice(np.searchsorted(edges, begin, side="right"), np.searchsorted(edges, end, side="left") + 1)
         calls = order[inside]
         if not len(calls):
-            pieces.append(pd.DataFrame({"name": ["after the last call"], "path_us": [(end - begin) / 1e3]}))
+            pieces.append(pd.DataFrame({"name": ["after the last call"], "path_us": [length / 1e3]}))
             continue
         until = np.minimum(edges[inside], end)
         until[-1] = end
-        pieces.append(pd.DataFrame({"name": names[calls], "path_us": np.diff(until, prepend=begin) / 1e3}))
+        own_ns = np.diff(until, prepend=begin) * length / (end - begin)
+        pieces.append(pd.DataFrame({"name": names[calls], "path_us": own_ns / 1e3}))
     found = pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
-    length_us = float((path["end_ns"] - path["begin_ns"]).sum()) / 1e3
+    length_us = float(path["length_ns"].sum()) / 1e3
     return found.assign(share=found["path_us"] / length_us).sort_values(
         "path_us", ascending=False, kind="stable", ignore_index=True
     )

@@ -413,7 +413,7 @@ def uncertainty_of(
         scale = np.exp(np.einsum("rf,fg->rg", np.log(draws), powers))
         cpu = draws[:, place[CPU]] if CPU in place else np.ones(len(draws))
         return spans_us(
-            projection.target_graph, projection.projected_ns, scale, groups, projection.cpu * cpu, projection.counted
+            projection.target_graph, projection.projected_ns, scale, groups, projection.cpu * cpu, projection.spans_us
         )
 
     return propagate(simulate, factors, level=level, samples=samples, seed=seed)

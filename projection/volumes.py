@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .alpha_beta import DIRECT, SEND_RECV, collectives_of, cost_terms
+from .phases import repeats_of
 
 FloatArray = NDArray[np.float64]
 KIND = ("collective", "group", "ranks", "message_bytes")
@@ -38,10 +39,12 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
             **numbers,
             "measured_us": activities["measured_us"].to_numpy(),
             "projected_us": activities["projected_us"].to_numpy(),
+            "count": repeats_of(activities),
         }
     )
-    by = rows.groupby(list(KIND), dropna=False, sort=True)[["measured_us", "projected_us"]]
-    table = by.sum().assign(count=by.size()).reset_index()
+    sums = ["measured_us", "projected_us", "count"]
+    table = rows.groupby(list(KIND), dropna=False, sort=True)[sums].sum().reset_index()
+    table["count"] = table["count"].round().astype(np.int64)
     table["sent_bytes"] = table["count"] * sent_bytes(table)
     order = [*KIND, "count", "sent_bytes", "measured_us", "projected_us"]
     return table[order].sort_values("measured_us", ascending=False, kind="stable", ignore_index=True)

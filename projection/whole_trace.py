@@ -22,6 +22,7 @@ from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
 from .kernel_work import is_queued, overheads_of
 from .measured_factors import Correction
+from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
 from .replay import Times, critical_path, own_time, replay, totals_us
 from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
@@ -85,7 +86,8 @@ class Projection:
     laws : Laws
     activities : DataFrame
         The dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued` (whether it was waiting
-        when the one before it ended), `measured_us`, `projected_us`.
+        when the one before it ended), `measured_us`, `projected_us`. Of a folded trace the last two are the times of
+        all repeats that the activity stands for (`phases.REPEATS`).
     graph : Graph
         Of the measured trace.
     target_graph : Graph
@@ -97,6 +99,9 @@ class Projection:
         Time of the CPU's work, relative to the measured.
     idle : float
         Time in which nothing runs, relative to the measured; for sums.
+    folded : Folded or None
+        The phases of the trace, if activities, graph and replay are of a few repeats of each: all times are those of
+        the whole trace even so.
     """
 
     host: GPU
@@ -108,6 +113,7 @@ class Projection:
     counted: NDArray[np.bool_]
     cpu: float
     idle: float = 1.0
+    folded: Folded | None = None
 
     @cached_property
     def projected_ns(self) -> FloatArray:
@@ -124,16 +130,39 @@ class Projection:
         graph, counted = self.graph, self.counted
         return own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted])
 
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Time of the trace that each activity that counts stands for, over its own."""
+        return weights_of(self.activities)[self.graph.rows][self.counted]
+
+    def edges_ns(self, start_ns: FloatArray, end_ns: FloatArray) -> FloatArray:
+        """Return the latest end up to each piece of the trace (`phases.edges_ns`), shape (n_samples, n_pieces + 1).
+
+        Starts and ends are of the activities in the order of the graph, shape (n_samples, n).
+        """
+        counted, rows = self.counted, self.graph.rows
+        piece = self.activities[PIECE].to_numpy()[rows] if self.folded else np.zeros(len(rows), dtype=np.int64)
+        return edges_ns(piece[counted], start_ns[:, counted], end_ns[:, counted], len(self.stretch))
+
+    @property
+    def stretch(self) -> FloatArray:
+        """Measured time that each piece of the trace stands for, over its own: 1 but in a folded trace."""
+        return self.folded.stretch if self.folded else np.ones(1)
+
+    def spans_us(self, times: Times) -> FloatArray:
+        """Return the end-to-end times of a replay of the trace, shape (n_samples,)."""
+        return np.diff(self.edges_ns(times.start_ns, times.end_ns), axis=1) @ self.stretch / 1000.0
+
     @property
     def measured_us(self) -> float:
         """Measured end-to-end time, from the first start to the last end of what counts."""
-        graph = self.graph
-        return float(graph.end_ns[self.counted].max() - graph.start_ns[self.counted].min()) / 1000.0
+        edges = self.edges_ns(self.graph.start_ns[None], self.graph.end_ns[None])
+        return float(np.diff(edges[0]) @ self.stretch) / 1000.0
 
     @property
     def busy_us(self) -> float:
         """Measured time in which anything that counts ran."""
-        return float(self.own_ns.sum()) / 1000.0
+        return float((self.own_ns * self.weights).sum()) / 1000.0
 
     @cached_property
     def times(self) -> Times:
@@ -143,22 +172,32 @@ class Projection:
     @cached_property
     def totals(self) -> dict[str, float]:
         """Projected end-to-end time by every way of adding up (`replay.AGGREGATIONS`), µs."""
-        return totals_us(self.graph, self.projected_ns, self.own_ns, self.counted, self.times, idle=self.idle)
+        return totals_us(
+            self.graph.duration_ns[self.counted], self.projected_ns[self.counted], self.own_ns, self.weights,
+            self.measured_us, self.projected_us, idle=self.idle,
+        )  # fmt: skip
 
     @property
     def projected_us(self) -> float:
         """The projected end-to-end time: that of the replay."""
-        return float(self.times.span_us(self.counted)[0])
+        return float(self.spans_us(self.times)[0])
 
     @cached_property
     def path(self) -> pd.DataFrame:
-        """The critical path on the target (`replay.critical_path`)."""
-        return critical_path(self.target_graph, self.times, counted=self.counted)
+        """The critical path on the target (`replay.critical_path`), with `length_ns` of the whole trace."""
+        return self._path(self.target_graph, self.times)
 
     @cached_property
     def measured_path(self) -> pd.DataFrame:
         """The critical path as measured."""
-        return critical_path(self.graph, replay(self.graph, self.graph.duration_ns), counted=self.counted)
+        return self._path(self.graph, replay(self.graph, self.graph.duration_ns))
+
+    def _path(self, graph: Graph, times: Times) -> pd.DataFrame:
+        path = critical_path(graph, times, counted=self.counted)
+        edges = self.edges_ns(times.start_ns, times.end_ns)[0]
+        along = np.r_[0.0, np.cumsum(np.diff(edges) * self.stretch)]
+        begin, end = (np.interp(path[name], edges, along) for name in ("begin_ns", "end_ns"))
+        return path.assign(length_ns=end - begin)
 
 
 def host_of(trace: Annotated) -> str:
@@ -181,11 +220,13 @@ def project_trace(
     *,
     graph: Graph | None = None,
     trained_for: GPU | None = None,
+    folded: Folded | None = None,
 ) -> Projection:
     """Project a trace to another GPU.
 
     The trace has the CPU's calls (`Options(calls=True)`), if gaps are to be told apart; ``graph`` is that of the trace,
-    where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`. A DataError says that the
+    where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`; ``folded`` are the phases of
+    which the trace has a few repeats. A DataError says that the
     trace has no activity, or none with a duration, or that a law cannot be used.
     """
     if trace.dispatches.empty:
@@ -193,12 +234,11 @@ def project_trace(
     laws = laws or Laws()
     graph = graph or build(trace.dispatches, trace.calls)
     activities = project_activities(trace.dispatches, host, target, laws, trained_for=trained_for)
-    linked = activities["linked"].to_numpy(dtype=bool)[graph.rows]
-    counted = linked if linked.any() else np.ones(len(graph), dtype=bool)
+    counted = counted_of(activities)[graph.rows]
     if not graph.duration_ns[counted].any():
         raise DataError("no activity of the trace has a duration: there is nothing to project")
     cpu = 1.0 / (laws.cpu_speed or 1.0)
-    projection = Projection(host, target, laws, activities, graph, graph, counted, cpu)
+    projection = Projection(host, target, laws, activities, graph, graph, counted, cpu, folded=folded)
     if laws.gaps == "modelled":
         return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
     if laws.gaps == "scaled":
@@ -235,7 +275,7 @@ def project_activities(
     if communicates.any():
         parts.append(collective_factors(activities[communicates], host, target, laws))
     factors = pd.concat(parts).reindex(activities.index)
-    measured_us = np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0
+    measured_us = np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)
     return activities.assign(
         category=category,
         **{name: factors[name] for name in (FACTOR, LAW, WHY, BOUND, SIGMA)},
@@ -257,7 +297,7 @@ def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: L
 def _stretch(projection: Projection) -> float:
     """Return by how much the time in which anything runs changes."""
     duration, own = projection.graph.duration_ns[projection.counted], projection.own_ns
-    projected = projection.projected_ns[projection.counted]
+    projected, own = projection.projected_ns[projection.counted], own * projection.weights
     ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
     return float((own * ratio).sum() / own.sum())
 

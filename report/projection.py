@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ..projection.phases import Repeated
 from ..projection.result import Result, changes
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.trace_kernels import cpu_operations, kernel_table
@@ -22,20 +23,18 @@ from .document import (
     Headline,
     Kind,
     Lines,
-    Listing,
     Medium,
     Part,
     Row,
     Section,
     Sliders,
     Table,
-    columns,
     lines,
     remarked,
 )
 from .formats import counted, duration, formatted, share
 from .job import sent_section, target_of
-from .predictions import workload
+from .projection_kernels import BOUNDS, kernel_listing, records, spread, unknown, unknown_json
 from .words import say
 from .words.projection import say_all
 
@@ -49,7 +48,6 @@ WAYS = {
     "overlap": "sum, overlap counted once",
     "replay": "replay of its dependencies",
 }
-BOUNDS = {"": "unknown"}
 SHOWN = 8
 """Rows of the tornado, kernels, streams, steps and remarks that are printed."""
 _LONG = (
@@ -79,7 +77,8 @@ def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     projection, unsure = result.projection, result.uncertainty
     kernels = kernel_table(projection)
-    said = [say(result.verdict), *unknown(kernels)]
+    phases = [] if result.phases is None else [say(result.phases.note)]
+    said = [say(result.verdict), *phases, *unknown(kernels)]
     remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
     head = Headline(
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
@@ -87,14 +86,14 @@ def projection_document(result: Result) -> Document:
     )  # fmt: skip
     return Document(
         title=f"{result.label} on {projection.target.name}",
-        lead=f"measured on {projection.host.name}: {counted(len(projection.activities), 'activity', 'activities')}",
+        lead=f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}",
         opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
         sections=[
             *_sections(result, kernels),
             Section("Notes", [Lines(lines(remarks).lines, "list", medium="page")]),
         ],
         closing=[Lines(remarked(remarks))],
-        data=data(result) | {"unknown_work": _unknown_json(kernels)},
+        data=data(result) | {"unknown_work": unknown_json(kernels)},
     )
 
 
@@ -109,64 +108,12 @@ def answer(result: Result) -> str:
     )
 
 
-def unknown(kernels: pd.DataFrame) -> list[str]:
-    """Say how much of the projected time is of kernels whose work is not known; nothing where there is none."""
-    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    if own.empty or not total:
-        return []
-    part = share(float(own["projected_us"].sum()) / total)
-    count = counted(int(own["count"].sum()), "kernel")
-    return [
-        f"{part} of the activities' time is of {count} whose work is not known: the law has only their time to go by"
-    ]
-
-
-def _unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
-    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    by = own.groupby("name", sort=False)[["count", "measured_us", "projected_us"]].sum().reset_index()
-    part = float(own["projected_us"].sum()) / total if total else 0.0
-    return {"share": part, "kernels": _records(by)}
-
-
-def _kernels(kernels: pd.DataFrame, name: str, total: float) -> Listing:
-    """List kinds of activities with all that is known of each, and their share of a total."""
-    heads = (
-        Column("kernel"), Column("class"), *columns(numbers=("count", "measured", "projected")),
-        Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
-        Column("on critical path", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
-        Column("file and line", "place"),
-    )  # fmt: skip
-
-    def texts() -> list[list[str]]:
-        rows = [
-            (
-                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", duration(row["measured_us"]),
-                duration(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
-                formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
-                _spread(row["sigma"]), duration(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
-                str(row["law"]), _work(row), say_all(row["why"]), str(row["source"]),
-            )
-            for row in kernels.to_dict("records")
-        ]  # fmt: skip
-        return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
-
-    caption = (
-        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how far the law errs, "
-        "relative, – where it is not known; file and line: of the first of its kind."
-    )
-    return Listing(heads, texts, name, caption)
-
-
-def _work(row: dict[Any, Any]) -> str:
-    return "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row)
-
-
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
     total = float(kernels["projected_us"].sum())
     if len(own := kernels[kernels["unknown"]]):
         yield Section(
-            "Kernels whose work is unknown", [_kernels(own, "unknown-kernels", total)], "unknown", "Unknown work"
+            "Kernels whose work is unknown", [kernel_listing(own, "unknown-kernels", total)], "unknown", "Unknown work"
         )
     figures: dict[str, list[Part]] = {
         "kernels by class": [
@@ -196,7 +143,7 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         yield sent_section(result.sent, result.pairs)
     count = counted(int(kernels["count"].sum()), "activity", "activities")
     every = f"Every kernel: {counted(len(kernels), 'kind')} of {count}"
-    yield Section(every, [_kernels(kernels, "kernels", total)], "kernels", "Every kernel")
+    yield Section(every, [kernel_listing(kernels, "kernels", total)], "kernels", "Every kernel")
 
 
 def _figure(name: str, result: Result) -> go.Figure | None:
@@ -259,29 +206,40 @@ def data(result: Result) -> dict[str, Any]:
             "samples": unsure.samples,
             "seed": unsure.seed,
             "convergence": unsure.convergence,
-            "tornado": _records(unsure.tornado),
+            "tornado": records(unsure.tornado),
         },
         "verdict": say(result.verdict),
         "critical_path": {
             "measured": result.measured_path,
             "projected": result.path,
-            "kernels": _records(result.path_kernels),
-            "cpu_operations": _records(cpu_operations(result.projection)),
+            "kernels": records(result.path_kernels),
+            "cpu_operations": records(cpu_operations(result.projection)),
         },
-        "totals": _records(result.totals),
-        "classes": _records(result.classes),
-        "split": _records(result.split)[0],
-        "split_by_stream": _records(result.streams),
-        "split_by_step": _records(result.step_split),
-        "gaps": _records(result.gaps),
-        "steps": _records(result.steps),
-        "law_remarks": _records(in_words(result.remarks)),
-        "durations": None if result.durations is None else _records(result.durations),
-        "sweep": None if result.sweeps is None else _records(result.sweeps),
-        "sent": _records(result.sent),
-        "pairs": _records(result.pairs),
-        "grid": None if result.grid is None else _records(result.grid),
+        "totals": records(result.totals),
+        "classes": records(result.classes),
+        "split": records(result.split)[0],
+        "split_by_stream": records(result.streams),
+        "split_by_step": records(result.step_split),
+        "gaps": records(result.gaps),
+        "steps": records(result.steps),
+        "law_remarks": records(in_words(result.remarks)),
+        "phases": None if result.phases is None else _phases_json(result.phases),
+        "durations": None if result.durations is None else records(result.durations),
+        "sweep": None if result.sweeps is None else records(result.sweeps),
+        "sent": records(result.sent),
+        "pairs": records(result.pairs),
+        "grid": None if result.grid is None else records(result.grid),
         "notes": [say(note) for note in result.notes],
+    }
+
+
+def _phases_json(phases: Repeated) -> dict[str, Any]:
+    return {
+        "found": records(phases.table),
+        "activities": phases.activities,
+        "projected_activities": phases.projected_activities,
+        "projected_share": phases.share,
+        "error": phases.error,
     }
 
 
@@ -300,10 +258,6 @@ def _laws(laws: Laws) -> dict[str, Any]:
         "keep_waiting": laws.keep_waiting,
         "world": None if laws.world is None else asdict(laws.world),
     }
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
@@ -338,6 +292,11 @@ def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[st
         ("other laws than asked for", ("because", "law", "count", "time"), list(_remarks(result.remarks, True))),
         ("how laws were applied", ("remark", "law", "count", "time"), list(_remarks(result.remarks, False))),
         (
+            "phases",
+            ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
+            list(_phases(result.phases)),
+        ),
+        (
             "kernels that no pass measured",
             ("kernel", "launches", "measured", "time of the others"),
             list(_unmeasured(result.durations)),
@@ -366,7 +325,7 @@ def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
         reach = (duration(value) for value in (row.lower_us, row.upper_us))
         bound = BOUNDS.get(str(row.bound), str(row.bound))
-        sigma = _spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
+        sigma = spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
         yield (
             str(row.op_class),
             f"{row.count:,}",
@@ -427,7 +386,7 @@ def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
     for row in each(result.uncertainty.tornado):
         times = (duration(value) for value in (row.low_us, row.high_us))
-        yield str(row.name), _spread(row.sigma), *times, share(row.share)
+        yield str(row.name), spread(row.sigma), *times, share(row.share)
 
 
 def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
@@ -438,6 +397,12 @@ def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other]):
         yield say_all(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
+
+
+def _phases(phases: Repeated | None) -> Iterator[tuple[str, ...]]:
+    for row in () if phases is None else each(phases.table):
+        counts = (f"{value:,}" for value in (row.activities, row.repeats, row.projected_repeats))
+        yield *counts, share(row.similarity), duration(row.measured_us), duration(row.projected_us), share(row.error, 2)
 
 
 def _unmeasured(table: pd.DataFrame | None) -> Iterator[tuple[str, ...]]:
@@ -470,11 +435,6 @@ def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, 
     table = frame.pivot_table(index=down, columns=across, values="ratio")
     heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
     return heads, [(f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()]
-
-
-def _spread(sigma: float) -> str:
-    """Return the relative standard deviation of a factor, as users state it (`uncertainty.parse_sigmas`)."""
-    return formatted(100 * np.sqrt(np.expm1(sigma**2)), "{:.0f} %")
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medium: Medium = "both") -> Table:

@@ -79,6 +79,15 @@ def _of_passes(kernels: int, of: int, time_share: float, ratio: float, unmeasure
     return f"{told}{ratio:.3f} of those recorded" + (f"; as recorded, not measured in passes: {names}" if first else "")
 
 
+def _folded(repeats: Sequence[int], share: float, error: float) -> str:
+    count, some = len(repeats), ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else "")
+    phases = f"{count} phases repeat {some} times" if count > 1 else f"one phase repeats {some} times"
+    return (
+        f"{phases}: {100 * share:.3g} % of the activities were projected for all, by which the time is off by "
+        f"{100 * error:.2g} % (1 σ, from how the repeats differ)"
+    )
+
+
 WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     # why a law was applied as it was, or another one in its place
     "operator-unknown": "its operator is not recorded: work unknown",
@@ -104,6 +113,8 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
     "launch-bound": _launch_bound,
     # what a reader should know of a projection
     "launched-before": "{count} activities were launched before the trace: they hold others up, and do not count",
+    "phases-folded": _folded,
+    "no-phases": "no phase of the trace repeats often enough to stand for its repeats: all of it was projected",
     "no-calls": "the trace has no calls of the CPU: gaps are kept, whatever their cause",
     "cpu-taken-as-fast": lambda sigma: (
         f"the target's CPU is taken to be as fast as the one measured, within {_percent(sigma)}: state --cpu-speed"

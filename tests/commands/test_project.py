@@ -62,6 +62,31 @@ def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
     assert sum(found["critical_path"]["projected"].values()) == pytest.approx(1)
 
 
+def test_a_few_repeats_of_each_phase_stand_for_all(tmp_path: Path) -> None:
+    source, out = write_trace(tmp_path / "t.json"), tmp_path / "out"
+    result = invoke(source, "--to", "MI355X", "--phases", "--out", out, "--json")
+    (found,) = json.loads(result.output)
+    (phase,) = found["phases"]["found"]
+    assert (phase["repeats"], phase["projected_repeats"]) == (30, 4)
+    assert (found["phases"]["projected_activities"], found["phases"]["activities"]) == (4, 30)
+    assert found["phases"]["projected_share"] == pytest.approx(4 / 30)
+    assert found["phases"]["error"] < 0.01
+    (whole,) = json.loads(invoke(source, "--to", "MI355X", "--json").output)
+    assert whole["phases"] is None
+    assert found["measured_us"] == whole["measured_us"]
+    assert found["projected_us"] == pytest.approx(whole["projected_us"], rel=0.01)
+    kernels = pd.read_parquet(out / "kernels.parquet")
+    assert kernels["repeats"].sum() == 30
+    assert kernels["measured_us"].sum() == pytest.approx(9000)
+    written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
+    slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
+    assert [event["dur"] < 300 for event in slices] == [True] * 4
+    assert "phases" in (out / "project.html").read_text()
+    refused = invoke(source, "--to", "MI355X", "--phases", "--chakra", tmp_path / "et")
+    assert refused.exit_code == 2
+    assert "--phases" in refused.output
+
+
 def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
     out = tmp_path / "out"
     source = write_trace(tmp_path / "t.json")

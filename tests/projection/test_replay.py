@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from flopcast.projection.graph import CAUSES, Graph, build, gap_table
-from flopcast.projection.replay import critical_path, own_time, replay, spans_us, totals_us
+from flopcast.projection.replay import Times, critical_path, own_time, replay, spans_us, totals_us
 from flopcast.readers import Options, TraceFailure, read_traces
 from flopcast.tests.projection.oracles.programs import RETURN_NS, Recording, Step, run
 from flopcast.traces.dispatches import call_table, dispatch_table, empty_calls
@@ -98,9 +98,8 @@ def test_samples_are_replays_of_their_own() -> None:
     for sample in range(3):
         alone = replay(graph, factors[sample] * graph.duration_ns, float(cpu[sample]))
         np.testing.assert_array_equal(together.end_ns[sample], alone.end_ns[0])
-    everything = np.ones(len(graph), dtype=bool)
     groups = np.zeros(len(graph), dtype=np.int64)
-    found = spans_us(graph, graph.duration_ns, factors, groups, cpu, everything)
+    found = spans_us(graph, graph.duration_ns, factors, groups, cpu, Times.span_us)
     np.testing.assert_array_equal(found, together.span_us())
 
 
@@ -240,7 +239,10 @@ def totals_of(
     graph: Graph, projected_ns: np.ndarray, rank: np.ndarray, counted: np.ndarray, idle: float = 1.0
 ) -> dict[str, float]:
     own = own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[counted])
-    return totals_us(graph, projected_ns, own, counted, replay(graph, projected_ns), idle=idle)
+    start, duration = graph.start_ns[counted], graph.duration_ns[counted]
+    measured_us = float((start + duration).max() - start.min()) / 1000
+    replayed_us = float(replay(graph, projected_ns).span_us(counted)[0])
+    return totals_us(duration, projected_ns[counted], own, np.ones(len(own)), measured_us, replayed_us, idle=idle)
 
 
 def graph_of(rows: list[tuple[int, int, int]]) -> Graph:

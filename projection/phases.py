@@ -1,0 +1,363 @@
+"""Phases of a long trace that repeat: found, and folded so that a few of each are projected for all of them.
+
+A phase is a stretch of a GPU's activities, in the order of their launch, that repeats with a period: the same kernels
+follow each other, on the same shapes and launches but for a few, and each repeat has launches of its own (parts of a
+graph have none: no CPU's time goes with theirs). The period is one at which many activities of a kind recur; runs in
+which every activity's name recurs at it are repeats, which are compared with each other in what they compute and how
+long they take. Repeats unlike their neighbours or far from the median time, the first of each phase, and what lies
+before, between and behind the phases, are projected as they are.
+
+`fold` keeps a few repeats of each phase, evenly spaced, and closes the holes. The trace is then cut into *pieces*: a
+repeat, or what lies between. With E_p the latest end of all up to piece p, the periods E_p - E_(p-1) add up to the
+end-to-end time, measured or projected. What a phase takes in all is the projected time of its kept repeats times the
+ratio of its measured time to theirs: a ratio estimator [1]_, exact where the target is the host.
+
+References
+----------
+.. [1] W. G. Cochran, Sampling Techniques, 3rd edition, 1977, section 6.2: the estimate and its standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..remarks import Remark, remark
+from ..table.problems import codes_of
+from ..traces.quality import queue_codes
+from ..traces.summary import Annotated
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+KEPT: Final = 3
+"""Repeats of a phase that stand for others, at least: two for a spread, and one for what drifts along the trace."""
+SIMILAR: Final = 0.9
+"""Share of the activities of a repeat that are as in a neighbour: name, work, launch."""
+LEAST: Final = 0.02
+"""Share of a GPU's activities that a phase must save."""
+_NAMED = ("kind", "name", "collective")
+_ALIKE = ("op", "flops", "bytes_moved", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "bytes", "collective_bytes")
+_CANDIDATES = 24  # periods that are tried
+_NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
+_ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
+_MANY = 20
+_PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
+_ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
+_FAR = 0.1
+
+PIECE, REPEATS, WEIGHT = "piece", "repeats", "weight"
+"""Columns of a folded dispatch table: the piece, how many activities of the trace the row stands for, and their time
+over its own."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Repeats of one stretch of a trace."""
+
+    repeats: int
+    activities: int  # of one repeat, on all GPUs
+    similarity: float  # share of activities that are as in a neighbour, mean over the repeats
+    alone: IntArray  # numbers, among the kept pieces, of the repeats that stand for themselves: the first and odd ones
+    chosen: IntArray  # of those that stand for all others
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A trace of which a few repeats of each phase are left."""
+
+    trace: Annotated  # with the columns `PIECE`, `REPEATS`, `WEIGHT`
+    phases: tuple[Phase, ...]
+    stretch: FloatArray  # of each piece: the time it stands for over its own, measured; shape (n_pieces,)
+    activities: int  # of the whole trace
+
+
+def edges_ns(piece: IntArray, start_ns: FloatArray, end_ns: FloatArray, pieces: int) -> FloatArray:
+    """Return the first start, and the latest end up to each piece, shape (n_samples, n_pieces + 1).
+
+    ``piece`` is that of each activity, shape (n,); starts and ends have shape (n_samples, n).
+    """
+    order = np.argsort(piece, kind="stable")
+    present, first = np.unique(piece[order], return_index=True)
+    edges = np.full((len(end_ns), pieces + 1), -np.inf)
+    edges[:, present + 1] = np.maximum.reduceat(end_ns[:, order], first, axis=1)
+    edges[:, 0] = start_ns.min(axis=1)
+    return np.maximum.accumulate(edges, axis=1)
+
+
+def repeats_of(activities: pd.DataFrame) -> FloatArray:
+    """Return how many activities of the trace each row stands for, shape (n,): 1 but in a folded trace."""
+    return np.asarray(activities[REPEATS] if REPEATS in activities else np.ones(len(activities)), dtype=np.float64)
+
+
+def weights_of(activities: pd.DataFrame) -> FloatArray:
+    """Return the measured time that each row stands for over its own, shape (n,): 1 but in a folded trace."""
+    return np.asarray(activities[WEIGHT] if WEIGHT in activities else np.ones(len(activities)), dtype=np.float64)
+
+
+def counted_of(activities: pd.DataFrame) -> BoolArray:
+    """Return which activities make the end-to-end time: those launched within the trace, if it has any."""
+    linked = activities["linked"].to_numpy(dtype=bool)
+    return linked if linked.any() else np.ones(len(activities), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Phases of a trace of which a few repeats were projected for all."""
+
+    table: pd.DataFrame  # of `repeated`
+    activities: int  # of the trace
+    projected_activities: int
+    error: float  # standard error of the end-to-end time, relative to it
+
+    @property
+    def share(self) -> float:
+        """Share of the trace's activities that was projected."""
+        return self.projected_activities / self.activities
+
+    @property
+    def note(self) -> Remark:
+        """What that means for the projection (``phases-folded``)."""
+        return remark("phases-folded", repeats=tuple(self.table["repeats"]), share=self.share, error=self.error)
+
+
+def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) -> Repeated:
+    """Return what is to be said of the phases of a folded trace, from what its pieces take, shape (n_pieces,).
+
+    The columns are `activities` of one repeat, `repeats`, `projected_repeats`, `similarity`, `measured_us` and
+    `projected_us` of all repeats, and `error`, the standard error of the last relative to it: from how the ratio of
+    projected to measured time differs between the repeats that stand for others.
+    """
+    rows = []
+    for one in folded.phases:
+        before, after, kept = measured_us[one.chosen], projected_us[one.chosen], len(one.chosen)
+        spread = np.sqrt(((after - after.sum() / before.sum() * before) ** 2).sum() / (kept - 1))
+        others = one.repeats - len(one.alone)
+        error_us = others * spread * np.sqrt((1 / kept) * (1 - kept / others))
+        all_ = np.r_[one.alone, one.chosen]
+        measured, projected = (float(us[all_] @ folded.stretch[all_]) for us in (measured_us, projected_us))
+        rows.append(
+            {
+                "activities": one.activities,
+                "repeats": one.repeats,
+                "projected_repeats": len(all_),
+                "similarity": one.similarity,
+                "measured_us": measured,
+                "projected_us": projected,
+                "error": error_us / projected,
+            }
+        )
+    table = pd.DataFrame(rows)
+    error_us = float(np.hypot.reduce(table["error"] * table["projected_us"]))
+    left = len(folded.trace.dispatches)
+    return Repeated(table, folded.activities, left, error_us / float(projected_us @ folded.stretch))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A stretch of a sequence of activities that repeats: `repeats` times `period`, from `first` on."""
+
+    first: int
+    period: int
+    repeats: int
+
+
+def fold(trace: Annotated) -> Folded | None:
+    """Return the trace with a few repeats of each phase; None where nothing repeats.
+
+    Of a trace of several GPUs every one must repeat equally often.
+    """
+    table = trace.dispatches
+    begin = _launched_ns(table, trace.calls)
+    gpu = codes_of([table[name] for name in ("rank", "process", "gpu")])
+    queue = queue_codes(table)
+    parts = []
+    for number in range(int(gpu.max()) + 1 if len(gpu) else 0):
+        own = np.flatnonzero(gpu == number)
+        order = own[np.lexsort((table["start_ns"].to_numpy()[own], queue[own], begin[own]))]
+        named, alike = (codes_of(table[name].iloc[order] for name in names) for names in (_NAMED, (*_NAMED, *_ALIKE)))
+        parts.append((order, alike, _phases(named, alike, _pauses(table, order, begin))))
+    if not parts or len({tuple(run.repeats for run in runs) for _, _, runs in parts}) != 1 or not parts[0][2]:
+        return None
+    piece = np.zeros(len(table), dtype=np.int64)
+    for order, _, runs in parts:
+        bounds = [run.first + run.period * place for run in runs for place in range(run.repeats + 1)]
+        piece[order] = np.searchsorted(bounds, np.arange(len(order)), side="right")
+    return _folded(trace, piece, begin, parts)
+
+
+_Part = tuple[IntArray, IntArray, list[_Run]]  # of a GPU: its activities in order, their codes, its runs
+
+
+def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
+    """Return when each activity was launched; one without a launch comes after the one before it on its queue.
+
+    The first activities of a queue, without launches, come first of all. In a trace without calls it is the start.
+    """
+    start = table["start_ns"].astype("float64")
+    if not len(calls):
+        return start.to_numpy()
+    known = calls.dropna(subset=["correlation"]).drop_duplicates("correlation")
+    found = table["correlation"].map(known.set_index("correlation")["start_ns"]).astype("float64")
+    found = found.where(table["linked"].to_numpy(dtype=bool))
+    order = np.argsort(start.to_numpy(), kind="stable")
+    return found.iloc[order].groupby(queue_codes(table)[order]).ffill().reindex(table.index).fillna(-np.inf).to_numpy()
+
+
+def _pauses(table: pd.DataFrame, order: IntArray, launched_ns: FloatArray) -> FloatArray:
+    """Return how long the GPU had been idle before each activity, in their order; below 0 where it was not.
+
+    It is -inf where an activity shares its launch with the one before (a graph): nothing is cut there. Of the first it
+    is not known (NaN).
+    """
+    start = table["start_ns"].to_numpy()[order].astype(float)
+    end = np.maximum.accumulate(start + table["duration_ns"].to_numpy()[order])
+    launched = launched_ns[order]
+    return np.r_[np.nan, np.where(launched[1:] > launched[:-1], start[1:] - end[:-1], -np.inf)]
+
+
+def _phases(named: IntArray, alike: IntArray, pause: FloatArray) -> list[_Run]:
+    """Return the runs of a sequence, in its order: the period that saves most, then those of what lies between."""
+    open_, found = [(0, len(named))], []
+    while open_:
+        low, high = open_.pop()
+        best: list[_Run] = []
+        for period in _periods(alike[low:high]):
+            runs = [run for run in _runs(named, alike, pause, low, high, period) if _saved(run) >= LEAST * len(named)]
+            best = max(best, runs, key=lambda some: sum(map(_saved, some)))
+        found += best
+        edges = [low, *(edge for run in best for edge in (run.first, run.first + run.period * run.repeats)), high]
+        open_ += list(zip(edges[::2], edges[1::2], strict=True)) if best else []
+    return sorted(found, key=lambda run: run.first)
+
+
+def _saved(run: _Run) -> int:
+    return (run.repeats - 1 - KEPT) * run.period
+
+
+def _periods(codes: IntArray) -> list[int]:
+    """Return the distances at which most activities recur, weighted by the distance."""
+    order = np.argsort(codes, kind="stable")
+    found: list[IntArray] = []
+    for step in range(1, min(_NEIGHBOURS, len(codes) - 1) + 1):
+        same = codes[order][step:] == codes[order][:-step]
+        found.append((order[step:] - order[:-step])[same])
+    count = np.bincount(np.concatenate(found)) if found else np.zeros(1, dtype=np.int64)
+    weight = count * np.arange(len(count))
+    best = np.argsort(-weight, kind="stable")[:_CANDIDATES]
+    return [int(period) for period in best if weight[period]]
+
+
+def _runs(named: IntArray, alike: IntArray, pause: FloatArray, low: int, high: int, period: int) -> Iterator[_Run]:
+    """Yield the runs of a period between two places of a sequence, cut where the GPU pauses longest."""
+    recurs = named[low : high - period] == named[low + period : high]
+    changes = np.flatnonzero(np.diff(np.r_[False, recurs, False].astype(np.int8)))
+    for first, last in (low + changes.reshape(-1, 2)).tolist():
+        span = last - first + period
+        if span < (KEPT + 2) * period:
+            continue
+        whole = period * (span // period - 1)  # from any place of the first repeat on, these fit into the span
+        every = pause[first : first + whole].reshape(-1, period)
+        pauses = np.where(np.isneginf(every).any(axis=0), -np.inf, np.nanmedian(every, axis=0))
+        if np.isneginf(pauses.max()):
+            continue
+        first += int(np.argmax(pauses)) if pauses.max() > pauses[0] + _PAUSE_NS else 0
+        run = _Run(first, period, (last + period - first) // period)
+        if (_similar(alike, run) >= SIMILAR).mean() > 0.5:
+            yield run
+
+
+def _similar(codes: IntArray, run: _Run) -> FloatArray:
+    """Return the share of the activities of each repeat that are as in a neighbour, the more similar one."""
+    rows = codes[run.first : run.first + run.repeats * run.period].reshape(run.repeats, run.period)
+    same = (rows[1:] == rows[:-1]).mean(axis=1)
+    return np.maximum(np.r_[same, same[-1]], np.r_[same[0], same])
+
+
+def _usual(values: FloatArray) -> BoolArray:
+    """Return which values are near the median, as values spread about it."""
+    away = np.abs(values - np.median(values))
+    return away <= max(_ODD * float(np.median(away)), _FAR * float(np.median(values)))
+
+
+def _folded(trace: Annotated, piece: IntArray, launched_ns: FloatArray, parts: Sequence[_Part]) -> Folded | None:
+    """Return the trace without the repeats that others stand for; None where too few are left out."""
+    table, runs = trace.dispatches, parts[0][2]
+    pieces = 1 + sum(run.repeats + 1 for run in runs)
+    start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)
+    duration = table["duration_ns"].clip(lower=0).to_numpy(dtype=float)
+    counted = counted_of(table)
+    period = np.diff(edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0])
+    kept, stretch = np.ones(pieces, dtype=bool), np.ones(pieces)
+    repeats, weight = np.ones(len(table)), np.ones(len(table))
+    phases, first = [], 1
+    for number, run in enumerate(runs):
+        similar = np.min([_similar(alike, own[number]) for _, alike, own in parts], axis=0)
+        all_ = np.arange(first, first + run.repeats)
+        usual = (similar >= SIMILAR) & _usual(period[all_])
+        usual[0] = False  # what came before it holds it up or lets it start early
+        first += run.repeats + 1
+        if (count := int(usual.sum())) <= KEPT:
+            continue
+        few = max(KEPT, min(_ENOUGH // run.period, count // _MANY))
+        chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]
+        kept[all_[usual]], kept[all_[chosen]] = False, True
+        stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
+        for order, _, own in parts:
+            rows = order[own[number].first :][: run.repeats * own[number].period].reshape(run.repeats, -1)
+            stand = duration[rows[chosen]].sum(axis=0)
+            every = duration[rows[usual]].sum(axis=0)
+            repeats[rows[chosen]] = count / few
+            weight[rows[chosen]] = np.divide(every, stand, out=np.full(len(stand), count / few), where=stand > 0)
+        found = Phase(
+            run.repeats, sum(own[number].period for _, _, own in parts), float(similar.mean()), all_[~usual],
+            all_[chosen],
+        )  # fmt: skip
+        phases.append(found)
+    left = kept[piece]
+    if left.mean() > 1 - LEAST:
+        return None
+    place = np.cumsum(kept) - 1
+    gone = np.r_[0.0, np.cumsum(np.where(kept, 0.0, period))[:-1]]
+    columns = {PIECE: place[piece], REPEATS: repeats, WEIGHT: weight}
+    moved = table["start_ns"] - gone[piece].round().astype(np.int64)
+    rest = table.assign(start_ns=moved, **columns)[left].reset_index(drop=True)
+    shorter = replace(trace, dispatches=rest, calls=_calls(trace.calls, piece, launched_ns, kept, gone))
+    phases = [replace(one, alone=place[one.alone], chosen=place[one.chosen]) for one in phases]
+    return Folded(shorter, tuple(phases), stretch[kept], len(table))
+
+
+def _calls(
+    calls: pd.DataFrame, piece: IntArray, launched_ns: FloatArray, kept: BoolArray, gone_ns: FloatArray
+) -> pd.DataFrame:
+    """Return the calls of the pieces that are kept, moved with their activities.
+
+    Where the CPU was so far ahead that the calls of a piece would come before those of the one now before it, they
+    follow these as they followed those of the piece that is gone.
+    """
+    if not len(calls):
+        return calls
+    first = np.full(len(kept), np.inf)
+    np.minimum.at(first, piece, np.where(np.isfinite(launched_ns), launched_ns, np.inf))
+    first = np.minimum.accumulate(first[::-1])[::-1]
+    start = calls["start_ns"].to_numpy(dtype=float)
+    of = np.maximum(np.searchsorted(first, start, side="right") - 1, 0)
+    end = np.full(len(kept), -np.inf)  # of the last call of each piece, on the clock of the trace
+    end[of] = start + calls["duration_ns"].to_numpy()
+    end = np.where(np.isfinite(end), end, first)
+    shift, shifts, before = 0.0, np.zeros(len(kept)), -np.inf
+    for number in np.flatnonzero(kept & np.isin(np.arange(len(kept)), of)).tolist():
+        if number and not kept[number - 1]:
+            shift = float(gone_ns[number])
+            if first[number] - shift < before:
+                shift = float(first[number] - before - max(first[number] - end[number - 1], 0.0))
+        shifts[number] = shift
+        before = end[number] - shift
+    moved = calls["start_ns"] - shifts[of].round().astype(np.int64)
+    return calls.assign(start_ns=moved)[kept[of]].sort_values("start_ns", kind="stable", ignore_index=True)
