@@ -178,6 +178,13 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     path = Path(model)
     if path.suffix == ".json" or path.is_dir():
         return _read(path / "config.json" if path.is_dir() else path)
+    if path.is_file():
+        raise DataError(
+            "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
+            source=str(path),
+        )
+    if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
+        raise DataError("no such file or folder", source=str(path))
     return _named(str(model))
 
 

@@ -33,6 +33,7 @@ from ..readers.execution_trace.execution_trace_reader import is_execution_trace
 from ..readers.files import head
 from ..readers.onnx_model import is_onnx
 from ..remarks import Remark
+from ..table.measurements import LARGEST
 from .onnx_layers import onnx_layers
 from .published_graph import TIMES_STATED, is_published, published_layers
 from .setting import stated_of, understood
@@ -349,7 +350,12 @@ def _size(name: str, stated: Mapping[str, Any], key: str) -> Any:
             return canonical_dtype(str(stated[key]))
         except DataError as error:
             raise DataError(f"layer {name!r}: {error}") from None
-    return str(stated[key]) if key in _TEXTS else _number(name, stated, key)
+    if key in _TEXTS:
+        return str(stated[key])
+    size = _number(name, stated, key)
+    if size > LARGEST:
+        raise DataError(f"layer {name!r}: {key} = {size:g} is above {LARGEST:g}, which no kernel computes")
+    return size
 
 
 def _number(

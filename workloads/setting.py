@@ -146,10 +146,11 @@ def complete(given: Mapping[str, Any]) -> Setting:
     kind = stated.setdefault("kind", "inference")
     if kind not in get_args(Kind):
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+    model = architecture.find(stated["model"]) if "model" in stated else None
     for name in ("model", "gpu", *_NEEDED[kind]):
         if name not in stated:
             raise ParameterError(name, f"is needed to forecast {kind}")
-    values = {**understood(stated), "model": architecture.find(stated["model"])}
+    values = {**understood(stated), "model": model}
     values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)

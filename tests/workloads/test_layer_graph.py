@@ -172,3 +172,17 @@ def test_the_law_of_attention_is_that_of_the_measured_kernels(shared_data: Path)
         errors.append(abs(rate / row["tflops"] - 1))
     assert np.mean(errors) < 0.04
     assert max(errors) < 0.19
+
+
+def test_what_is_no_model_is_told_before_what_is_missing(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("hello", encoding="utf-8")
+    for given in (other, tmp_path / "nowhere.onnx", "nowhere.onnx"):
+        with pytest.raises(DataError) as caught:
+            forecast({"model": given, "gpu": "MI300X"})
+        assert caught.value.source == str(given)
+
+
+def test_a_dimension_that_no_kernel_has_is_refused() -> None:
+    with pytest.raises(DataError):
+        _answer([{"name": "a", **GEMM, "k": 1e15}])
