@@ -162,6 +162,9 @@ def record_command(
     device: Annotated[
         str | None, typer.Option(help="cuda:0 and the like (ROCm's, too). Default: the first GPU.")
     ] = None,
+    interleaved: Annotated[
+        bool, typer.Option("--interleaved", help="Run all kernels in turn, too: each is compared with itself alone.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of operands and random delays.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -185,6 +188,7 @@ def record_command(
                 interval_us=interval_us,
                 runs=runs,
                 device=device,
+                interleaved=interleaved,
                 seed=seed,
                 progress=progress,
             )

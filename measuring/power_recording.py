@@ -100,6 +100,7 @@ def record(
     interval_us: float | None = None,
     runs: int | None = None,
     device: str | None = None,
+    interleaved: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recorded:
@@ -122,6 +123,8 @@ def record(
         Of each kernel; by default as published.
     device : str, optional
         ``cuda:0`` and the like; the first GPU by default.
+    interleaved : bool
+        Whether the kernels, after the runs of each, run all in turn as well: the profile compares each with itself.
     seed : int
         Of operands, random delays, and whatever is simulated.
     progress : callable, optional
@@ -146,11 +149,14 @@ def record(
         rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
     else:
         rows = read_shapes(kernels).rows
+    if interleaved and len(rows) < 2:
+        raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
     rig, about = _rig(logger, interval, device, seed)
     settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
+    settings |= {"interleaved": interleaved}
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
-    course = _Course(rig, journal, rows, runs, seed, progress)
+    course = _Course(rig, journal, rows, runs, seed, progress, interleaved=interleaved)
     try:
         course.run()
     finally:
@@ -173,9 +179,18 @@ class _Course:
     """The course of a recording: the kernels one after the other, of each its protocol, then its runs."""
 
     def __init__(
-        self, rig: Rig, journal: Journal, rows: Sequence[Row], runs: int | None, seed: int, progress: Progress | None
+        self,
+        rig: Rig,
+        journal: Journal,
+        rows: Sequence[Row],
+        runs: int | None,
+        seed: int,
+        progress: Progress | None,
+        *,
+        interleaved: bool,
     ) -> None:
         self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
+        self._places = len(rows) + interleaved  # at the last all kernels run in turn
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
@@ -192,13 +207,13 @@ class _Course:
 
     def run(self) -> None:
         """Record what is not recorded yet."""
-        for place, row in enumerate(self.rows):
+        for place in range(self._places):
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
             known = self.protocols[place] if place < len(self.protocols) else None
-            self.rig.use(row, 1 if known is None else known.repeats)
-            chosen = known or self._chosen(place, row)
+            self.rig.use(*self._kernels(place, 1 if known is None else known.repeats))
+            chosen = known or self._chosen(place)
             for run in range(made, chosen.runs):
                 self._tell(f"{chosen.kernel}, run {run + 1}")
                 self._made += 1
@@ -206,29 +221,39 @@ class _Course:
                 self.trains.append((place, train))
                 self.journal.add([{"row": place, **asdict(train)}])
 
+    def _kernels(self, place: int, repeats: int = 1) -> list[tuple[Row, int]]:
+        """Return the kernel of a place, or all of them, with the launches that count as one execution."""
+        if place < len(self.rows):
+            return [(self.rows[place], repeats)]
+        return [(row, one.repeats) for row, one in zip(self.rows, self.protocols, strict=False)]
+
+    def _name(self, place: int) -> str:
+        return described(self.rows[place]) if place < len(self.rows) else f"all {len(self.rows)} in turn"
+
     def _train(self, executions: int, key: tuple[int, ...]) -> Train:
         """Run a train after a random delay, by the time of the run within the logger's period."""
         interval = self.rig.interval_us
         delay = np.random.default_rng([self.seed, *key, 1]).uniform(0, interval)
         return self.rig.train(executions, REST_US + interval + float(delay), key)
 
-    def _chosen(self, place: int, row: Row) -> Protocol:
-        """Time a kernel and choose its protocol."""
+    def _chosen(self, place: int) -> Protocol:
+        """Time a kernel and choose its protocol; of all in turn as if they were one, with the runs of the shortest."""
         interval = self.rig.interval_us
         kernel_us = self._time_us(place, 0)
         repeats = plan(kernel_us, interval).repeats
         if repeats > 1:
-            self.rig.use(row, repeats)
+            self.rig.use(*self._kernels(place, repeats))
             kernel_us = self._time_us(place, 1)
         chosen = plan(kernel_us, interval)
         longest = max(4 * chosen.executions_filled, math.ceil(LONGEST_US / kernel_us))
         settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
+        alone = self.protocols if place == len(self.rows) else []
         protocol = Protocol(
             row=place,
-            kernel=described(row),
+            kernel=self._name(place),
             kernel_us=round(kernel_us, 4),
             repeats=repeats,
-            runs=self._runs or (chosen.row.runs if chosen.row else 400),
+            runs=self._runs or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
             executions=settled + (AFTER if settled > chosen.executions_filled else 0),
             steady_from=settled,
             unthrottled=unthrottled,
@@ -243,7 +268,7 @@ class _Course:
         times = []
         for part in range(TIMED):
             train = self._train(LEAST_EXECUTIONS, (place, _TIMING, turn, part))
-            start, self._last = train.executions[-1]
+            start, self._last = train.executions[-len(train.executions) // LEAST_EXECUTIONS][0], train.executions[-1][1]
             times.append((self._last - start) / 1e3)
         return float(np.median(times))
 
@@ -252,7 +277,7 @@ class _Course:
         window_ns = 1e3 * max(self.rig.interval_us, kernel_us)
 
         def ends(executions: int) -> np.ndarray:
-            self._tell(f"{described(self.rows[place])}, trains of {executions}")
+            self._tell(f"{self._name(place)}, trains of {executions}")
             watts = list[float]()
             for probe in range(PROBES):
                 train = self._train(executions, (place, _PROBE, executions, probe))
@@ -264,7 +289,7 @@ class _Course:
 
     def _tell(self, label: str) -> None:
         if self._progress is not None:
-            unknown = (len(self.rows) - len(self.protocols)) * (self._runs or USUAL_RUNS)
+            unknown = (self._places - len(self.protocols)) * (self._runs or USUAL_RUNS)
             total = sum(one.runs for one in self.protocols) + unknown
             left = total - len(self.trains)
             eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
@@ -352,14 +377,10 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         log = pd.concat(
             [log.assign(component=TOTAL), *(log.assign(component=name, power_w=watts[name]) for name in parts)]
         )
-    known = [_work(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=True)]
-    executions = pd.concat(
-        [
-            _executions(course.protocols[place], run, train, known[place])
-            for run, (place, train) in enumerate(course.trains)
-        ],
-        ignore_index=True,
-    ).dropna(axis="columns", how="all")
+    kernels = pd.DataFrame(
+        [_known(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=False)]
+    )
+    executions = _executions(course.trains, [one.steady_from for one in course.protocols], kernels)
     (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
     tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
     for name, table in tables.items():
@@ -371,9 +392,9 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     return len(readings), bool(len(pairs))
 
 
-def _work(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
+def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is not known, less."""
-    told = {"launches": protocol.repeats}
+    told = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})
         return {**told, "class": COMMUNICATION, "bytes": row["message_bytes"], "collective": alike}
@@ -386,10 +407,14 @@ def _work(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     return {**told, "class": facts.bound, "flops": facts.flops, "bytes": facts.bytes, "balance": facts.balance}
 
 
-def _executions(protocol: Protocol, run: int, train: Train, known: Mapping[str, Any]) -> pd.DataFrame:
-    start, end = zip(*train.executions, strict=True)
-    numbers = np.arange(1, len(start) + 1)
-    return pd.DataFrame(
-        {"start_ns": start, "end_ns": end, "kernel": protocol.kernel, "run": run, "execution": numbers,
-         "steady_from": protocol.steady_from, **known}
-    )  # fmt: skip
+def _executions(trains: Sequence[tuple[int, Train]], steady_from: Sequence[int], kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the executions of trains, each of one kernel or of all in turn."""
+    parts = []
+    for run, (place, train) in enumerate(trains):
+        those = np.arange(len(kernels)) if place == len(kernels) else np.array([place])
+        turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
+        of = np.tile(those, len(turns)), np.full(count, run), np.repeat(turns + 1, len(those))
+        parts.append(np.column_stack([train.executions, *of, np.full(count, steady_from[place])]))
+    rows = pd.DataFrame(np.concatenate(parts), columns=["start_ns", "end_ns", "of", "run", "execution", "steady_from"])
+    facts = kernels.iloc[rows.pop("of")].reset_index(drop=True)
+    return pd.concat([rows, facts], axis="columns").dropna(axis="columns", how="all")

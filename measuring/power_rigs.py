@@ -42,7 +42,7 @@ Clock = Callable[[], int]
 class Train:
     """What one train of executions gave; times in nanoseconds."""
 
-    executions: list[tuple[int, int]]  # start and end on the CPU's clock
+    executions: list[tuple[int, int]]  # start and end on the CPU's clock; of several kernels in turn
     readings: list[tuple[int, float]]  # stamp on the logger's clock, watts
     pairs: list[tuple[int, int, int]]  # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
     components: dict[str, list[float]] = field(default_factory=dict)  # watts of parts of the GPU at the same stamps
@@ -54,12 +54,12 @@ class Rig(Protocol):
     interval_us: float  # that the logger averages over
     gpu_name: str
 
-    def use(self, row: Row, repeats: int) -> None:
-        """Make a kernel ready, with fresh operands; `repeats` launches count as one execution."""
+    def use(self, *kernels: tuple[Row, int]) -> None:
+        """Make kernels ready, with fresh operands; so many launches of each count as one execution."""
         ...
 
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
-        """Wait, then run the kernel so often back to back; `key` names the train among those of the recording."""
+        """Wait, then run the kernels in turn, so often, back to back; `key` names the train within the recording."""
         ...
 
     def after(self, last_ns: int) -> None:
@@ -190,27 +190,41 @@ class TorchRig:
         self.backend, self.interval_us, self._seed = backend, interval_us, seed
         self.gpu_name = backend.gpu_name
         self._sampler = Sampler(read, interval_us)
-        self._call: Call = lambda: None
+        self._calls = list[Call]()
 
-    def use(self, row: Row, repeats: int) -> None:
-        """Make a kernel ready; see `Rig.use`."""
-        self.backend.multiply_as(word(row, "dtype_a"))
+    def use(self, *kernels: tuple[Row, int]) -> None:
+        """Make kernels ready; see `Rig.use`."""
+        self._calls = [self._call(row, repeats, alone=len(kernels) == 1) for row, repeats in kernels]
+
+    def _call(self, row: Row, repeats: int, *, alone: bool) -> Call:
+        """Return what launches a kernel, in its own precision where it is not alone."""
+        dtype = word(row, "dtype_a")
+        self.backend.multiply_as(dtype)
         try:
             call = build(Operands(self.backend, self._seed), row)
             call()
         except Exception as error:  # whatever a kernel raises: no memory, a format that the GPU does not know
             raise DataError(f"{described(row)} does not run: {one_line(error)}") from error
-        self._call = call if repeats == 1 else lambda: [call() for _ in range(repeats)]
+        if alone and repeats == 1:
+            return call
+
+        def launch() -> None:
+            if not alone:
+                self.backend.multiply_as(dtype)
+            for _ in range(repeats):
+                call()
+
+        return launch
 
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         """Run a train; see `Rig.train`."""
         cuda = self.backend.torch.cuda
         time.sleep(pause_us / 1e6)
-        events = [cuda.Event(enable_timing=True) for _ in range(executions + 1)]
+        events = [cuda.Event(enable_timing=True) for _ in range(executions * len(self._calls) + 1)]
         first, before = self._anchor(None)
         events[0].record()
-        for event in events[1:]:
-            self._call()
+        for event, call in zip(events[1:], itertools.cycle(self._calls), strict=False):
+            call()
             event.record()
         cuda.synchronize()
         _, after = self._anchor(first)

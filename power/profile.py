@@ -391,9 +391,10 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
 def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """Return one row per kernel and component.
 
-    The columns are ``kernel``, ``class``, ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the
-    kernel's time), ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component
-    ``total``; NaN without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and ``readings``.
+    The columns are ``kernel``, ``isolated`` (of one among others: its name alone), ``class``, ``component``,
+    ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time), ``sse_error_percent``, ``peak_w`` (of the
+    steady-power polynomial), ``share`` (of the component ``total``; NaN without one), ``energy_j``, ``lower_j``,
+    ``upper_j``, ``throttling`` and ``readings``.
     """
     rows = []
     for one in kernels:
@@ -401,6 +402,7 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         rows += [
             {
                 "kernel": one.kernel,
+                "isolated": one.facts.isolated,
                 "class": one.facts.bound,
                 "component": name,
                 "kernel_us": one.kernel_us,
@@ -424,8 +426,8 @@ def compare_classes(compared: pd.DataFrame) -> pd.DataFrame:
     """Return the mean power and share of each component over the kernels of a class, from `compare`.
 
     The columns are ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``; kernels without a class are left
-    out.
+    out, and those among others that were also profiled alone.
     """
-    known = compared[compared["class"].ne("")]
+    known = compared[compared["class"].ne("") & compared["isolated"].eq("")]
     groups = known.groupby(["class", "component"], sort=False)
     return groups.agg(kernels=("kernel", "count"), ssp_w=("ssp_w", "mean"), share=("share", "mean")).reset_index()

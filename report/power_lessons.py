@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ..power.lessons import MOST_TOGETHER, Lessons
+from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons
 from ..power.logs import TOTAL
 from ..power.profile import KernelPower
 from .document import Column, Figure, Row, Section, Table, columns
@@ -72,7 +72,11 @@ def _throughput(found: Lessons) -> Table:
                 f"{row['kernels']}",
                 *(_figure(row[name]) for name in ("slope_w", "rest_w")),
                 formatted(row["correlation"], "{:.2f}"),
-                "follows" if row["follows"] else "does not",
+                "follows"
+                if row["follows"]
+                else "too few tell"
+                if row["correlation"] >= LEAST_CORRELATION
+                else "does not",
             )
         )
         for row in _records(found.throughput)

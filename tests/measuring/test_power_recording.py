@@ -18,6 +18,7 @@ from flopcast.measuring.power_recording import FILES, PROBES, Recorded, find_ste
 from flopcast.measuring.power_rigs import Train
 from flopcast.measuring.session import journal_folder
 from flopcast.measuring.simulated_gpu import DRIFT, EPOCH_NS, OFFSET_NS, SimulatedGPU
+from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, profile_files
 from flopcast.power.readings import check_executions
 from flopcast.traces.cleaning.binning import EACH_OTHER, MIDDLE
@@ -52,7 +53,7 @@ def truths(found: Recorded) -> list[float]:
     """Return the true steady power of each kernel."""
     gpu, watts = SimulatedGPU(found.interval_us, 0), []
     for row in read_shapes(found.out.parent / "kernels.csv").rows:
-        gpu.use(row, 1)
+        gpu.use((row, 1))
         watts.append(gpu.steady_w)
     return watts
 
@@ -95,11 +96,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return record(gemms(folder, 4096, 8192), folder / "out", runs=20, seed=1)
 
 
-@pytest.mark.parametrize("calls", [3, 190, 300, 390])
-def test_a_recording_that_was_killed_goes_on(
-    whole: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
-) -> None:
-    listed = gemms(tmp_path, 4096, 8192)
+def killed_at(calls: int) -> Callable[..., Train]:
+    """Return what runs trains until Ctrl-C is pressed in one."""
     left, train = [calls], SimulatedGPU.train
 
     def killed(gpu: SimulatedGPU, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
@@ -108,7 +106,15 @@ def test_a_recording_that_was_killed_goes_on(
             raise KeyboardInterrupt
         return train(gpu, executions, pause_us, key)
 
-    monkeypatch.setattr(SimulatedGPU, "train", killed)
+    return killed
+
+
+@pytest.mark.parametrize("calls", [3, 190, 300, 390])
+def test_a_recording_that_was_killed_goes_on(
+    whole: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    listed = gemms(tmp_path, 4096, 8192)
+    monkeypatch.setattr(SimulatedGPU, "train", killed_at(calls))
     with pytest.raises(KeyboardInterrupt):
         record(listed, tmp_path / "out", runs=20, seed=1)
     monkeypatch.undo()
@@ -168,6 +174,31 @@ def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
     assert (sides["collective"].nunique(), sides["launches"].tolist()) == (1, [2, 2, 1, 1])
     log = pd.read_csv(found.out / "log.csv").pivot_table(index="gpu_ns", columns="component", values="power_w")
     assert log[["xcd", "iod", "hbm"]].sum(axis=1).to_numpy() == pytest.approx(log["total"].to_numpy(), rel=0.06)
+
+
+def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest + 5, None))
+    listed, asked = tmp_path / "kernels.csv", {"runs": 90, "interleaved": True}
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": 8192, "n": [8192, 1], "k": 8192}).to_csv(listed, index=False)
+    train = SimulatedGPU.train
+    monkeypatch.setattr(SimulatedGPU, "train", killed_at(210))  # when all run in turn
+    with pytest.raises(KeyboardInterrupt):
+        record(listed, tmp_path / "out", **asked)
+    monkeypatch.setattr(SimulatedGPU, "train", train)
+    found = record(listed, tmp_path / "out", **asked)
+    assert (len(found.protocols), found.resumed) == (3, 194)
+    alone = [one.kernel_us for one in found.protocols[:2]]
+    assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
+    log, executions, clocks, _ = found.files
+    learnt = learn(profile_files(log, executions, clocks, components=["total"], window_us=1000).kernels)
+    assert len(learnt.kernels) == 4
+    ratios = learnt.interleaved.set_index("kernel")
+    assert ratios["time_ratio"].to_numpy() == pytest.approx(1, abs=0.03)
+    assert ratios["power_ratio"].iloc[1] > 2  # the window sees the long kernel's power
+    with pytest.raises(ParameterError, match="interleaved"):
+        record(gemms(tmp_path, 4096), tmp_path / "one", interleaved=True)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "build", lambda operands, row: lambda: (made.append(row), time.sleep(0.002)))
     card = Card()
     rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
-    rig.use({"op": "gemm", "dtype_a": "bf16"}, 2)
+    rig.use(({"op": "gemm", "dtype_a": "bf16"}, 2))
     before = time.time_ns()
     train = rig.train(3, 1000.0, (0,))
     rig.after(0)
@@ -154,6 +154,20 @@ def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyP
     assert card.restored == 1
 
 
+def test_kernels_run_in_turn_each_in_its_own_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+    monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
+    monkeypatch.setattr(module, "build", lambda operands, row: lambda: made.append(row["dtype_a"]))
+    card = Card()
+    card.multiply_as = lambda dtype: made.append(f"as {dtype}")
+    rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
+    rig.use(({"op": "gemm", "dtype_a": "fp32"}, 2), ({"op": "gemm", "dtype_a": "tf32"}, 1))
+    made.clear()
+    assert len(rig.train(2, 0.0, (0,)).executions) == 4
+    rig.close()
+    assert made == ["as fp32", "fp32", "fp32", "as tf32", "tf32"] * 2
+
+
 def test_a_kernel_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(operands: Any, row: Any) -> Any:
         raise RuntimeError("HIP out of memory")
@@ -162,7 +176,7 @@ def test_a_kernel_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "build", failing)
     rig = TorchRig(Card(), lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"gemm bf16 m=8 does not run: .*out of memory"):
-        rig.use({"op": "gemm", "dtype_a": "bf16", "m": 8}, 1)
+        rig.use(({"op": "gemm", "dtype_a": "bf16", "m": 8}, 1))
     rig.close()
 
 
