@@ -24,7 +24,7 @@ LATENCY, BANDWIDTH = "latency-bound", "bandwidth-bound"
 LEAST_GROWTH: Final = 0.5
 """A collective whose time grows with less than this power of its size is bound by latency."""
 LEAST_CORRELATION, MOST_P = 0.9, 0.05
-"""A component's power follows throughput where their correlation is at least the first, and chance so rare."""
+"""A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
 """Kernels complement each other only where each draws so much of the most that any draws, of a component of its own."""
 MOST_TOGETHER: Final = 1.5
@@ -90,7 +90,7 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
     dominant = max(parts, key=lambda name: parts[name], default="")
     bound, growth = facts.bound, math.nan
     fitted = collectives[collectives["collective"].eq(facts.collective)]
-    if facts.collective and len(fitted):
+    if facts.bytes > 0 and len(fitted):
         growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
         bound = BANDWIDTH if growth >= LEAST_GROWTH else LATENCY
     return {
@@ -138,7 +138,7 @@ def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
 
 def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs of kernels that load different components, those that draw the least together first."""
-    rows, share = [], (watts / watts.max()).to_numpy()  # (kernels, components)
+    rows, share = [], (watts / watts.max()).fillna(0.0).to_numpy()  # (kernels, components)
     for one, other in itertools.combinations(range(len(names) if watts.shape[1] > 1 else 0), 2):
         peaks, together = share[[one, other]].argmax(axis=1), share[one] + share[other]
         high = share[[one, other]].max(axis=1) >= LEAST_PEAK

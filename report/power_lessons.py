@@ -54,6 +54,7 @@ def _bounds(found: Lessons) -> Table:
             )
         )
         for row in _records(found.kernels)
+        if row["bound"] or row["dominant"]
     ]
     caption = (
         "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives by latency where their "

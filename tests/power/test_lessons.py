@@ -91,6 +91,8 @@ def test_kernels_that_load_different_components_complement_each_other(made: Made
     assert (pair["kernel"], pair["peak"], pair["other"], pair["other_peak"]) == ("gemm", "xcd", "copy", "hbm")
     assert (pair["busiest"], pair["together"]) == ("hbm", pytest.approx(1.25))
     assert learn([made("a", total=500.0), made("b", total=50.0)]).complements.empty
+    silent = learn([made("gemm", xcd=500.0, hbm=50.0, iod=0.0), made("copy", xcd=100.0, hbm=200.0, iod=0.0)])
+    assert len(silent.complements) == 1  # a component that never draws says nothing
 
 
 def test_a_kernel_among_others_is_compared_with_itself_alone(made: Made) -> None:

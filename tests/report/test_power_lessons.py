@@ -45,3 +45,5 @@ def test_the_tables_hold_a_row_for_each_lesson(kernels: list[KernelPower]) -> No
     assert all(len(row.cells) == len(table.columns) for table in (bounds, interleaved) for row in table.rows)
     assert (len(throughput.rows), len(complements.rows), len(interleaved.rows)) == (0, 0, 1)
     assert not lessons_section(kernels[:1], learn(kernels[:1])).parts
+    bare = [replace(one, facts=Facts(), components={"total": one.components["total"]}) for one in kernels]
+    assert not any(part.rows for part in lessons_section(bare, learn(bare)).parts if isinstance(part, Table))
