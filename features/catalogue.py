@@ -300,6 +300,15 @@ def _host_kernel(c: Context) -> np.ndarray:
     return np.array([kernel_family(name) or "none" for name in names], dtype=object)[codes]
 
 
+def _host_campaign(c: Context) -> np.ndarray:
+    """Return the search that chose the host's kernel; words of files that hold no winners of one are chance."""
+    searched = c.frame["tuned"].to_numpy(dtype=bool) if "tuned" in c.frame else np.zeros(len(c), dtype=bool)
+    return np.where(searched & (c.texts(HOST_CAMPAIGN) != ""), c.texts(HOST_CAMPAIGN), "none")
+
+
+HOST_CAMPAIGN = "host_campaign"
+"""The category that a row may have at a new level and still be like the training rows: a name of a file."""
+
 CATEGORIES: tuple[Category, ...] = (
     Category("op", "operator", _words("op")),
     Category("dtype", "precision of the inputs: dtype_a, or dtype_a x dtype_b", _dtypes),
@@ -311,6 +320,7 @@ CATEGORIES: tuple[Category, ...] = (
     Category("variant", "what else tells problems apart", _words("variant"), share=0.01),
     Category("host_library", "library that ran on the host", _words("host_library"), "measured", 0.01),
     Category("host_kernel", "family of the kernel or solver that ran on the host", _host_kernel, "measured", 0.01),
+    Category(HOST_CAMPAIGN, "search (its file) that chose the host's kernel", _host_campaign, "measured", 0.01),
 )
 """Words; levels are those of the training rows."""
 

@@ -17,7 +17,7 @@ from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, beside
-from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, Category, Feature, counter, extra_metric
+from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, HOST_CAMPAIGN, Category, Feature, counter, extra_metric
 from .context import Context
 
 SCHEMA = 1
@@ -118,7 +118,8 @@ class FeatureRecipe:
         found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
             levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
-            for row in np.flatnonzero(~np.isin(levels, known)).tolist() if OTHER not in known else ():
+            told = OTHER not in known and name != HOST_CAMPAIGN
+            for row in np.flatnonzero(~np.isin(levels, known)).tolist() if told else ():
                 level = str(levels[row])
                 if level not in new:
                     new[level] = remark("unseen-level", category=name, level=level, known=known)

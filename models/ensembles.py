@@ -34,8 +34,7 @@ from .target_space import LARGEST_LOG, Columns
 
 ENOUGH_ROWS, ENOUGH_GROUPS = 3000, 100
 """Held-out rows, and groups where they are given, that are enough to learn the weights of a stack from."""
-_SUM_TO_ONE = 1e4
-_TINY = np.finfo(np.float64).tiny
+_SUM_TO_ONE, _TINY = 1e4, np.finfo(np.float64).tiny
 
 
 def rows_of(X: Any, rows: np.ndarray) -> Any:
@@ -299,8 +298,8 @@ class CrossFitted(PositiveRegressor):
 
 SHAPE_TIME = "shape_us"
 """The column added: the time the shape model predicts, in the unit of y."""
-LEAST_SHARE = 0.01
-"""Campaigns with fewer of the paired rows than this share have no column of their own."""
+LEAST_SHARE, HOST_CAMPAIGN = 0.01, "host_campaign="
+"""Campaigns with fewer of the paired rows than that share have no column; how the columns of the host's own begin."""
 
 
 class Transfer(PositiveRegressor):
@@ -329,6 +328,8 @@ class Transfer(PositiveRegressor):
         The tuning campaigns it sees as columns too; none where `fit` got none or one.
     campaign_models_ : list of ExtraTreesRegressor
         What says of a shape how like those of each campaign it is: rows to predict do not state theirs.
+    host_campaigns_ : ndarray of shape (n_host_campaigns, n_campaigns)
+        What says so where `fit` got groups: how many groups of each of the host's campaigns are of each campaign.
     selected_features_ : list of str
         Columns of X that either model uses.
     """
@@ -345,7 +346,8 @@ class Transfer(PositiveRegressor):
 
         ``memo``, where given, may have the shape model, and what the second one needs. ``campaigns`` (n_samples,),
         where given, name the search for kernels that found each row's time: two find different times for one shape.
-        They play no part where there are groups: the shape of a new group does not tell its campaign.
+        The shape of a new group does not tell its campaign: where there are groups, that of most groups of the host's
+        campaign is taken (columns ``host_campaign=``), and they play no part where X does not state it.
 
         Raises
         ------
@@ -361,7 +363,7 @@ class Transfer(PositiveRegressor):
         if not paired.any():
             raise ValueError("Transfer needs rows without NaN to learn from: there is none")
         shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
-        shapes = self._fit_campaigns(values, paired, campaigns if groups is None else None)
+        shapes = self._fit_campaigns(values, paired, groups, campaigns)
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
             shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
         )
@@ -387,33 +389,41 @@ class Transfer(PositiveRegressor):
         regressor = self._second() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
-    def _fit_campaigns(self, values: np.ndarray, paired: np.ndarray, campaigns: Any) -> pd.DataFrame:
-        """Learn from the paired rows which campaign a shape is of; return what the shape model is fitted to."""
+    def _fit_campaigns(self, values: np.ndarray, paired: np.ndarray, groups: Any, campaigns: Any) -> pd.DataFrame:
+        """Learn from the paired rows which campaign a row is of; return what the shape model is fitted to."""
         self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
-        known = values[:, self.shape_columns_]
+        known, hosts = values[:, self.shape_columns_], self._of_hosts(values)
         told = None if campaigns is None else np.asarray(campaigns, dtype=str)
-        if told is None or len(np.unique(told)) < 2:
+        if told is None or len(np.unique(told)) < 2 or (groups is not None and not hosts.size):
             return self.shapes(values)
         levels, counts = np.unique(told[paired], return_counts=True)
         levels = levels[counts >= LEAST_SHARE * paired.sum()]
         of_level = (told[:, np.newaxis] == levels).astype(np.float64)
         self.campaigns_ = levels.tolist()
-        self.campaign_models_ = [
-            ExtraTreesRegressor(10, random_state=0).fit(known[paired], one) for one in of_level[paired].T
-        ]
+        if groups is None:
+            trees = ExtraTreesRegressor(10, random_state=0)
+            self.campaign_models_ = [clone(trees).fit(known[paired], one) for one in of_level[paired].T]
+        else:
+            _, group, sizes = np.unique(np.asarray(groups)[paired], return_inverse=True, return_counts=True)
+            self.host_campaigns_ = (hosts[paired] / sizes[group, np.newaxis]).T @ of_level[paired]
         return self._named(np.column_stack([known, of_level]))
+
+    def _of_hosts(self, values: np.ndarray) -> np.ndarray:
+        return values[:, [name.startswith(HOST_CAMPAIGN) for name in feature_names(self)]]
 
     def shapes(self, values: np.ndarray) -> pd.DataFrame:
         """Return what the shape model sees of X as an array, of the campaign that is the most likely for each row."""
         known = values[:, self.shape_columns_]
         if not getattr(self, "campaigns_", ()):  # models saved by earlier versions have none
             return self._named(known)
-        likely = np.argmax([model.predict(known) for model in self.campaign_models_], axis=0)
-        return self._named(np.column_stack([known, np.eye(len(self.campaigns_))[likely]]))
+        if self.campaign_models_:
+            scores = np.transpose([model.predict(known) for model in self.campaign_models_])
+        else:  # where the host's campaign decides nothing, that of most groups
+            scores = self._of_hosts(values) @ self.host_campaigns_ + 1e-3 * self.host_campaigns_.sum(axis=0)
+        return self._named(np.column_stack([known, np.eye(len(self.campaigns_))[scores.argmax(axis=1)]]))
 
     def _named(self, shapes: np.ndarray) -> pd.DataFrame:
-        names = feature_names(self)
-        columns = [names[j] for j in self.shape_columns_]
+        columns = np.asarray(feature_names(self), dtype=object)[self.shape_columns_]
         extra = [f"campaign={name}" for name in getattr(self, "campaigns_", ())]
         return pd.DataFrame(shapes, columns=[*columns, *extra])
 
@@ -433,9 +443,9 @@ class PrecisionTransfer(Transfer):
 
     ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are the errors on the
     paired rows of the second model and, out of fold, of the shape model (mean absolute residuals of the logarithm, as
-    standard deviations): the second model must be one of few coefficients, whose error on the rows it is fitted to is
-    its error. ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of the shape
-    model at the row: far from what it has seen its members part, and the second model takes over.
+    standard deviations; groups count alike): the second model must be one of few coefficients, whose error on the rows
+    it is fitted to is its error. ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of
+    the shape model at the row: far from what it has seen its members part, and the second model takes over.
 
     Parameters
     ----------
@@ -462,7 +472,10 @@ class PrecisionTransfer(Transfer):
     def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
         super()._fit_regressor(X, y, groups, memo)
         found = log_predictions(self.regressor_, X), np.log(X[SHAPE_TIME].to_numpy())
-        self.variances_ = [float(np.pi / 2 * np.abs(np.log(y) - logs).mean() ** 2) for logs in found]
+        errors = pd.DataFrame(np.abs(np.column_stack(found) - np.log(y)[:, np.newaxis]))
+        if groups is not None:  # a new group is like any of them, however many rows it has
+            errors = errors.groupby(np.asarray(groups, dtype=str)).mean()
+        self.variances_ = [float(np.pi / 2 * error**2) for error in errors.mean()]
 
     def predict(self, X: Any) -> np.ndarray:
         """Return predictions in the unit of y, shape (n_samples,), all positive.

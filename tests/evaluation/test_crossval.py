@@ -436,21 +436,25 @@ def test_wrong_parameters_are_named() -> None:
         make_folds("grouped", None, 3)
 
 
-def test_the_campaign_of_a_held_out_row_plays_no_part_in_its_prediction() -> None:
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_the_campaign_of_a_held_out_row_plays_no_part_in_its_prediction(scheme: str) -> None:
     rng = np.random.default_rng(0)
     work, found = rng.uniform(5, 50, 120), rng.choice(["a", "b"], 120)
-    X = pd.DataFrame({"host_us": work, "work": work})
-    y, groups = work * np.where(found == "b", 2.0, 1.0), np.full(120, "one")
-    rest = Data(X[60:].assign(host_us=np.nan), y[60:], groups[60:], pd.DataFrame({"campaign": found[60:]}))
+    measured = {f"host_campaign={name}": (found == name) * 1.0 for name in ("a", "b")}
+    X = pd.DataFrame({"host_us": work, "work": work, **(measured if scheme == "grouped" else {})})
+    y, groups = work * np.where(found == "b", 2.0, 1.0), (np.arange(120) % 12).astype(str)
+    unmeasured = X[60:].assign(**dict.fromkeys(X.columns.drop("work"), np.nan))
+    rest = Data(unmeasured, y[60:], groups[60:], pd.DataFrame({"campaign": found[60:]}))
     model = Transfer(CrossFitted(LogResidual(learner=ExtraTreesRegressor(5, random_state=0)), cv=2), AdditiveTime(),
                      shape_columns=["work"])  # fmt: skip
     candidates = [Candidate("Transfer", model, "log time", uses_unpaired=True)]
 
     def predictions(campaigns: np.ndarray) -> np.ndarray:
         data = Data(X[:60], y[:60], groups[:60], pd.DataFrame({"campaign": campaigns}), rest)
-        return evaluate(data, candidates, schemes=["kfold"], folds=3, tell_groups=())["kfold"].predictions.to_numpy()
+        found = evaluate(data, candidates, schemes=[scheme], folds=3, tell_groups=["grouped"])
+        return found[scheme].predictions.to_numpy()
 
-    held_out = make_folds("kfold", None, 60, 3) == 0
+    held_out = make_folds(scheme, groups[:60], 60, 3) == 0
     plain, planted = found[:60], np.where(held_out, "planted", found[:60])
     np.testing.assert_array_equal(predictions(plain)[held_out], predictions(planted)[held_out])
     assert (predictions(plain)[~held_out] != predictions(planted)[~held_out]).any()  # but it does train the others

@@ -112,6 +112,18 @@ def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
     assert same == ()
 
 
+def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothing_unusual():
+    names = np.where(np.arange(40) % 3, "first", "second")
+    found = paired(rows(campaign=names, tuned=True)).assign(host_campaign=names)
+    recipe = learn_recipe(found, HOST, TARGET)
+    assert recipe.levels["host_campaign"] == ("first", "second")
+    assert recipe.transform(found)["host_campaign=first"].tolist() == (names == "first").tolist()
+    new = rows(campaign="third", tuned=True)
+    assert recipe.transform(new)[["host_campaign=first", "host_campaign=second"]].to_numpy().sum() == 0
+    assert recipe.unseen(new) == [()] * 40
+    assert learn_recipe(found.assign(tuned=False), HOST, TARGET).levels["host_campaign"] == ("none",)
+
+
 def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: FeatureRecipe):
     new = rows(1, kernel="triton").assign(k=2048.0, family="blockscale", layout="TT")
     (ways,) = recipe.unseen(new)

@@ -212,6 +212,21 @@ def test_a_campaign_that_the_shape_tells_is_told_apart() -> None:
     assert np.isfinite(untold.predict(new)).all()
 
 
+def test_the_campaign_of_a_new_group_is_that_of_most_groups_of_its_hosts_campaign() -> None:
+    X, y, campaigns = _campaigns(400, 60, 0)
+    paired, first, told = np.arange(400) < 60, campaigns == "a", X.copy()
+    for name, rows in (("x", first), ("y", ~first)):  # the host's campaigns go with the target's
+        told[f"host_campaign={name}"] = np.where(paired, rows, np.nan)
+    groups = (X["step"] * 100 + np.arange(400) % 8).to_numpy()
+    model = _model().fit(told, y, groups=groups, campaigns=campaigns)
+    counted = [[len(np.unique(groups[paired & first])), 0], [0, len(np.unique(groups[paired & ~first]))]]
+    assert model.host_campaigns_ == pytest.approx(np.array(counted))
+    new = pd.DataFrame([[9.0, 9.0, 7.0, 1, 0], [9.0, 9.0, 7.0, 0, 1], [9.0, 9.0, 7.0, 0, 0]], columns=told.columns)
+    seen = model.shapes(new.to_numpy())
+    assert seen[["campaign=a", "campaign=b"]].to_numpy().tolist() == [[1, 0], [0, 1], [0, 1]]  # the last: as most are
+    np.testing.assert_array_equal(from_bytes(to_bytes(model), "file").predict(new), model.predict(new))
+
+
 def test_rare_campaigns_have_no_column() -> None:
     X, y, campaigns = _campaigns(400, 200, 0)
     assert _model().fit(X, y, campaigns=np.where(np.arange(400) == 3, "rare", campaigns)).campaigns_ == ["a", "b"]
@@ -237,6 +252,15 @@ def test_what_errs_less_has_the_weight(exact: str) -> None:
     assert model.predict(X) == pytest.approx(y, rel=1e-3)
     line, shape = model.variances_
     assert (line > 100 * shape) == (exact == "work")
+
+
+def test_every_group_has_the_same_say_in_what_errs_less() -> None:
+    y = np.geomspace(10, 100, 84)
+    groups = np.r_[np.zeros(60), np.repeat([1.0, 2.0, 3.0], 8)]  # the host is right in the large group alone
+    off = np.where(groups > 0, np.where(np.arange(84) % 2, 1.5, 1 / 1.5), 1.0)
+    X = pd.DataFrame({"host_us": y * off, "work": y * np.where(groups > 0, 1.0, 1.3)})
+    (line, _), (grouped_line, _) = _precision().fit(X, y).variances_, _precision().fit(X, y, groups=groups).variances_
+    assert grouped_line > 4 * line
 
 
 def test_weights_are_the_inverse_of_squared_errors_and_the_jackknife() -> None:
