@@ -34,7 +34,7 @@ COLUMNS: Final = (
     Column("component", "name"),
     Column("class", "name"),
     *(Column(head, "number") for head in ("time µs", "SSE W", "SSP W", "error %", "peak W", "share %")),
-    Column("energy J [interval]", "number"),
+    Column("energy mJ [interval]", "number"),
 )
 _HEADLINES: Final = 4  # kernels in the first screen
 PANEL: Final = 260
@@ -212,7 +212,7 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
         formatted(row["sse_error_percent"], "{:+.1f}"),
         _figure(row["peak_w"]),
         _figure(100 * row["share"]),
-        f"{_figure(row['energy_j'])} [{_figure(row['lower_j'])}, {_figure(row['upper_j'])}]",
+        "{} [{}, {}]".format(*(_figure(1e3 * row[name]) for name in ("energy_j", "lower_j", "upper_j"))),
     )
 
 
