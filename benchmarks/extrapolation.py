@@ -2,9 +2,10 @@
 
 Each data set is split by size, so that no row to predict lies inside what was trained: on a dimension of the products,
 and on the work of each operator, whose largest or smallest quarter is left out. ``--one`` adds models of one
-device, with whole LLMs left out. The suite is two cheap models; ``--full`` trains all.
+device, with whole LLMs left out; ``--others`` other pairs, and shares of 15 and 40 %. The suite is two cheap models;
+``--full`` trains all.
 
-    python -m flopcast.benchmarks.extrapolation [--data FOLDER] [--full] [--one]
+    python -m flopcast.benchmarks.extrapolation [--data FOLDER] [--full] [--one] [--others]
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .shared_data import run_on_data
 
 LEVEL = 0.9
 CHEAP = ("Additive", "ExtraTrees/Residual")
-QUARTER = 0.25
+SHARES = (0.15, 0.4)
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,20 @@ def _beyond(column: str, trained: tuple[float, float], asked: tuple[float, float
     return Split(f"{column} {trained[0]:g}..{trained[1]:g} -> {asked[0]:g}..{asked[1]:g}", masks)
 
 
-def _quarter(column: str, largest: bool) -> Split:
-    """Return the split that leaves out the largest, or smallest, quarter of each operator by a column or by work."""
+def _end(column: str, largest: bool, share: float = 0.25) -> Split:
+    """Return the split that leaves out the largest, or smallest, share of each operator by a column or by work."""
 
     def size(table: pd.DataFrame) -> pd.Series:
         return pd.Series(work_of(table).flops if column == "work" else table[column].to_numpy(), table.index)
 
     def masks(table: pd.DataFrame, whole: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        limits = size(whole).groupby(whole["op"]).quantile(1 - QUARTER if largest else QUARTER)
+        limits = size(whole).groupby(whole["op"]).quantile(1 - share if largest else share)
         limit, own = table["op"].map(limits), size(table)
         asked = ((own > limit) if largest else (own < limit)).to_numpy()
         return ~asked, asked
 
-    return Split(f"{column}: {'largest' if largest else 'smallest'} quarter", masks)
+    named = "quarter" if share == 0.25 else f"{100 * share:g} %"
+    return Split(f"{column}: {'largest' if largest else 'smallest'} {named}", masks)
 
 
 def _without(name: str) -> Split:
@@ -89,24 +91,30 @@ def _without(name: str) -> Split:
     return Split(f"without {name}", masks)
 
 
-_WORK = (_quarter("work", largest=True), _quarter("work", largest=False))
+_WORK = (_end("work", largest=True), _end("work", largest=False))
 _FP8 = {"op": "gemm", "family": "a8w8_blockscale"}
 SOURCES = (
     Source(
         "aiter", _FP8, "MI300X", "MI355X",
         (_beyond("m", (1, 256), (1024, 1e9)), _beyond("m", (512, 1e9), (1, 128)), *_WORK),
     ),
-    Source("miopen", {}, "MI210", "MI300X", (*_WORK, _quarter("in_channels", True), _quarter("in_channels", False))),
+    Source("miopen", {}, "MI210", "MI300X", (*_WORK, _end("in_channels", True), _end("in_channels", False))),
     Source("ops", {}, "MI100", "MI210", _WORK),
 )  # fmt: skip
 ONE = Source(
     "aiter", _FP8, None, "MI300X", (*map(_without, ("ds_v3", "glm5_1", "qwen3_vl_235b", "qwen3_vl_32b")), *_WORK)
 )
+_SHARES = tuple(_end("work", largest, share) for share in SHARES for largest in (True, False))
+OTHERS = (
+    Source("aiter", _FP8, "MI355X", "MI300X", _SHARES),
+    Source("miopen", {}, "MI250X (per GCD)", "MI300X", _SHARES),
+    Source("ops", {}, "MI210", "MI100", _SHARES),
+)
 
 
 def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     """Yield one row of the table per split."""
-    for source in (*SOURCES, *((ONE,) if options.one else ())):
+    for source in (*SOURCES, *((ONE,) if options.one else ()), *(OTHERS if options.others else ())):
         names = [name for name in (source.host, source.target) if name]
         measured = load_measurements([options.data / source.folder], source.where, devices=names)
         for split in source.splits:
@@ -168,5 +176,9 @@ def show(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    flags = {"--full": "the whole suite, not two cheap models", "--one": "models of one device too"}
+    flags = {
+        "--full": "the whole suite, not two cheap models",
+        "--one": "models of one device too",
+        "--others": "12 more splits",
+    }
     sys.exit(run_on_data("extrapolation", __doc__, show, flags=flags))

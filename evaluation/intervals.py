@@ -142,17 +142,19 @@ class ConformalIntervals:
         share: ArrayLike,
         *,
         scale: ArrayLike | None = None,
+        wider: ArrayLike = 1.0,
     ) -> ConformalIntervals:
         """Return intervals for rows outside the trained range, calibrated on ranges that were left out.
 
         Of the half-width of a row (log scale) ``share`` is theirs and ``1 - share`` is this one's: their radius is the
         one at which so many of these rows lie inside as each level says, plus ``margin`` cluster-robust standard
-        errors. Rows with a share of 0 have no say. All arrays have the shape (n,).
+        errors. Rows with a share of 0 have no say. ``wider`` is to their radius what ``scale`` is to this one's. All
+        arrays have the shape (n,).
         """
         out = np.asarray(share, dtype=np.float64)
         rows = out > 0
-        out, residuals = out[rows], log_ratio(observed, predicted)[rows]
-        near = (1 - out) * np.broadcast_to(_positive(scale), rows.shape)[rows]
+        residuals, near = log_ratio(observed, predicted)[rows], ((1 - out) * _positive(scale))[rows]
+        out = (out * _positive(wider))[rows]
         units = np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
         found = ConformalIntervals(self.scheme, margin=self.margin)
         found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
@@ -177,6 +179,7 @@ class ConformalIntervals:
         widen: ArrayLike = 1.0,
         outside: ConformalIntervals | None = None,
         share: ArrayLike = 0.0,
+        wider: ArrayLike = 1.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper end of each prediction's interval.
 
@@ -190,6 +193,8 @@ class ConformalIntervals:
             Factor >= 1 of the half-width on the log scale.
         outside, share : ConformalIntervals and array-like of shape (n,), optional
             Intervals of rows outside the trained range, and the share of the half-width that is theirs (see `outside`).
+        wider : array-like of shape (n,) or float
+            How many times wider theirs are in each row, if that was given to `outside`.
 
         Returns
         -------
@@ -201,7 +206,7 @@ class ConformalIntervals:
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
         up, down = reach * self.up_, reach * self.down_
         if outside is not None:
-            theirs, far = np.asarray(share, dtype=np.float64), outside.radius(level)
+            theirs, far = np.asarray(share, dtype=np.float64), outside.radius(level) * _positive(wider)
             up, down = (
                 np.where(theirs < 1, (1 - theirs) * own, 0.0) + np.where(theirs > 0, theirs * far * side, 0.0)
                 for own, side in ((up, outside.up_), (down, outside.down_))

@@ -21,7 +21,7 @@ from ..operators.work import told_apart
 from ..remarks import Reasons, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST
-from .beyond import Beyond, blend
+from .beyond import Beyond, blend, by_operator
 from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
 from .fallback import FallbackLaw
@@ -162,7 +162,8 @@ class TrainedModel:
             raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
         difficult = () if model.difficulty is None else model.difficulty.names
-        if foreign := sorted({*model.domain.names, *difficult} - set(saved.feature_names)):
+        wider = () if model.beyond is None else model.beyond.wider
+        if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
         if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
@@ -272,8 +273,8 @@ class TrainedModel:
             share = self.beyond.share(check.common)
             predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
             wide = self.beyond.share(np.where(new, np.maximum(check.distance, 1.0), check.distance))
-            far = self.beyond.intervals
-            lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide)
+            far, times = self.beyond.intervals, by_operator(X, self.beyond.wider)
+            lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide, wider=times)
         basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})

@@ -18,6 +18,8 @@ from flopcast.evaluation.beyond import (
     Beyond,
     Rule,
     blend,
+    by_operator,
+    errors_by_operator,
     fixed_widening,
     learn_beyond,
     share_left_out,
@@ -107,15 +109,37 @@ def test_it_is_the_same_after_json(trained: Dataset, beyond: Beyond) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [("fade", -1.0), ("fade", float("nan")), ("least", -1.0), ("coefficients", [[-1.0, 1.0]]), ("terms", [])]
+    "damage",
+    [
+        ("wider", {"op=add": -1.0}),
+        ("fade", -1.0),
+        ("fade", float("nan")),
+        ("least", -1.0),
+        ("coefficients", [[-1.0, 1.0]]),
+        ("terms", []),
+    ],
 )
 def test_a_damaged_one_is_refused(damage: tuple[str, Any]) -> None:
     rule = Rule("affine", ("reference",), np.array([[1.0, 2.0]]))
     intervals = ConformalIntervals("kfold").fit([1, 2, 3], [1, 2, 2], [0, 1, 2])
-    saved = copy.deepcopy(Beyond(rule, 2.0, intervals, {}).to_dict())
-    (saved if damage[0] == "fade" else saved["rule"])[damage[0]] = damage[1]
+    saved = copy.deepcopy(Beyond(rule, 2.0, intervals, {}, {}).to_dict())
+    (saved if damage[0] in saved else saved["rule"])[damage[0]] = damage[1]
     with pytest.raises(ValueError, match="outside the trained range"):
         Beyond.from_dict(saved)
+
+
+def test_an_operator_that_errs_more_is_wider_as_far_as_its_rows_tell() -> None:
+    """A thousand rows of `add` err by 0.1, 196 of `gemm` by 0.4, four of `mul` by 9."""
+    X = pd.DataFrame({"op=add": [1.0] * 1000, "op=gemm": 0.0, "op=mul": 0.0, "op=pow": 0.0, "log2.m": 1.0})
+    X = pd.concat(
+        [X, X[:196].assign(**{"op=add": 0.0, "op=gemm": 1.0}), X[:4].assign(**{"op=add": 0.0, "op=mul": 1.0})]
+    )
+    errors = np.repeat([0.1, -0.4, 9.0], [1000, 196, 4])
+    found = errors_by_operator(X, errors)
+    assert found == {"op=add": pytest.approx(0.25), "op=gemm": 1.0, "op=mul": 1.0}
+    assert by_operator(X, found)[[0, -1]].tolist() == [pytest.approx(0.25), 1.0]
+    assert errors_by_operator(X, 0 * errors) == {}
+    assert errors_by_operator(X[:1000], errors[:1000]) == {}
 
 
 def test_a_rule_is_a_sum_by_class_never_below_its_least() -> None:

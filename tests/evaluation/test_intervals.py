@@ -84,6 +84,18 @@ def test_bounds_scale_with_the_prediction_the_difficulty_and_the_widening() -> N
         intervals.bounds([1.0], 1.0)
 
 
+def test_outside_rows_are_as_wide_as_their_kind_errs() -> None:
+    """Rows outside err by 0.2 or, every other one, by three times that; inside all err by 0.1."""
+    inside = ConformalIntervals("kfold", margin=0).fit(np.exp(np.tile([0.1, -0.1], 50)), np.ones(100), np.arange(100))
+    share, wider = np.repeat([0.0, 1.0, 0.5], [50, 50, 50]), np.tile([1.0, 3.0], 75)
+    errors = ((1 - share) * 0.1 + share * wider * 0.2) * np.tile([1, 1, -1, -1, 1], 30)
+    outside = inside.outside(np.exp(errors), np.ones(150), np.arange(150), share, wider=wider)
+    assert outside.radius(0.9) == pytest.approx(0.2)
+    lower, upper = inside.bounds(np.ones(150), 0.9, outside=outside, share=share, wider=wider)
+    np.testing.assert_allclose(np.log(upper), np.abs(errors))
+    np.testing.assert_allclose(np.log(lower), -np.abs(errors))
+
+
 def test_difficulty_tells_easy_rows_from_hard_ones() -> None:
     rng = np.random.default_rng(0)
     scale = np.where(np.arange(400) < 200, 1.0, 5.0)
