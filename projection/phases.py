@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 from ..remarks import Remark, remark
 from ..table.problems import codes_of
@@ -48,6 +49,7 @@ _CANDIDATES = 24  # periods that are tried
 _NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
 _ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
 _MANY = 20
+_ONE_SIGMA = float(ndtr(1.0))  # with so few repeats the quantile of Student's t is wider than the normal one
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
 _FAR = 0.1
@@ -139,7 +141,7 @@ def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) 
         before, after, kept = measured_us[one.chosen], projected_us[one.chosen], len(one.chosen)
         spread = np.sqrt(((after - after.sum() / before.sum() * before) ** 2).sum() / (kept - 1))
         others = one.repeats - len(one.alone)
-        error_us = others * spread * np.sqrt((1 / kept) * (1 - kept / others))
+        error_us = others * spread * np.sqrt((1 / kept) * (1 - kept / others)) * stdtrit(kept - 1, _ONE_SIGMA)
         all_ = np.r_[one.alone, one.chosen]
         measured, projected = (float(us[all_] @ folded.stretch[all_]) for us in (measured_us, projected_us))
         rows.append(
@@ -150,7 +152,7 @@ def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) 
                 "similarity": one.similarity,
                 "measured_us": measured,
                 "projected_us": projected,
-                "error": error_us / projected,
+                "error": error_us / projected if projected > 0 else 0.0,
             }
         )
     table = pd.DataFrame(rows)
@@ -161,11 +163,21 @@ def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) 
 
 @dataclass(frozen=True)
 class _Run:
-    """A stretch of a sequence of activities that repeats: `repeats` times `period`, from `first` on."""
+    """A stretch of a GPU's activities that repeats with a period, from `first` on."""
 
     first: int
     period: int
-    repeats: int
+    similar: FloatArray  # share of the activities of each repeat that are as in a neighbour
+    usual: BoolArray  # which repeats others may stand for: similar, of usual time, and not the first
+
+    @property
+    def repeats(self) -> int:
+        return len(self.usual)
+
+    @property
+    def saved(self) -> int:
+        """How many activities need not be projected."""
+        return max(int(self.usual.sum()) - KEPT, 0) * self.period
 
 
 def fold(trace: Annotated) -> Folded | None:
@@ -174,71 +186,101 @@ def fold(trace: Annotated) -> Folded | None:
     Of a trace of several GPUs every one must repeat equally often.
     """
     table = trace.dispatches
-    begin = _launched_ns(table, trace.calls)
+    if table.empty:
+        return None
+    launched_ns, queue = _launched_ns(table, trace.calls), queue_codes(table)
     gpu = codes_of([table[name] for name in ("rank", "process", "gpu")])
-    queue = queue_codes(table)
     parts = []
-    for number in range(int(gpu.max()) + 1 if len(gpu) else 0):
+    for number in range(int(gpu.max()) + 1):
         own = np.flatnonzero(gpu == number)
-        order = own[np.lexsort((table["start_ns"].to_numpy()[own], queue[own], begin[own]))]
-        named, alike = (codes_of(table[name].iloc[order] for name in names) for names in (_NAMED, (*_NAMED, *_ALIKE)))
-        parts.append((order, alike, _phases(named, alike, _pauses(table, order, begin))))
-    if not parts or len({tuple(run.repeats for run in runs) for _, _, runs in parts}) != 1 or not parts[0][2]:
+        order = own[np.lexsort((table["start_ns"].to_numpy()[own], queue[own], launched_ns[own]))]
+        parts.append((order, _Sequence.of(table, order, launched_ns).phases()))
+    if len({tuple(run.repeats for run in runs) for _, runs in parts}) != 1 or not parts[0][1]:
         return None
     piece = np.zeros(len(table), dtype=np.int64)
-    for order, _, runs in parts:
+    for order, runs in parts:
         bounds = [run.first + run.period * place for run in runs for place in range(run.repeats + 1)]
         piece[order] = np.searchsorted(bounds, np.arange(len(order)), side="right")
-    return _folded(trace, piece, begin, parts)
-
-
-_Part = tuple[IntArray, IntArray, list[_Run]]  # of a GPU: its activities in order, their codes, its runs
+    return _folded(trace, piece, launched_ns, parts)
 
 
 def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
-    """Return when each activity was launched; one without a launch comes after the one before it on its queue.
+    """Return when each activity was launched, from the first start of an activity on.
 
-    The first activities of a queue, without launches, come first of all. In a trace without calls it is the start.
+    One without a launch is taken for launched with the one before it on its queue, the first of a queue before all
+    others. In a trace without calls it is the start.
     """
-    start = table["start_ns"].astype("float64")
+    start = table["start_ns"].to_numpy()
     if not len(calls):
-        return start.to_numpy()
-    known = calls.dropna(subset=["correlation"]).drop_duplicates("correlation")
-    found = table["correlation"].map(known.set_index("correlation")["start_ns"]).astype("float64")
-    found = found.where(table["linked"].to_numpy(dtype=bool))
-    order = np.argsort(start.to_numpy(), kind="stable")
-    return found.iloc[order].groupby(queue_codes(table)[order]).ffill().reindex(table.index).fillna(-np.inf).to_numpy()
+        return np.asarray(start - start.min(), dtype=np.float64)
+    known = calls.dropna(subset=["correlation"]).drop_duplicates("correlation").set_index("correlation")
+    found = table["correlation"].map(known["start_ns"] - start.min()).astype("float64")
+    order = np.argsort(start, kind="stable")
+    own = found.where(table["linked"].to_numpy(dtype=bool)).iloc[order].groupby(queue_codes(table)[order])
+    return np.asarray(own.ffill().reindex(table.index).fillna(-np.inf), dtype=np.float64)
 
 
-def _pauses(table: pd.DataFrame, order: IntArray, launched_ns: FloatArray) -> FloatArray:
-    """Return how long the GPU had been idle before each activity, in their order; below 0 where it was not.
+@dataclass(frozen=True)
+class _Sequence:
+    """The activities of a GPU in the order of their launch; arrays of shape (n,) but for the last."""
 
-    It is -inf where an activity shares its launch with the one before (a graph): nothing is cut there. Of the first it
-    is not known (NaN).
-    """
-    start = table["start_ns"].to_numpy()[order].astype(float)
-    end = np.maximum.accumulate(start + table["duration_ns"].to_numpy()[order])
-    launched = launched_ns[order]
-    return np.r_[np.nan, np.where(launched[1:] > launched[:-1], start[1:] - end[:-1], -np.inf)]
+    named: IntArray  # number of each activity's name
+    alike: IntArray  # and of all that says what it does
+    pause_ns: FloatArray  # how long the GPU was idle before it; -inf where it shares its launch with the one before
+    over_ns: FloatArray  # latest end of those before it, and of all; shape (n + 1,)
 
+    @classmethod
+    def of(cls, table: pd.DataFrame, order: IntArray, launched_ns: FloatArray) -> _Sequence:
+        """Return the sequence of rows of a dispatch table."""
+        named, alike = (codes_of(table[name].iloc[order] for name in names) for names in (_NAMED, (*_NAMED, *_ALIKE)))
+        start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)[order]
+        over = np.maximum.accumulate(np.r_[start[0], start + table["duration_ns"].to_numpy()[order]])
+        launched = launched_ns[order]
+        pause = np.where(launched[1:] > launched[:-1], start[1:] - over[1:-1], -np.inf)
+        return cls(named, alike, np.r_[np.nan, pause], over)
 
-def _phases(named: IntArray, alike: IntArray, pause: FloatArray) -> list[_Run]:
-    """Return the runs of a sequence, in its order: the period that saves most, then those of what lies between."""
-    open_, found = [(0, len(named))], []
-    while open_:
-        low, high = open_.pop()
-        best: list[_Run] = []
-        for period in _periods(alike[low:high]):
-            runs = [run for run in _runs(named, alike, pause, low, high, period) if _saved(run) >= LEAST * len(named)]
-            best = max(best, runs, key=lambda some: sum(map(_saved, some)))
-        found += best
-        edges = [low, *(edge for run in best for edge in (run.first, run.first + run.period * run.repeats)), high]
-        open_ += list(zip(edges[::2], edges[1::2], strict=True)) if best else []
-    return sorted(found, key=lambda run: run.first)
+    def phases(self) -> list[_Run]:
+        """Return the runs in their order: those of the period that saves most, then of what lies between them."""
+        open_, found = [(0, len(self.named))], []
+        while open_:
+            low, high = open_.pop()
+            best: list[_Run] = []
+            for period in _periods(self.alike[low:high]):
+                runs = [run for run in self._runs(low, high, period) if run.saved >= self._least]
+                best = max(best, runs, key=lambda some: sum(run.saved for run in some))
+            found += best
+            edges = [low, *(edge for run in best for edge in (run.first, run.first + run.period * run.repeats)), high]
+            open_ += list(zip(edges[::2], edges[1::2], strict=True)) if best else []
+        return sorted(found, key=lambda run: run.first)
 
+    @property
+    def _least(self) -> float:
+        return LEAST * len(self.named)
 
-def _saved(run: _Run) -> int:
-    return (run.repeats - 1 - KEPT) * run.period
+    def _runs(self, low: int, high: int, period: int) -> Iterator[_Run]:
+        """Yield the runs of a period between two places, cut where the GPU pauses longest."""
+        recurs = self.named[low : high - period] == self.named[low + period : high]
+        changes = np.flatnonzero(np.diff(np.r_[False, recurs, False].astype(np.int8)))
+        for first, last in (low + changes.reshape(-1, 2)).tolist():
+            end = last + period
+            if end - first < max(self._least, (KEPT + 2) * period):
+                continue
+            whole = period * ((end - first) // period - 1)  # from any place of the first repeat on, these fit
+            pauses = self.pause_ns[first : first + whole].reshape(-1, period)
+            usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))
+            if not np.isneginf(usual.max()):
+                begin = first + (int(np.argmax(usual)) if usual.max() > usual[0] + _PAUSE_NS else 0)
+                yield self._run(begin, period, (end - begin) // period)
+
+    def _run(self, first: int, period: int, repeats: int) -> _Run:
+        rows = self.alike[first : first + repeats * period].reshape(repeats, period)
+        same = (rows[1:] == rows[:-1]).mean(axis=1)
+        similar = np.maximum(np.r_[same, same[-1]], np.r_[same[0], same])
+        took = np.diff(self.over_ns[first : first + repeats * period + 1 : period])
+        away = np.abs(took - np.median(took))
+        near = away <= max(_ODD * float(np.median(away)), _FAR * float(np.median(took)))
+        # what came before the first holds it up, or lets it start early
+        return _Run(first, period, similar, (similar >= SIMILAR) & near & (np.arange(repeats) > 0))
 
 
 def _periods(codes: IntArray) -> list[int]:
@@ -254,41 +296,12 @@ def _periods(codes: IntArray) -> list[int]:
     return [int(period) for period in best if weight[period]]
 
 
-def _runs(named: IntArray, alike: IntArray, pause: FloatArray, low: int, high: int, period: int) -> Iterator[_Run]:
-    """Yield the runs of a period between two places of a sequence, cut where the GPU pauses longest."""
-    recurs = named[low : high - period] == named[low + period : high]
-    changes = np.flatnonzero(np.diff(np.r_[False, recurs, False].astype(np.int8)))
-    for first, last in (low + changes.reshape(-1, 2)).tolist():
-        span = last - first + period
-        if span < (KEPT + 2) * period:
-            continue
-        whole = period * (span // period - 1)  # from any place of the first repeat on, these fit into the span
-        every = pause[first : first + whole].reshape(-1, period)
-        pauses = np.where(np.isneginf(every).any(axis=0), -np.inf, np.nanmedian(every, axis=0))
-        if np.isneginf(pauses.max()):
-            continue
-        first += int(np.argmax(pauses)) if pauses.max() > pauses[0] + _PAUSE_NS else 0
-        run = _Run(first, period, (last + period - first) // period)
-        if (_similar(alike, run) >= SIMILAR).mean() > 0.5:
-            yield run
-
-
-def _similar(codes: IntArray, run: _Run) -> FloatArray:
-    """Return the share of the activities of each repeat that are as in a neighbour, the more similar one."""
-    rows = codes[run.first : run.first + run.repeats * run.period].reshape(run.repeats, run.period)
-    same = (rows[1:] == rows[:-1]).mean(axis=1)
-    return np.maximum(np.r_[same, same[-1]], np.r_[same[0], same])
-
-
-def _usual(values: FloatArray) -> BoolArray:
-    """Return which values are near the median, as values spread about it."""
-    away = np.abs(values - np.median(values))
-    return away <= max(_ODD * float(np.median(away)), _FAR * float(np.median(values)))
+_Part = tuple[IntArray, list[_Run]]  # of a GPU: its activities in order, its runs
 
 
 def _folded(trace: Annotated, piece: IntArray, launched_ns: FloatArray, parts: Sequence[_Part]) -> Folded | None:
     """Return the trace without the repeats that others stand for; None where too few are left out."""
-    table, runs = trace.dispatches, parts[0][2]
+    table, runs = trace.dispatches, parts[0][1]
     pieces = 1 + sum(run.repeats + 1 for run in runs)
     start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)
     duration = table["duration_ns"].clip(lower=0).to_numpy(dtype=float)
@@ -298,25 +311,26 @@ def _folded(trace: Annotated, piece: IntArray, launched_ns: FloatArray, parts: S
     repeats, weight = np.ones(len(table)), np.ones(len(table))
     phases, first = [], 1
     for number, run in enumerate(runs):
-        similar = np.min([_similar(alike, own[number]) for _, alike, own in parts], axis=0)
+        similar = np.min([own[number].similar for _, own in parts], axis=0)
+        usual = np.all([own[number].usual for _, own in parts], axis=0)
         all_ = np.arange(first, first + run.repeats)
-        usual = (similar >= SIMILAR) & _usual(period[all_])
-        usual[0] = False  # what came before it holds it up or lets it start early
         first += run.repeats + 1
         if (count := int(usual.sum())) <= KEPT:
             continue
         few = max(KEPT, min(_ENOUGH // run.period, count // _MANY))
         chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]
+        if not period[all_[chosen]].sum():  # other queues hide them
+            continue
         kept[all_[usual]], kept[all_[chosen]] = False, True
         stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
-        for order, _, own in parts:
+        for order, own in parts:
             rows = order[own[number].first :][: run.repeats * own[number].period].reshape(run.repeats, -1)
             stand = duration[rows[chosen]].sum(axis=0)
             every = duration[rows[usual]].sum(axis=0)
             repeats[rows[chosen]] = count / few
             weight[rows[chosen]] = np.divide(every, stand, out=np.full(len(stand), count / few), where=stand > 0)
         found = Phase(
-            run.repeats, sum(own[number].period for _, _, own in parts), float(similar.mean()), all_[~usual],
+            run.repeats, sum(own[number].period for _, own in parts), float(similar.mean()), all_[~usual],
             all_[chosen],
         )  # fmt: skip
         phases.append(found)
@@ -328,15 +342,15 @@ def _folded(trace: Annotated, piece: IntArray, launched_ns: FloatArray, parts: S
     columns = {PIECE: place[piece], REPEATS: repeats, WEIGHT: weight}
     moved = table["start_ns"] - gone[piece].round().astype(np.int64)
     rest = table.assign(start_ns=moved, **columns)[left].reset_index(drop=True)
-    shorter = replace(trace, dispatches=rest, calls=_calls(trace.calls, piece, launched_ns, kept, gone))
+    calls = _calls(trace.calls, table["start_ns"].min(), piece, launched_ns, kept, gone)
     phases = [replace(one, alone=place[one.alone], chosen=place[one.chosen]) for one in phases]
-    return Folded(shorter, tuple(phases), stretch[kept], len(table))
+    return Folded(replace(trace, dispatches=rest, calls=calls), tuple(phases), stretch[kept], len(table))
 
 
 def _calls(
-    calls: pd.DataFrame, piece: IntArray, launched_ns: FloatArray, kept: BoolArray, gone_ns: FloatArray
+    calls: pd.DataFrame, origin_ns: int, piece: IntArray, launched_ns: FloatArray, kept: BoolArray, gone_ns: FloatArray
 ) -> pd.DataFrame:
-    """Return the calls of the pieces that are kept, moved with their activities.
+    """Return the calls of the pieces that are kept, moved with their activities; launches are from the origin on.
 
     Where the CPU was so far ahead that the calls of a piece would come before those of the one now before it, they
     follow these as they followed those of the piece that is gone.
@@ -346,7 +360,7 @@ def _calls(
     first = np.full(len(kept), np.inf)
     np.minimum.at(first, piece, np.where(np.isfinite(launched_ns), launched_ns, np.inf))
     first = np.minimum.accumulate(first[::-1])[::-1]
-    start = calls["start_ns"].to_numpy(dtype=float)
+    start = (calls["start_ns"] - origin_ns).to_numpy(dtype=float)
     of = np.maximum(np.searchsorted(first, start, side="right") - 1, 0)
     end = np.full(len(kept), -np.inf)  # of the last call of each piece, on the clock of the trace
     end[of] = start + calls["duration_ns"].to_numpy()

@@ -452,7 +452,7 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         notes.append(remark("cpu-taken-as-fast", sigma=CPU_SIGMA))
     if (world := projection.laws.world) is not None:
         notes += _of_world(projection, world)
-    names = set(table["device"].astype(str)) - {projection.host.name, ""}
+    names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
         notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
     errors = [finding for finding in trace.findings if finding.severity == "error"]

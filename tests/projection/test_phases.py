@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find
-from flopcast.projection.phases import KEPT, Folded, edges_ns, fold
+from flopcast.projection.phases import KEPT, Folded, Phase, edges_ns, fold, repeated
 from flopcast.projection.result import Result, result_of
 from flopcast.projection.whole_trace import Laws
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, idle, trace
@@ -168,6 +168,20 @@ def test_gpus_must_repeat_equally_often(repeats: int, folds: bool) -> None:
     if short is not None:
         assert short.phases[0].activities == 12
         assert short.trace.dispatches["gpu"].value_counts().tolist() == [6 * LEFT, 6 * LEFT]
+
+
+def test_the_error_is_that_of_a_ratio_estimate() -> None:
+    phase = Phase(13, 5, 1.0, np.array([1]), np.array([2, 3, 4]))
+    stretch = np.array([1, 1, 4, 4, 4.0])
+    short = Folded(trace([gemm(0, 300)]), (phase,), stretch, 65)
+    measured, projected = np.array([7, 20, 10, 10, 10.0]), np.array([5, 16, 7, 8, 9.0])
+    found = repeated(short, measured, projected)
+    (row,) = found.table.to_dict("records")
+    assert (row["repeats"], row["projected_repeats"]) == (13, 4)
+    assert (row["measured_us"], row["projected_us"]) == (20 + 4 * 30, 16 + 4 * 24)
+    # 12 others, spread 1 of 3; Student's t of 2 degrees of freedom at p = 0.8413 is (2 p - 1) / sqrt(2 p (1 - p))
+    assert row["error"] * 112 == pytest.approx(1.32128 * 12 * 1 * 0.5, abs=1e-3)
+    assert found.error == pytest.approx(row["error"] * 112 / 117)
 
 
 def test_edges_are_the_latest_ends_so_far() -> None:
