@@ -82,9 +82,10 @@ def _of_passes(kernels: int, of: int, time_share: float, ratio: float, unmeasure
 def _folded(repeats: Sequence[int], share: float, error: float) -> str:
     count, some = len(repeats), ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else "")
     phases = f"{count} phases repeat {some} times" if count > 1 else f"one phase repeats {some} times"
+    off = "less than 0.01 %" if error < 1e-4 else f"{100 * error:.2g} %"
     return (
-        f"{phases}: {100 * share:.3g} % of the activities were projected for all, by which the time is off by "
-        f"{100 * error:.2g} % (1 σ, from how the repeats differ)"
+        f"{phases}: {100 * share:.3g} % of the activities were projected for all, by which the time is off by {off} "
+        "(1 σ, from how the repeats differ)"
     )
 
 
