@@ -39,6 +39,7 @@ REAL = (
         "mi300_sglang_Qwen3-8B_prefilldecode.json.gz", "mi300_xdit_flux1_aiter_sage_profile_trace_rank_0.json.gz",
         "vllm_prefilldecode_piecewise_graph_execution.json.gz",
     )),
+    "profiles/rocprofv3/json/908_results.json.gz", "profiles/rocprofv3/csv_real_rdna35/prefill_kernel_trace.csv",
     "profiles/rpd_legacy/mytrace.rpd.gz", "profiles/nsys/perlmutter-cloverleaf-cuda.sqlite",
     "profiles/chakra/param_resnet_kineto.json.gz",
 )  # fmt: skip

@@ -2,8 +2,8 @@
 
 A phase is a stretch of a GPU's activities, in the order of their launch, that repeats with a period: the same kernels
 follow each other, on the same shapes and launches but for a few, and each repeat has launches of its own (parts of a
-graph have none: no CPU's time goes with theirs). The period is one at which many activities of a kind recur; runs in
-which every activity's name recurs at it are repeats, which are compared with each other in what they compute and how
+graph have none: no CPU's time goes with theirs). The period is one at which many activities of a kind recur; stretches
+in which nearly every name recurs at it are repeats, which are compared with each other in what they compute and how
 long they take. Repeats unlike their neighbours or far from the median time, the first of each phase, and what lies
 before, between and behind the phases, are projected as they are.
 
@@ -49,6 +49,7 @@ _CANDIDATES = 24  # periods that are tried
 _NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
 _ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
 _MANY = 20
+_TIE_NS = 1e-3  # between launches of which only the order is known
 _ONE_SIGMA = float(ndtr(1.0))  # with so few repeats the quantile of Student's t is wider than the normal one
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
@@ -208,11 +209,15 @@ def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
     """Return when each activity was launched, from the first start of an activity on.
 
     One without a launch is taken for launched with the one before it on its queue, the first of a queue before all
-    others. In a trace without calls it is the start.
+    others. In a trace without calls it is the start; where dispatches are numbered, not later than that of the next.
     """
     start = table["start_ns"].to_numpy()
     if not len(calls):
-        return np.asarray(start - start.min(), dtype=np.float64)
+        begun = np.asarray(start - start.min(), dtype=np.float64)
+        number = table["dispatch_id"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        order = np.argsort(number, kind="stable")[: int((~np.isnan(number)).sum())]
+        begun[order] = np.minimum.accumulate(begun[order][::-1])[::-1] + np.arange(len(order)) * _TIE_NS
+        return begun
     known = calls.dropna(subset=["correlation"]).drop_duplicates("correlation").set_index("correlation")
     found = table["correlation"].map(known["start_ns"] - start.min()).astype("float64")
     order = np.argsort(start, kind="stable")
@@ -260,11 +265,15 @@ class _Sequence:
     def _runs(self, low: int, high: int, period: int) -> Iterator[_Run]:
         """Yield the runs of a period between two places, cut where the GPU pauses longest."""
         recurs = self.named[low : high - period] == self.named[low + period : high]
-        changes = np.flatnonzero(np.diff(np.r_[False, recurs, False].astype(np.int8)))
-        for first, last in (low + changes.reshape(-1, 2)).tolist():
-            end = last + period
+        count = np.r_[0, np.cumsum(recurs)]
+        alike = count[period:] - count[:-period] >= SIMILAR * period  # of a period from each place on
+        changes = np.flatnonzero(np.diff(np.r_[False, alike, False].astype(np.int8)))
+        for first, last in changes.reshape(-1, 2).tolist():
+            first, end = low + first, low + last - 1 + 2 * period
             if end - first < max(self._least, (KEPT + 2) * period):
                 continue
+            first += int(np.argmax(recurs[first - low :]))
+            end -= int(np.argmax(recurs[end - period - low - 1 :: -1]))
             whole = period * ((end - first) // period - 1)  # from any place of the first repeat on, these fit
             pauses = self.pause_ns[first : first + whole].reshape(-1, period)
             usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))

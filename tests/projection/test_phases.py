@@ -126,6 +126,27 @@ def test_a_step_of_other_shapes_is_odd_too() -> None:
     assert short.stretch[phase.alone].tolist() == [1, 1]
 
 
+def test_a_name_that_differs_now_and_then_does_not_end_a_phase() -> None:
+    rows = [add(30.0 * place, 20, size=1000 + place % 12, name=f"kernel {place % 12}") for place in range(12 * 40)]
+    for number in (7, 20, 33):
+        rows[12 * number + 4]["name"] = "a variant"
+    short = folded(trace(rows))
+    assert [(phase.repeats, phase.activities) for phase in short.phases] == [(40, 12)]
+    assert short.phases[0].similarity == pytest.approx(1 - 3 / (12 * 40))
+    assert short.trace.dispatches["repeats"].sum() == pytest.approx(len(rows))
+
+
+def test_numbers_of_dispatches_give_the_order_where_queues_overlap() -> None:
+    random = np.random.default_rng(0)
+    rows = steps(40)
+    for row in rows[5::6]:
+        row["start"] = float(str(row["start"])) - random.uniform(0, 1500)  # of the other queue
+    found = trace(rows, launched=False)
+    assert fold(found) is None
+    numbered = found.dispatches.assign(dispatch_id=pd.array(range(len(rows)), dtype="Int64"))
+    assert [phase.repeats for phase in folded(replace(found, dispatches=numbered)).phases] == [40]
+
+
 def test_nothing_repeats_and_all_is_projected() -> None:
     rows = [gemm(1000.0 * number, 300, size=256 * (number + 1), name=f"kernel {number}") for number in range(40)]
     assert fold(trace(rows)) is None
