@@ -251,7 +251,7 @@ class _Sequence:
             low, high = open_.pop()
             best: list[_Run] = []
             for period in _periods(self.alike[low:high]):
-                runs = [run for run in self._runs(low, high, period) if run.saved >= self._least]
+                runs = list(self._runs(low, high, period))
                 best = max(best, runs, key=lambda some: sum(run.saved for run in some))
             found += best
             edges = [low, *(edge for run in best for edge in (run.first, run.first + run.period * run.repeats)), high]
@@ -263,13 +263,14 @@ class _Sequence:
         return LEAST * len(self.named)
 
     def _runs(self, low: int, high: int, period: int) -> Iterator[_Run]:
-        """Yield the runs of a period between two places, cut where the GPU pauses longest."""
+        """Yield the runs of a period between two places that save enough, cut where the GPU pauses longest."""
         recurs = self.named[low : high - period] == self.named[low + period : high]
         count = np.r_[0, np.cumsum(recurs)]
         alike = count[period:] - count[:-period] >= SIMILAR * period  # of a period from each place on
         changes = np.flatnonzero(np.diff(np.r_[False, alike, False].astype(np.int8)))
+        over = low  # end of the run before
         for first, last in changes.reshape(-1, 2).tolist():
-            first, end = low + first, low + last - 1 + 2 * period
+            first, end = max(low + first, over), low + last - 1 + 2 * period
             if end - first < max(self._least, (KEPT + 2) * period):
                 continue
             first += int(np.argmax(recurs[first - low :]))
@@ -279,7 +280,10 @@ class _Sequence:
             usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))
             if not np.isneginf(usual.max()):
                 begin = first + (int(np.argmax(usual)) if usual.max() > usual[0] + _PAUSE_NS else 0)
-                yield self._run(begin, period, (end - begin) // period)
+                run = self._run(begin, period, (end - begin) // period)
+                if run.saved >= self._least:
+                    over = begin + period * run.repeats
+                    yield run
 
     def _run(self, first: int, period: int, repeats: int) -> _Run:
         rows = self.alike[first : first + repeats * period].reshape(repeats, period)

@@ -126,6 +126,20 @@ def test_a_step_of_other_shapes_is_odd_too() -> None:
     assert short.stretch[phase.alone].tolist() == [1, 1]
 
 
+def test_a_kernel_replaced_for_good_begins_another_phase() -> None:
+    rows = [add(30.0 * place, 20, size=1000 + place % 6, name=f"kernel {place % 6}") for place in range(6 * 40)]
+    for row in rows[6 * 20 + 2 :: 6]:
+        row["name"] = "a faster one"
+    short = folded(trace(rows))
+    assert [phase.repeats for phase in short.phases] == [20, 20]
+    sizes = short.trace.dispatches["piece"].value_counts()
+    for phase in short.phases:
+        assert sizes[np.r_[phase.alone, phase.chosen]].tolist() == [6] * (KEPT + 1)
+    assert short.trace.dispatches["repeats"].sum() == pytest.approx(len(rows))
+    counts = short.trace.dispatches.groupby("name")["repeats"].sum().round()
+    assert counts["a faster one"] == 20
+
+
 def test_a_name_that_differs_now_and_then_does_not_end_a_phase() -> None:
     rows = [add(30.0 * place, 20, size=1000 + place % 12, name=f"kernel {place % 12}") for place in range(12 * 40)]
     for number in (7, 20, 33):
