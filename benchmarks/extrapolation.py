@@ -38,6 +38,7 @@ from .shared_data import run_on_data
 LEVEL = 0.9
 CHEAP = ("Additive", "ExtraTrees/Residual")
 SHARES = (0.15, 0.4)
+_OF_HOST = ("duration_us", "kernel", "library", "campaign")
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _tried(
     asked = build_dataset(table[held_out].reset_index(drop=True), **gpus)
     queries = asked.rows
     if source.host is not None:
-        there = {name: queries[HOST + name] for name in ("duration_us", "kernel", "library") if HOST + name in queries}
+        there = {name: queries[HOST + name] for name in _OF_HOST if HOST + name in queries}
         kept = [name for name in queries if not str(name).startswith(HOST)]
         queries = queries[kept].assign(device=source.host, **there)
     return asked.y, model.predict(queries, LEVEL), model

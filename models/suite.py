@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from ..errors import DataError, ParameterError, nearest
 from .base import Candidate
 from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from .ensembles import SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
+from .ensembles import HOST_CAMPAIGN, SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
 from .learners import MLP, Boosted, Forest
 from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
@@ -70,6 +70,14 @@ class Columnar:
     def additive(self) -> list[str]:
         """Columns that may stand in a sum of times: all but the scaling laws, which are the baselines."""
         return [name for name, role in self.roles.items() if role == "additive" and not name.startswith("law.")]
+
+    def seen(self, *more: str) -> list[str] | None:
+        """Return the columns that learners of the residual see, with ``more``; None for all.
+
+        The search that chose the host's kernel tells groups of one data set apart, and says little of a new one.
+        """
+        seen = [name for name in self.roles if not name.startswith(HOST_CAMPAIGN)]
+        return None if len(seen) == len(self.roles) else [*seen, *more]
 
     @property
     def inner_folds(self) -> int:
@@ -177,11 +185,12 @@ def _learners(data: Columnar, seed: int) -> list[Candidate]:
 def _beyond(data: Columnar, seed: int) -> list[Candidate]:
     """Return what goes beyond the literature."""
     base, boosted, trees, log = additive_base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
+    residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         Candidate("BoostedTrees", LogTarget(boosted), log),
-        Candidate("BoostedTrees/Residual", LogResidual(base, boosted), "log residual", preference=3, family="residual"),
-        Candidate("ExtraTrees/Residual", LogResidual(base, trees), "log residual", preference=2, family="residual"),
+        Candidate("BoostedTrees/Residual", residuals[0], "log residual", preference=3, family="residual"),
+        Candidate("ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"),
         Candidate("Stack", _stack(data, seed), log, preference=4, family="residual"),
     ]
     if data.unpaired:
@@ -227,11 +236,11 @@ def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
 
 
 def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricStack:
-    base = additive_base(data)
+    base, seen = additive_base(data), data.seen(*ratios)
     parts: list[tuple[str, Any]] = [
         ("additive", base),
-        ("trees", LogResidual(base, _trees(data, seed), ratios=ratios)),
-        ("boosted", LogResidual(base, _boosted(data, seed), ratios=ratios)),
+        ("trees", LogResidual(base, _trees(data, seed), columns=seen, ratios=ratios)),
+        ("boosted", LogResidual(base, _boosted(data, seed), columns=seen, ratios=ratios)),
     ]
     if data.host:
         parts.insert(0, ("affine", Affine(data.host_time)))

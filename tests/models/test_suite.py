@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flopcast.errors import DataError
@@ -52,6 +54,16 @@ def test_the_papers_models_are_in_the_literature_suite(paper: str, count: int) -
     names = {candidate.name for candidate in suite("literature", _data())}
     assert len(LITERATURE[paper]) == len(set(LITERATURE[paper])) == count
     assert set(LITERATURE[paper]) <= names
+
+
+def test_learners_of_the_residual_do_not_see_the_search_of_the_hosts_kernel() -> None:
+    plain = _data()
+    searched = replace(plain, roles={**ROLES, "host_campaign=a": "category", "host_campaign=b": "category"})
+    assert (plain.seen("shape_us"), searched.seen("shape_us")) == (None, [*ROLES, "shape_us"])
+    found = {candidate.name: candidate.estimator for candidate in suite("default", searched)}
+    assert [found[f"{name}/Residual"].columns for name in ("BoostedTrees", "ExtraTrees")] == [list(ROLES)] * 2
+    for stack, columns in ((found["Stack"], [*ROLES]), (found["Stack/Transfer"].regressor, [*ROLES, "shape_us"])):
+        assert [part.columns for name, part in stack.parts if name in ("trees", "boosted")] == [columns] * 2
 
 
 def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
