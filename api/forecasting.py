@@ -179,7 +179,8 @@ def forecast(
         CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), as an execution trace of PyTorch or
         Chakra, plain or compressed (`workloads.traced_graph`), as an ONNX model (`workloads.onnx_layers`), or as the
         input of a planner (`workloads.published_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
-        ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``network_gbs``, ``network_us`` and ``node_gpus``.
+        ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of stated times),
+        ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.

@@ -107,6 +107,7 @@ def forecast_command(
     memory_utilisation: Annotated[Text, typer.Option(help="Part of the memory that may be used.")] = None,
     dims: Annotated[Text, typer.Option(metavar="NAME=N,...", help="Sizes that an ONNX model leaves free.")] = None,
     time_unit: Annotated[Text, typer.Option(help="Of a graph that says none: us, ms or s.")] = None,
+    measured_on: Annotated[Text, typer.Option(metavar="NAME", help="GPU of the times that a graph states.")] = None,
     network_gbs: BandwidthOption = None,
     network_us: LatencyOption = None,
     node_gpus: NodeOption = None,
@@ -305,7 +306,9 @@ _READ: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("micro_batch", "global_batch", "seq_len", "node_gpus", "zero", "interleave"), _counts),
     **dict.fromkeys(("network_gbs", "network_us", "memory_utilisation"), _numbers),
     **dict.fromkeys(("max_num_seqs", "max_batched_tokens", "recompute_layers"), _counts),
-    **dict.fromkeys(("dims", "time_unit", "eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is),
+    **dict.fromkeys(
+        ("dims", "time_unit", "measured_on", "eager", "prefix_cache", "sequence_parallel", "lora"), _as_it_is
+    ),
 }
 """How each field is read from what the command line states."""
 

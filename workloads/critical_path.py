@@ -20,6 +20,7 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
+from ..projection.bounds import run_as
 from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
@@ -33,6 +34,8 @@ from .learned_products import Times, by_runs
 FloatArray = NDArray[np.float64]
 
 COMPUTE, LINKS = 0, 1
+NINETY_PERCENT: Final = 1.645
+"""Standard deviations from the median to the ends of the 90 % interval of a normal distribution."""
 KERNEL_US: Final = 3.0
 """Least time of a kernel beside its work: the shortest tuned products of AITER take 2.8 to 4.1 µs."""
 ROW_WISE_SHARE: Final = 0.6
@@ -46,6 +49,7 @@ SIGMA: Final = {
     "row-wise": 0.35,
     "collectives": 0.15,
     "network": 0.3,
+    "stated elsewhere": 0.25,
 }
 """Standard deviations of the logarithms of single kernels by law, alike within a class: AITER's tuned products lie at
 0.8 to 2 of the law with 0.15 to 0.4 about that, elementwise kernels of MI100 and MI210 within 0.1; else judgements."""
@@ -125,12 +129,13 @@ def forecast_graph(setting: GraphSetting, *, level: float, seed: int, runs: Sequ
 
 def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
     layers = setting.model.layers
-    count = len(layers)
+    count, (moved, spread) = len(layers), moved_from(setting.measured_on, setting.gpu, setting.dtype)
     found = _Times(np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), [""] * count,
                    np.zeros(count), np.zeros(count))  # fmt: skip
     for place, one in enumerate(layers):
         if one.stated_us is not None:
-            found.compute[place], found.source[place] = one.stated_us * one.count, STATED
+            found.compute[place], found.source[place] = one.stated_us * one.count * moved, STATED
+            found.sigma[place] = spread
             found.part[place] = PARTS.index("stated")
         if one.collective:
             ranks = one.ranks or setting.gpus
@@ -139,6 +144,28 @@ def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
             found.message_sigma[place] = SIGMA["collectives" if setting.network.nodes(ranks) == 1 else "network"]
     _add_shapes(found, setting, runs)
     return found
+
+
+def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]:
+    """Return what times measured on another GPU are multiplied with, and the spread of that.
+
+    What a layer does is not known: its time goes with the arithmetic, with the memory, or with something between. The
+    factor is the geometric mean of both ratios, which lie at the ends of its 90 % interval; a spread of `SIGMA` is
+    added. Without a host, or on the same GPU, times are as stated.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> factor, spread = moved_from(find("MI300X"), find("MI355X"), "bf16")
+    >>> 1307.4 / 2516.6 < factor < 5300 / 8000
+    True
+    """
+    if host is None or host == target:
+        return 1.0, 0.0
+    arithmetic = host.peak_tflops(run_as(dtype, host)) / target.peak_tflops(run_as(dtype, target))
+    memory = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
+    ends = abs(float(np.log(arithmetic / memory))) / 2 / NINETY_PERCENT
+    return float(np.sqrt(arithmetic * memory)), float(np.hypot(ends, SIGMA["stated elsewhere"]))
 
 
 def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> None:
@@ -328,6 +355,9 @@ def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
 def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
     yield from setting.model.remarks
     yield remark("layers-by-source", **{name: times.source.count(name) for name in SOURCES})
+    if setting.measured_on is not None and STATED in times.source:
+        factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
+        yield remark("times-moved", host=setting.measured_on.name, target=setting.gpu.name, factor=factor)
     if setting.model.chained and len(setting.model.layers) > 1:
         yield remark("layers-in-a-row")
     if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError, ParameterError, nearest
-from ..hardware import GPU, Network
+from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
@@ -91,7 +91,8 @@ class GraphSetting:
     """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node.
 
     ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``; ``time_unit`` (us, ms, s) and
-    ``tp`` are those of the input of a planner (`published_graph`).
+    ``tp`` are those of the input of a planner (`published_graph`); ``measured_on`` is the GPU whose times are stated,
+    where it is another.
     """
 
     model: LayerGraph
@@ -102,6 +103,7 @@ class GraphSetting:
     dims: str | Mapping[str, int] = ""
     time_unit: str = ""
     tp: int = 1
+    measured_on: GPU | None = None
     network_gbs: float = ONE_NODE.gbs
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
@@ -119,6 +121,9 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
     known = understood(stated)
+    if "measured_on" in stated:
+        host = stated["measured_on"]
+        known["measured_on"] = host if isinstance(host, GPU) else find(host)
     sizes, unit = _sizes(stated.get("dims", "")), str(stated.get("time_unit", ""))
     graph = read_layers(stated["model"], sizes, unit, known.get("tp", 1))
     for name in ("time_unit", "tp"):

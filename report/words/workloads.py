@@ -72,6 +72,10 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "the times of {layers:,} layers are those that the graph states, in {unit}, of the device on which they were "
         "measured; costs of edges count between devices only"
     ),
+    "times-moved": (
+        "stated times of {host} count {factor:.3g} times on {target}: what the layers do is not known, the interval "
+        "reaches from the ratio of the peaks to that of the memories"
+    ),
     "layers-of-cpu": "{layers:,} layers run on the CPU alone: their times there, reckoned in line with the others",
     "layers-in-a-row": "no layer says what it comes after: each waits for the one before it, and nothing overlaps",
     "network-stated": (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.hardware import find
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import is_graph, read_layers
 from flopcast.workloads.published_graph import published_layers
@@ -114,3 +115,17 @@ def test_a_graph_without_nodes_is_none() -> None:
     assert not is_graph({"nodes": {"fpgaLatency": 1}})
     with pytest.raises(FlopcastError):
         forecast({"model": {"nodes": []}, "gpu": "MI300X"})
+
+
+def test_times_of_another_gpu_go_between_the_ratios_of_peaks_and_of_memories() -> None:
+    given = {"model": _placement(), "time_unit": "ms", "gpu": "MI355X", "dtype": "bf16"}
+    plain, moved, same = (forecast({**given, "measured_on": host}) for host in (None, "MI300X", "MI355X"))
+    host, target = find("MI300X"), find("MI355X")
+    peaks = host.peak_tflops("bf16") / target.peak_tflops("bf16")
+    memories = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
+    assert moved.predicted == pytest.approx(plain.predicted * (peaks * memories) ** 0.5, rel=0.02)
+    assert moved.lower < plain.predicted * peaks < plain.predicted * memories < moved.upper
+    assert (same.predicted, same.lower, same.upper) == (plain.predicted, plain.lower, plain.upper)
+    assert [one.code for one in moved.remarks].count("times-moved") == 1
+    with pytest.raises(FlopcastError):
+        forecast({**given, "measured_on": "MI3000"})
