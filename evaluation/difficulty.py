@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ..models.ensembles import HOST_CAMPAIGN
 from .crossval import make_folds
 from .domain import LOG_PREFIX
 from .intervals import ConformalIntervals, cross_bounds, interval_score, log_ratio
@@ -131,7 +132,7 @@ def learn_difficulty(
         None where intervals of one radius are as good, or there are fewer than ten groups.
     """
     y, p = np.asarray(observed, float), np.asarray(predicted, float)
-    names = tuple(map(str, X.columns))
+    names = _names(X)
     return _learn(names, _columns(X, names, p), y, p, np.asarray(groups), scheme)
 
 
@@ -177,7 +178,7 @@ def held_out_limits(
     ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
-    features, own_groups = tuple(map(str, X.columns)), np.asarray(groups)
+    features, own_groups = _names(X), np.asarray(groups)
     columns = _columns(X, features, p)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
@@ -200,6 +201,11 @@ def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDA
     intercept = float(w @ target)
     coef = np.linalg.solve(z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept)))
     return Difficulty(names, middle, spread, coef, intercept)
+
+
+def _names(X: pd.DataFrame) -> tuple[str, ...]:
+    """Return the features that tell of a row; which search chose the host's kernel tells groups apart (`Transfer`)."""
+    return tuple(name for name in map(str, X.columns) if not name.startswith(HOST_CAMPAIGN))
 
 
 def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:

@@ -54,6 +54,17 @@ def test_rows_of_one_difficulty_keep_one_radius(seed: int) -> None:
     assert learn_difficulty(X, y, p, groups, "grouped") is None
 
 
+def test_the_search_of_the_hosts_kernel_makes_no_row_difficult() -> None:
+    X, y, p, groups = rows(0.5)
+    searched = X.assign(**{"host_campaign=a": (X["log2.m"] > 4).astype(float)})
+    learnt = learn_difficulty(X, y, p, groups, "grouped")
+    assert learnt is not None
+    again = learn_difficulty(searched, y, p, groups, "grouped")
+    assert again is not None
+    np.testing.assert_array_equal(again.scale, learnt.scale)
+    np.testing.assert_array_equal(limits(searched, y, p, groups), limits(X, y, p, groups))
+
+
 def test_few_groups_tell_nothing() -> None:
     X, y, p, groups = rows(0.5)
     assert learn_difficulty(X, y, p, groups % 9, "grouped") is None
