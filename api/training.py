@@ -226,8 +226,12 @@ class Run:
         """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 
         With ``families`` only of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; ``scheme`` as above.
+        A DataError says that none of them was fitted.
         """
-        return (figures.families if families else figures.inliers)(self.predictions, self._cv(scheme))
+        figure = (figures.families if families else figures.inliers)(self.predictions, self._cv(scheme))
+        if figure is None:
+            raise DataError("none of the literature's models was fitted: there is nothing to draw")
+        return figure
 
     def plot_order(self, scheme: str | None = None) -> go.Figure:
         """Draw the place of each workload by its predicted value over that by its observed one; ``scheme`` as above."""

@@ -52,6 +52,7 @@ _CODES: Final = {
     Outcome.RETRAIN: "check-retrain",
     Outcome.TOO_FEW: "check-too-few",
 }
+_ALL_TRAINED: Final = remark("check-all-trained")
 _ROWS: Final = "rows"  # the name of their table, to which the figure's points lead
 _SHOWN: Final = 8  # groups on a terminal
 
@@ -95,7 +96,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
         title=f"Does the run still hold? {devices}",
         lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
         opening=[
-            Headline("", f"{verdict(found)}.", beneath=_errors(found), medium="page"),
+            Headline("", f"{verdict(found)}.", beneath=_errors(found, facts), medium="page"),
             answer,
             Facts(_facts(found)),
             why,
@@ -115,10 +116,14 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
     )
 
 
-def _errors(found: Checked) -> str:
-    """Say the error of the new rows beside the one that was to be expected."""
+def _errors(found: Checked, facts: CheckFacts) -> str:
+    """Say the error of the new rows beside the one that was to be expected, or that no row is new."""
     new, known = percent(found.score.e_out), percent(found.expected.e_out)
-    return f"On the new rows the run errs by {new}; on {left_out(found.scheme)} of its training it erred by {known}."
+    told = f" But {say(_ALL_TRAINED)}." if facts.all_trained else ""
+    rows = "these" if facts.all_trained else "the new"
+    return (
+        f"On {rows} rows the run errs by {new}; on {left_out(found.scheme)} of its training it erred by {known}.{told}"
+    )
 
 
 def verdict(found: Checked) -> str:
@@ -143,7 +148,7 @@ def reasons(found: Checked, facts: CheckFacts) -> list[Remark]:
     if found.beyond is not None:
         said.append(remark("check-beyond", rows=found.out_of_range, e_out=found.beyond.e_out, of=found.score.n))
     if facts.all_trained:
-        said.append(remark("check-all-trained"))
+        said.append(_ALL_TRAINED)
     return said
 
 

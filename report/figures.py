@@ -114,8 +114,8 @@ FAMILIES: Final = {
 """Kinds of models of the literature, by name or by how names begin, and their colours; the best of a kind is drawn."""
 
 
-def families(predictions: pd.DataFrame, cv: Row) -> go.Figure:
-    """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest together."""
+def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
+    """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
     ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error")]
     found, figure = errors_of(predictions, cv), go.Figure()
     for pattern, colour in FAMILIES.items():
@@ -123,6 +123,8 @@ def families(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         if row is not None:
             label = f"{row['name']}, E_out {percent(row['e_out'])}"
             figure.add_trace(_curve(row, found, {"color": colour, "width": 2.5}, label, row["name"]))
+    if not figure.data:
+        return None
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="workloads, %", range=[0, 101])
     return styled(figure, 420, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})

@@ -9,7 +9,29 @@ async function unpacked(id) {
 }
 
 // On a telephone a legend leaves a figure no room beside it: there it goes beneath, and rows of buttons become a list.
+const PAPER = 1000;  // pixels of a figure on a sheet, onto which wide tables are shrunk too
+
+// Puts panels that stand side by side one below the other, each with its title.
+function stacked(data, layout) {
+  const names = [...new Set(data.map(trace => (trace.xaxis ?? "x").replace("x", "xaxis")))].filter(name => layout[name]);
+  const panels = names.map(name => [layout[name], layout[name.replace("x", "y")]]).filter(([x, y]) => x.domain && y?.domain);
+  const count = places => new Set(places).size, rows = count(panels.map(([, y]) => y.domain[0]));
+  if (panels.length < names.length || count(panels.map(([x]) => x.domain[0])) < 2) return;
+  panels.sort(([x, y], [otherX, otherY]) => otherY.domain[0] - y.domain[0] || x.domain[0] - otherX.domain[0]);
+  const outside = (layout.margin?.t ?? 80) + (layout.margin?.b ?? 80);
+  layout.height = (layout.height - outside) * panels.length / rows + outside;
+  const title = ([x, y]) => layout.annotations?.find(one => one.xref === "paper" && one.x > x.domain[0] && one.x < x.domain[1]
+    && Math.abs(one.y - y.domain[1]) < 1e-6);
+  const titles = panels.map(title);
+  panels.forEach(([x, y], at) => {
+    x.domain = [0, 1];
+    y.domain = [1 - (at + 0.78) / panels.length, 1 - (at + 0.08) / panels.length];
+    if (titles[at]) Object.assign(titles[at], {x: 0.5, y: y.domain[1]});
+  });
+}
+
 function narrowed({data, layout}) {
+  stacked(data, layout);
   const entries = data.filter(trace => trace.showlegend !== false && trace.name).length;
   layout.updatemenus?.forEach(menu => menu.type = "dropdown");
   if (layout.showlegend === false || entries < 2) return;
@@ -64,4 +86,7 @@ unpacked("plotly").then(text => {
   plots.forEach(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     plots.forEach((_, i) => Plotly.relayout("plot-" + i, {"font.color": ink()})));
+  const sized = width => plots.forEach((_, i) => Plotly.relayout("plot-" + i, {width, autosize: !width}));
+  addEventListener("beforeprint", () => sized(PAPER));
+  addEventListener("afterprint", () => sized(null));
 }).catch(() => { document.getElementById("old").hidden = false; });

@@ -99,22 +99,19 @@ def projection_document(result: Result) -> Document:
 
 def answer(result: Result) -> str:
     """Return the answer in a sentence: between what the time lies, and what FLOPS scaling says."""
-    unsure, published = result.uncertainty, result.published.totals["sum"]
+    unsure, totals = result.uncertainty, result.published.totals
+    published = f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
     reach = f"{duration(unsure.lower_us)} and {duration(unsure.upper_us)}"
     ratio = unsure.nominal_us / result.projection.measured_us
     return (
         f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, accuracy band "
-        f"{unsure.band}). FLOPS scaling, the published rule, says {duration(published)}."
+        f"{unsure.band}). FLOPS scaling, the published rule, says {published}."
     )
 
 
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
     total = float(kernels["projected_us"].sum())
-    if len(own := kernels[kernels["unknown"]]):
-        yield Section(
-            "Kernels whose work is unknown", [kernel_listing(own, "unknown-kernels", total)], "unknown", "Unknown work"
-        )
     figures: dict[str, list[Part]] = {
         "kernels by class": [
             Figure(partial(_figure, "class_figure", result), "Time by class: measured, by FLOPS scaling, projected")
@@ -139,6 +136,9 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         else:
             parts = [*figures.get(title, ()), _table(title, heads, rows)]
             yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
+        if title == "kernels by class" and len(own := kernels[kernels["unknown"]]):
+            listing = kernel_listing(own, "unknown-kernels", total)
+            yield Section("Kernels whose work is unknown", [listing], "unknown", "Unknown work")
     if len(result.sent):
         yield sent_section(result.sent, result.pairs)
     count = counted(int(kernels["count"].sum()), "activity", "activities")

@@ -456,5 +456,6 @@ def _against(chosen: Metrics, baseline: Metrics | None) -> str:
     if baseline is None or not chosen.get("e_out"):
         return "."
     ratio = baseline["e_out"] / chosen["e_out"]
-    compared = f"{ratio:.1f} times smaller" if ratio >= 1 else f"{1 / ratio:.1f} times LARGER"
+    tied = baseline["name"] in (chosen.get("tied") or [])
+    compared = "a coin toss" if tied else f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
     return f", against {percent(baseline['e_out'])} of {baseline['name']}: {compared}."

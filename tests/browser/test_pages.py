@@ -71,6 +71,30 @@ def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) ->
     assert after == ("rgb(20, 23, 26)", "rgb(230, 233, 236)")
 
 
+def test_figures_fit_the_sheet_that_is_printed(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    tab.open(pages["project"], 1600)
+    widths = "[...new Set([...document.querySelectorAll('.plot .main-svg')].map(svg => svg.clientWidth))]"
+    before = tab.run(widths)
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    printed = tab.run(widths)
+    tab.run("dispatchEvent(new Event('afterprint')), new Promise(done => setTimeout(done, 50))")
+    assert (printed, tab.run(widths)) == ([1000], before)
+
+
+def test_panels_stand_one_below_the_other_on_a_telephone(tab: Tab, pages: Pages) -> None:
+    tab.shown_as()
+    grids = "[...document.querySelectorAll('.plot .subplot .gridlayer')]"
+    across = []
+    for width in (1200, 400):
+        tab.open(pages["scale"], width)
+        places = tab.run(f"{grids}.map(one => one.getBoundingClientRect().x)")
+        across.append(max(places) - min(places))
+    assert across[0] > 200
+    assert across[1] < 40
+    tab.sized(1200)
+
+
 def test_on_a_telephone_a_figure_has_the_room_of_its_legend(tab: Tab, pages: Pages) -> None:
     tab.shown_as()
     tab.open(pages["validate"], 400)
