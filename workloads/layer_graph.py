@@ -202,7 +202,8 @@ def _of_contents(found: Mapping[str, Any], name: str, unit: str, tp: int) -> Lay
     """Return the graph of a JSON object, its own layers or a planner's nodes."""
     name = str(found.get("name") or name)
     if not is_published(found):
-        return _graph(name, found.get("layers", []))
+        layers = found.get("layers")
+        return _graph(name, layers if isinstance(layers, list) else [])
     layers, notes = published_layers(found, unit, tp)
     return replace(_graph(name, layers), remarks=tuple(notes))
 

@@ -51,6 +51,21 @@ cus = 256
 boost_mhz = 2400
 peak_tflops.fp8_matrix = 6000
 """
+LAYERS = """{"name": "towers", "layers": [
+{"name": "a", "op": "gemm", "m": 64, "n": 128, "k": 256, "dtype": "bf16", "after": []},
+{"name": "b", "time_us": 7.5, "after": ["a"], "count": 3},
+{"name": "c", "collective": "all_reduce", "message_bytes": 1e6, "ranks": 8, "after": ["a", "b"]}]}
+"""
+PLACEMENT = """{"maxFPGAs": 2, "nodes": [
+{"id": 1, "name": "a", "supportedOnFpga": 1, "cpuLatency": 20.0, "fpgaLatency": 2.0, "isBackwardNode": 0},
+{"id": 2, "name": "b", "supportedOnFpga": 0, "cpuLatency": 5.0, "fpgaLatency": 0.5, "isBackwardNode": 1}],
+"edges": [{"sourceId": 1, "destId": 2, "cost": 0.1}]}
+"""
+PIPER = """{"maxDevices": 10, "nodes": [
+{"id": 0, "name": "a", "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 0.5}, {"timePerSample": 0.75}]}},
+{"id": 1, "name": "a", "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 1.5}], "2": [{"timePerSample": 1}]}}],
+"edges": [{"sourceId": 0, "destId": 1, "communicationCost": 8192.0}]}
+"""
 SIZES = """benchmark,size,performance,mpki,f_mem,scenario,unit,simulation_time_s
 bfs,8,1.0,4.0,0.3,strong,IPC,10
 bfs,16,1.9,3.5,,strong,IPC,21
@@ -189,5 +204,9 @@ def seeds() -> dict[str, list[Files]]:
         ],
         "GPU file": [_one("gpu.toml", GPU), _one("gpu.toml", 'cus = 4\n[peak_tflops]\nbf16_matrix = 1\n')],
         "sizes": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],
+        "layers": [
+            _one("layers.json", LAYERS), _one("placement.json", PLACEMENT), _one("piper.json", PIPER),
+            _one("ops.csv", "name,op,m,n,k,dtype,count\na,gemm,16,512,7168,fp8,3\nb,gemm,1,5,7,bf16,1\n"),
+        ],
         "model": [_model(LinearRegression()), _model(RandomForestRegressor(2, max_depth=2, random_state=0))],
     }  # fmt: skip

@@ -25,6 +25,7 @@ from flopcast.scaling.curves import read_curves
 from flopcast.table.measurements import LARGEST, MAY_BE_ZERO, TEXT_DIMENSIONS
 from flopcast.tests.fuzz.corpus import Files, seeds
 from flopcast.tests.fuzz.mutation import mutated
+from flopcast.workloads.layer_graph import read_layers
 
 TABLES = (
     "tidy CSV", "tidy Parquet", "AITER", "MIOpen", "hipblaslt-bench", "rccl-tests", "TunableOp",
@@ -170,8 +171,15 @@ def _execution_trace(path: Path) -> None:
     read_execution_trace(path, max_bytes=OPTIONS.max_bytes)
 
 
+def _layers(path: Path) -> None:
+    for layer in read_layers(path, unit="ms").layers:
+        if layer.stated_us is not None and not 0 <= layer.stated_us < np.inf:
+            raise ImpossibleError(f"stated_us = {layer.stated_us}")
+
+
 _OTHERS: dict[str, Callable[[Path], None]] = {
     "execution trace": _execution_trace, "power log": _power_log, "GPU file": _gpu, "sizes": _sizes, "model": _model,
+    "layers": _layers,
 }  # fmt: skip
 TARGETS: Sequence[str] = (*TABLES, *TRACES, *_OTHERS)
 
