@@ -21,7 +21,7 @@ from ..report.document import Document
 from ..report.explanation import Explained, explanation_document
 from ..report.html import Shown
 from ..report.predictions import workload
-from ..report.run_folder import read_run
+from ..report.run_folder import read_run, simplest
 from ..report.words import in_words
 from ..table.conditions import Where, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL
@@ -138,7 +138,8 @@ def _explained(
     known = ("predicted", "lower", "upper", "basis", "extrapolated", "reasons")
     laws = {str(name): float(value) for name, value in answer.drop(list(known)).items() if np.isfinite(value)}
     scheme = model.intervals.scheme
-    chosen = next((cv["selected"]["name"] for cv in metrics["cv"] if cv["scheme"] == scheme), None)
+    cv: Mapping[str, Any] = next((one for one in metrics["cv"] if one["scheme"] == scheme), {})
+    chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
     trained = predictions[(predictions["scheme"] == scheme) & (predictions["model"] == chosen)]
     return Explained(
         workload=workload(one.iloc[0].to_dict()),
@@ -152,6 +153,7 @@ def _explained(
             "host": None if recipe.host is None else float(one[recipe.metric].iloc[0]),
         },
         alone=float(model.saved.predict(X)[0]),
+        rule=None if rule is None else str(rule["name"]),
         parts=parts_of(model.saved.estimator, X),
         laws=laws,
         neighbours=_neighbours(trained, str(groups_of(one)[0]), laws),

@@ -105,14 +105,20 @@ class Competition:
                 yield pd.concat([frame, own.reset_index(drop=True)], axis=1)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
-        """Return rows, E_out of a model and of the first baseline that ran, per group of `scheme`, the worst first."""
+        """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.
+
+        The best baseline, named by ``rule``, is the simple rule that errs least over all rows of the scheme.
+        """
         predictions = self.evaluation[self.scheme].predictions
         table = by_group(dataset.y, predictions[name], dataset.groups)[["group", "rows", "e_out"]]
         table = table.rename(columns={"rows": "n"})
-        first = next((c.name for c in self.baselines if c.name in predictions), None)
-        if first is not None:
-            base = by_group(dataset.y, predictions[first], dataset.groups).set_index("group")["e_out"]
-            table["baseline_e_out"] = table["group"].map(base)
+        ran = [c.name for c in self.baselines if c.name in predictions]
+        if ran:
+            best = min(ran, key=lambda rule: float(np.mean(ape(dataset.y, predictions[rule].to_numpy()))))
+            for column, rule in (("baseline_e_out", ran[0]), ("rule_e_out", best)):
+                errors = by_group(dataset.y, predictions[rule], dataset.groups).set_index("group")["e_out"]
+                table[column] = table["group"].map(errors)
+            table["rule"] = best
         return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 

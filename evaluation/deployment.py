@@ -38,7 +38,7 @@ NAMED: Final = 5
 """Groups named whose rows were covered least, and the rows that one must have."""
 P_VALUE: Final = "p-value"
 RSS: Final = "RSS decrease (%)"
-PERMUTATION: Final = "permutation (points of MAPE)"
+PERMUTATION: Final = "points of error when shuffled"
 _ROWS_AT_ONCE: Final = 30_000
 """Rows predicted at once, of shuffled copies."""
 _CALIBRATED: Final = (0.15, 1.2e-4)
@@ -262,7 +262,7 @@ def _fitted(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> tuple
     estimator = fit_all(dataset, model, scheme)
     with threadpool_limits(limits=1):
         found = rank(estimator, dataset.X, dataset.y, repeats=_REPEATS, max_rows=_RANKED_ROWS, seed=seed)
-    where = {PERMUTATION: " of training rows"}
+    where = {PERMUTATION: ", on training rows"}
     return estimator, [
         {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
         for row in found

@@ -165,9 +165,9 @@ def _scores(found: Checked) -> Table:
     """Return the errors of the new rows, and of the run out of fold."""
     named = {"new rows": found.score, f"{left_out(found.scheme)}, out of sample": found.expected}
     cells = [(name, *_score(one)) for name, one in named.items()]
-    heads = ("rows", "E_out %", "median %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
+    heads = ("rows", "E_out, %", "median, %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
     caption = "IR T: share of rows within T %, in %. Kendall's tau: order preserved, 1 = wholly"
-    return Table(columns("", numbers=heads), rows(cells), "errors", caption)
+    return Table(columns("", numbers=heads), rows(cells), "errors beside those out of sample", caption)
 
 
 def _rows(table: pd.DataFrame, metric: str) -> Listing:
@@ -204,7 +204,7 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
         )
         for part in parts
     ]
-    heads = columns(kind, numbers=("rows", f"observed / predicted [{share(1 - ALPHA, 0)}]", "E_out %", "covered"))
+    heads = columns(kind, numbers=("rows", f"observed / predicted [{share(1 - ALPHA, 0)}]", "E_out, %", "covered"))
     title, how = {
         "class": ("classes", "groups drawn with replacement"),
         "group": ("groups, the most shifted first", "the sign test of its rows"),

@@ -41,7 +41,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     """Return the kernels that take most time, with their median and how well it is known."""
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     kept = report.assign(lost=lost)[report["n"] > 0]
-    heads = ("n", "median µs", f"{100 * level:g} % interval", "MAD µs", "CV %", "removed")
+    heads = ("n", "median, µs", f"{100 * level:g} % interval", "MAD, µs", "CV, %", "removed")
     every = (Column("kernel", "cut"), Column("class", "name"), *columns(numbers=heads), Column("remark"))
     over = kept.iloc[SHOWN:]
     more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
@@ -85,7 +85,7 @@ def removed_table(cleaned: Cleaned) -> Table:
         Row((reason_of(str(reason)), *cells(count, float(time[removed["reason"] == reason].sum()))))
         for reason, count in cleaned.removed_by_reason.items()
     ]
-    heads = columns("reason", numbers=["activities", "share", "time ms", "of the time"])
+    heads = columns("reason", numbers=["activities", "share", "time, ms", "of the time"])
     return Table(heads, [*found, Row((Cell("kept", "strong"), *cells(kept, kept_us)))], "left out")
 
 
@@ -96,12 +96,12 @@ def step_table(steps: pd.DataFrame) -> Table:
         named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
         span = milliseconds(own["span_us"].median())
         found.append((reason_of(str(reason)) or "kept", named, f"{len(own):,}", span))
-    return Table(columns("", "steps", numbers=["number", "median span ms"]), rows(found), "steps")
+    return Table(columns("", "steps", numbers=["number", "median span, ms"]), rows(found), "steps")
 
 
 def counter_table(joined: Joined) -> Table:
     """Return how far passes that recorded the same counter differ."""
-    heads = columns("counter", numbers=["passes", "dispatches", "compared", "median CV %", "largest CV %"])
+    heads = columns("counter", numbers=["passes", "dispatches", "compared", "median CV, %", "largest CV, %"])
     found = []
     for row in joined.counters.to_dict("records"):
         cvs = (formatted(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))

@@ -25,7 +25,7 @@ from .document import (
     columns,
     rows,
 )
-from .formats import NONE, counted, duration, formatted, known, number, percent, shortened
+from .formats import NONE, counted, duration, formatted, known, milliseconds, number, percent, shortened
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
@@ -166,7 +166,7 @@ def _settings(found: Sequence[Row], names: tuple[str, str], heading: str, folded
 def _scheme(one: SchemeComparison, names: tuple[str, str], metrics: tuple[Metrics, Metrics]) -> Section:
     """Show the errors of every model and of every group under a scheme."""
     where = left_out(one.scheme)
-    numbers = (f"{names[0]} %", f"{names[1]} %", "difference")
+    numbers = (f"{names[0]}, %", f"{names[1]}, %", "difference")
     ranked = one.by_model.sort_values(["first", "second"], kind="stable").to_dict("records")
     models = [Row((str(row["model"]), *_figures(row)), "strong" if row["model"] in one.names else "") for row in ranked]
     groups = [(str(row["group"]), f"{row['rows']:,}", *_figures(row)) for row in one.by_group.to_dict("records")]
@@ -188,7 +188,7 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield from (number(row[name]) for name in ("first", "second"))
     change = row["difference"]
     tone: Any = "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
-    yield Cell(f"{round(change, 1) + 0.0:+.1f}" if known(change) else NONE, tone)
+    yield Cell(f"{round(change, 2) + 0.0:+.2f}" if known(change) else NONE, tone)
 
 
 def _json(
@@ -242,10 +242,14 @@ def traces_document(found: TraceChanges) -> Document:
         f"{before.label}: {duration(before.total_us)}", trace_sentence(found),
     )  # fmt: skip
     largest = max(map(abs, found.parts.values()), default=0.0) or 1.0
-    bars = [Bar(PARTS[name], abs(value) / largest, signed(value)) for name, value in found.parts.items() if value]
+    bars = [
+        Bar(PARTS[name], abs(value) / largest, f"{_change(value)} ms", "good" if value < 0 else "warning")
+        for name, value in found.parts.items()
+        if value
+    ]
     heads = (
         Column("outcome"), Column("call"),
-        *columns(numbers=("calls", "calls after", "time", "time after", "change", "per call")),
+        *columns(numbers=("calls", "calls after", "time, ms", "after, ms", "change, ms", "per call")),
         Column(f"kernel, {before.label}"), Column(f"kernel, {after.label}"),
     )  # fmt: skip
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
@@ -254,11 +258,11 @@ def traces_document(found: TraceChanges) -> Document:
         for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
     ]
     parts = [
-        (PARTS[name], signed(value), f"{100 * value / before.total_us:+.1f} %")
+        (PARTS[name], _change(value), f"{100 * value / before.total_us:+.1f} %")
         for name, value in [*found.parts.items()]
         if value
     ]
-    made = Table(columns("where the difference comes from", numbers=("change", "of the first")), rows(parts))
+    made = Table(columns("where the difference comes from", numbers=("change, ms", "of the first")), rows(parts))
     both = Table(heads[:-2], shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
@@ -311,6 +315,10 @@ def signed(value: float) -> str:
     return f"{'-' if value < 0 else '+'}{duration(abs(value))}"
 
 
+def _change(microseconds: float) -> str:
+    return f"{microseconds / 1e3:+,.3f}"
+
+
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
     kernels = [str(row[name]) if known(row[name]) else NONE for name in ("kernel", "kernel_after")]
@@ -319,13 +327,13 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     if width is not None:
         name = shortened(name, width)
     counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))
-    times = (duration(row[name]) for name in ("time_us", "time_us_after"))
+    times = (milliseconds(row[name]) for name in ("time_us", "time_us_after"))
     return (
         str(row["outcome"]),
         name,
         *counts,
         *times,
-        signed(row["change_us"]),
+        _change(row["change_us"]),
         formatted(row["ratio"], "{:.3f}"),
         *kernels,
     )

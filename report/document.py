@@ -227,11 +227,12 @@ class Headline(Part):
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: what it stands for, how far it reaches (0 to 1) and the figure beside it."""
+    """A bar: what it stands for, how far it reaches (0 to 1), the figure beside it, and how it is meant."""
 
     label: str
     share: float
     text: str
+    tone: Tone = ""
 
 
 @dataclass(frozen=True)
@@ -341,8 +342,8 @@ def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ())
 
     Examples
     --------
-    >>> [(column.head, column.kind) for column in columns("kernel", numbers=["time µs"])]
-    [('kernel', 'words'), ('time µs', 'number')]
+    >>> [(column.head, column.kind) for column in columns("kernel", numbers=["time, µs"])]
+    [('kernel', 'words'), ('time, µs', 'number')]
     """
     kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("words", words), ("number", numbers), ("prose", prose))
     return tuple(Column(head, kind) for kind, heads in kinds for head in heads)

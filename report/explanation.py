@@ -11,7 +11,7 @@ import pandas as pd
 from ..models.explanation import Part
 from ..table.measurements import quantity
 from .document import Column, Document, Headline, Line, Lines, Row, Section, Table, columns, rows
-from .formats import NONE, figure, formatted, known, percent
+from .formats import NONE, alike, figure, formatted, known, percent
 
 SCHEMA: Final = 1
 _SHOWN: Final = 10  # rows of tables on a terminal
@@ -45,6 +45,8 @@ class Explained:
         there, or None).
     alone : float
         What the model alone says, before a rule outside its range or a correction.
+    rule : str or None
+        The simple rule that erred least in training, one of ``laws``.
     parts : sequence of Part
         Of that (`models.explanation`).
     laws : mapping of str to float
@@ -61,6 +63,7 @@ class Explained:
     model: str
     answer: Mapping[str, Any]
     alone: float
+    rule: str | None
     parts: Sequence[Part]
     laws: Mapping[str, float]
     neighbours: pd.DataFrame
@@ -70,13 +73,16 @@ class Explained:
 def explanation_document(found: Explained) -> Document:
     """Return why a workload is predicted as it is, for terminal, page and machines."""
     unit = quantity(found.metric).unit
-    predicted = f"{figure(found.answer['predicted'])} {unit}"
-    host = found.answer.get("host")
-    rival = f"{figure(host)} {unit} measured on the host" if known(host) else ""
+    rule = found.rule if found.rule in found.laws else None
+    predicted, *law = alike(found.answer["predicted"], *([found.laws[rule]] if rule else []))
+    rival = f"{rule}: {law[0]} {unit}" if rule else ""
     return Document(
         title=found.workload,
         lead=f"predicted by {found.model}: {quantity(found.metric).label}",
-        opening=[Headline("", f"{predicted} on the target", rival, sentence(found)), Lines(_reasons(found), "list")],
+        opening=[
+            Headline("", f"{predicted} {unit} on the target", rival, sentence(found)),
+            Lines(_reasons(found), "list"),
+        ],
         sections=[
             Section("What each part of the model adds", [_parts(found, unit)], "parts", "Parts"),
             Section("Against the laws", [_laws(found, unit)], "laws", "Laws"),
@@ -88,12 +94,17 @@ def explanation_document(found: Explained) -> Document:
 
 
 def sentence(found: Explained) -> str:
-    """Return between what the prediction lies, what answers, and what the nearest trained row took."""
+    """Return between what the prediction lies, what answers, what the host took, and what the nearest trained row."""
     answer, unit = found.answer, quantity(found.metric).unit
-    reach = f"{figure(answer['lower'])} and {figure(answer['upper'])} {unit} ({100 * answer['level']:g} % interval)"
-    told = f"Between {reach}; answered by {_BASES[str(answer['basis'])]}"
+    _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
+    told = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
+    told += f"answered by {_BASES[str(answer['basis'])]}"
     if answer["basis"] not in ("model", "") or abs(found.alone / answer["predicted"] - 1) > 1e-9:
         told += f" (the model alone says {figure(found.alone)} {unit})"
+    if known(answer.get("host")):
+        told += f". The host took {figure(answer['host'])} {unit}"
+    if found.rule in found.laws:
+        told += f"; {found.rule} is the simple rule that erred least in training"
     if len(found.neighbours):
         nearest = found.neighbours.iloc[0]
         told += f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out of fold with an "
@@ -106,38 +117,41 @@ def _reasons(found: Explained) -> list[Line]:
 
 
 def _parts(found: Explained, unit: str) -> Table:
+    *values, alone = alike(*(part.value for part in found.parts), found.alone)
     cells = [
         (
             _DEEPER * part.depth + _KINDS[part.kind],
             part.name or ("at least" if part.kind == "term" else NONE),
-            figure(part.value),
+            value,
             formatted(part.weight, "{:.2f}"),
             formatted(part.factor, "× {:.3f}"),
         )
-        for part in found.parts
+        for part, value in zip(found.parts, values, strict=True)
     ]
-    shown = [*rows(cells), Row(("together", found.model, figure(found.alone), "", ""), "strong")]
-    heads = (Column("part", "name"), Column("name", "cut"), *columns(numbers=(f"says {unit}", "weight", "factor")))
+    shown = [*rows(cells), Row(("together", found.model, alone, "", ""), "strong")]
+    heads = (Column("part", "name"), Column("name", "cut"), *columns(numbers=(f"says, {unit}", "weight", "factor")))
     caption = "Members are mixed as weighted geometric means; terms add up; a residual multiplies its base."
     return Table(heads, shown, "what each part of the model adds", caption, name="parts")
 
 
 def _laws(found: Explained, unit: str) -> Table:
     cells = [
-        (name, figure(value), formatted(found.answer["predicted"] / value if value else None, "{:.3f}"))
-        for name, value in found.laws.items()
+        (name, told, formatted(found.answer["predicted"] / value if value else None, "{:.3f}"))
+        for (name, value), told in zip(found.laws.items(), alike(*found.laws.values()), strict=True)
     ]
-    heads = columns("law or simple rule", numbers=(f"says {unit}", "prediction / law"))
+    heads = columns("law or simple rule", numbers=(f"says, {unit}", "prediction / law"))
     return Table(heads, rows(cells), "against the laws", name="laws")
 
 
 def _neighbours(found: Explained, unit: str) -> Table:
+    times = alike(*found.neighbours["observed"], *found.neighbours["predicted"])
     cells = [
-        (row["group"], figure(row["observed"]), figure(row["predicted"]), percent(row["ape"]),
+        (row["group"], observed, predicted, percent(row["ape"]),
          formatted(row["apart"], "{:.2f} x"), row["source"])
-        for row in found.neighbours.to_dict("records")
+        for row, observed, predicted in zip(
+            found.neighbours.to_dict("records"), times[: len(times) // 2], times[len(times) // 2 :], strict=True)
     ]  # fmt: skip
-    numbers = (f"measured {unit}", f"predicted {unit}", "error", "apart")
+    numbers = (f"measured, {unit}", f"predicted, {unit}", "error", "apart")
     heads = (*columns("group", numbers=numbers), Column("file and line", "place"))
     caption = (
         "Nearest by what the laws say of them, those of the same group first; predicted by fits that had not seen them."

@@ -197,15 +197,15 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     return figure
 
 
-def groups(rows: Sequence[Row], baseline: str) -> go.Figure:
-    """Draw the error of each group as a bar, the baseline's as a mark; rows in the order to show."""
+def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go.Figure:
+    """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show."""
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
     figure = _bars([str(row["group"]) for row in rows], errors, [percent(error) for error in errors])
     figure.data[0].name = "flopcast"
     marks = {"color": BASELINE, "symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": BASELINE}}
-    if any(row.get("baseline_e_out") is not None for row in rows):
-        x = [row.get("baseline_e_out") for row in rows]
-        figure.add_trace(go.Scatter(name=escape(baseline), x=x, y=list(range(len(rows))), mode="markers", marker=marks))
+    if any(error is not None for error in others):
+        places = list(range(len(rows)))
+        figure.add_trace(go.Scatter(name=escape(rule), x=list(others), y=places, mode="markers", marker=marks))
         figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
         figure.update_layout(margin={"t": 44})
     return figure.update_xaxes(title_text="mean error, %", rangemode="tozero")

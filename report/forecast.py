@@ -35,7 +35,7 @@ from .document import (
     rows,
 )
 from .forecast_figures import SHOWN, about, curve_figure, pareto_figure, timeline_figure
-from .formats import counted, figure, formatted, share
+from .formats import alike, counted, figure, formatted, share
 from .words import say
 from .words.workloads import ASKED, INPUTS, MEMORY, PARTS, SOURCES
 
@@ -127,13 +127,15 @@ def _bars(one: Forecast) -> list[Part]:
     unit = unit if unit == "ms" else "s"
     whole = sum(value[0] for value in one.parts.values())
     parts = sorted(((name, value[0]) for name, value in one.parts.items() if value[0] > 0), key=lambda part: -part[1])
-    time = [Bar(PARTS[name], value / whole, f"{figure(times * value)} {unit}") for name, value in parts]
+    told = alike(*(times * value for _, value in parts))
+    time = [Bar(PARTS[name], value / whole, f"{text} {unit}") for (name, value), text in zip(parts, told, strict=True)]
     room = one.setting.gpu.memory_gb if one.setting else None
-    memory = [Bar(MEMORY[name], value / room, f"{figure(value)} GiB") for name, value in one.memory.items() if room]
+    memory = []
     if room:
-        memory.append(
-            Bar("all of it", min(one.memory_gb / room, 1.0), f"{figure(one.memory_gb)} of {figure(room)} GiB")
-        )
+        *told, all_of_it = alike(*one.memory.values(), one.memory_gb)
+        filled = zip(one.memory.items(), told, strict=True)
+        memory = [Bar(MEMORY[name], value / room, f"{text} GiB") for (name, value), text in filled]
+        memory.append(Bar("all of it", min(one.memory_gb / room, 1.0), f"{all_of_it} of {figure(room)} GiB"))
     return [
         Bars("What the time is made of", time),
         Bars("What fills the memory of a GPU", memory if one.memory else []),
@@ -143,14 +145,17 @@ def _bars(one: Forecast) -> list[Part]:
 def score_document(score: Score, level: float, gpu: str = "device") -> Document:
     """Return a forecast score of HPL or HPCG on so many of a GPU for readers."""
     name = score.benchmark.upper()
-    interval = f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean {_flops(score.mean)}"
+    beneath = (
+        f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean {_flops(score.mean)}. "
+        f"The peak alone, {_PEAKS[score.benchmark]}, is the simplest rule."
+    )
     told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
     data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
     bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
     return Document(
         title=f"{name} on {score.devices:,} × {gpu}",
         lead="A forecast: the median of what the inputs below and their spreads give",
-        opening=[Headline("", _flops(score.predicted), beneath=interval)],
+        opening=[Headline("", _flops(score.predicted), f"peak alone: {_flops(score.peak)}", beneath)],
         sections=[
             Section(
                 "What the score is made of", [Table(columns("input", numbers=["median"]), told)], "inputs", "Inputs"
@@ -160,6 +165,9 @@ def score_document(score: Score, level: float, gpu: str = "device") -> Document:
         ],
         data=data,
     )
+
+
+_PEAKS: Final = {"hpl": "of 64-bit arithmetic", "hpcg": "of the memory"}
 
 
 def release_document(release: Release) -> Document:
@@ -215,8 +223,12 @@ def _answer(one: Forecast, level: float) -> Headline:
         if one.unit != "s":
             naive = setting.num_prompts * setting.output_len / naive
         rival = f"peak rates alone: {figure(times * naive)} {unit}"
-        beneath += " Peak rates alone are the simplest rule: no launches, no messages, no waiting."
-    return Headline(about(setting), f"{_predicted(one)}, {_TAKES[one.unit]}", rival, beneath)
+        beneath += _SIMPLEST
+    takes = "a step" if getattr(setting, "kind", "") == "training" else _TAKES[one.unit]
+    return Headline(about(setting), f"{_predicted(one)}, {takes}", rival, beneath)
+
+
+_SIMPLEST: Final = " Peak rates alone are the simplest rule: no launches, no messages, no waiting."
 
 
 _TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}
@@ -319,12 +331,13 @@ def _parts_table(one: Forecast) -> Table:
     whole = sum(value[0] for value in one.parts.values())
     times, unit = _scale(one)
     unit = unit if unit == "ms" else "s"
+    parts = sorted(((name, value) for name, value in one.parts.items() if value[0] > 0), key=lambda part: -part[1][0])
+    texts = iter(alike(*(times * bound for _, bounds in parts for bound in bounds)))
     told = [
-        (PARTS[name], figure(times * middle), f"{figure(times * low)} … {figure(times * high)}", share(middle / whole))
-        for name, (middle, low, high) in sorted(one.parts.items(), key=lambda part: -part[1][0])
-        if middle > 0
+        (PARTS[name], middle, f"{low} … {high}", share(bounds[0] / whole))
+        for (name, bounds), (middle, low, high) in zip(parts, zip(texts, texts, texts, strict=True), strict=True)
     ]
-    return Table(columns("part", numbers=[unit, "interval", "share"]), rows(told), "Where the time goes")
+    return Table(columns("part", numbers=[f"time, {unit}", "interval", "share"]), rows(told), "Where the time goes")
 
 
 def _spread_table(one: Forecast) -> Table:
@@ -366,15 +379,18 @@ def _grid_table(
 def _best(answered: Sequence[Forecast], level: float) -> Headline:
     """Return the setting with the most tokens per second and GPU; of graphs the one that takes the least time."""
     served = [one for one in answered if "tokens_per_second_per_gpu" in one.details]
-    if served:
-        one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
-        asked, most = "most tokens per GPU", f"{figure(one.details['tokens_per_second_per_gpu'])} tokens/s per GPU, "
-    else:
-        one, asked, most = min(answered, key=lambda answer: answer.predicted), "least time", ""
-    assert one.setting is not None
-    beneath = f"Of all {counted(len(answered), 'setting')}; {100 * level:g} % interval {_interval(one)}."
-    answer = f"{most}{_predicted(one)} {_TAKES[one.unit]}"
-    return Headline(f"{asked}: {about(one.setting)}", answer, beneath=beneath)
+    beneath = f"Of all {counted(len(answered), 'setting')}; {100 * level:g} % interval "
+    if not served:
+        one = min(answered, key=lambda answer: answer.predicted)
+        told = _answer(one, level)
+        return replace(told, about=f"least time: {told.about}", beneath=f"{beneath}{_interval(one)}.")
+    one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
+    told, found = _answer(one, level), one.details
+    rate, naive = found["tokens_per_second_per_gpu"], found["seconds"] / found["roofline_s"]
+    rival = f"peak rates alone: {figure(rate * naive)} tokens/s per GPU" if math.isfinite(naive) else ""
+    answer = f"{figure(rate)} tokens/s per GPU, {told.answer}"
+    beneath += f"{_interval(one)}.{_SIMPLEST if rival else ''}"
+    return Headline(f"most tokens per GPU: {told.about}", answer, rival, beneath)
 
 
 def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:

@@ -87,7 +87,14 @@ def _series(served: Sequence[Forecast], over: str) -> tuple[list[str], dict[tupl
 def _add_curve(drawn: go.Figure, name: str, x: list[int], points: Sequence[Forecast], look: dict[str, str]) -> None:
     """Add an answer with its band to the upper panel, its throughput to the lower."""
     edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
-    band = {"fill": "toself", "opacity": _BAND, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    band = {
+        "fill": "toself",
+        "opacity": _BAND,
+        "mode": "lines",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
     drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band), row=1, col=1)
     rates = [one.details["tokens_per_second_per_gpu"] for one in points]
     line = {"mode": "lines+markers", "line": {**look, "width": 2}, "marker": {"size": 5}, "legendgroup": name}

@@ -69,6 +69,19 @@ def figure(value: Any) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 or not math.isfinite(value) else f"{value:,.0f}"
 
 
+def alike(*values: Any) -> list[str]:
+    """Return figures with as many decimals as the largest needs for four significant digits, so that they line up.
+
+    Examples
+    --------
+    >>> alike(6.5, 5.2231, 0.0008235, None)
+    ['6.500', '5.223', '0.001', '–']
+    """
+    largest = max((abs(value) for value in values if known(value) and math.isfinite(value)), default=0.0)
+    decimals = max(3 - math.floor(math.log10(largest)), 0) if largest else 0
+    return [formatted(value, f"{{:,.{decimals}f}}") for value in values]
+
+
 def milliseconds(microseconds: float) -> str:
     """Return µs as ms with three decimals, the unit being that of the column.
 

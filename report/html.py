@@ -78,6 +78,7 @@ def page(document: Document) -> str:
     shown = [*(part for _, parts in opening for part in parts), *every, *ending]
     tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"joined": joined, "opened": opened}
     return environment.get_template("page.html.j2").render(
         document=document, opening=opening, sections=sections, footer=ending, plots=plots,
         plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
@@ -193,6 +194,32 @@ def _script(content: Any) -> str:
 def _empty(part: Part) -> bool:
     kinds = ((Table, "rows"), (Lines, "lines"), (Facts, "facts"), (Bars, "bars"), (Sliders, "choices"))
     return any(isinstance(part, kind) and not getattr(part, name) for kind, name in kinds)
+
+
+def joined(text: str) -> str:
+    r"""Return a sentence in which no line ends between a figure and its unit.
+
+    Examples
+    --------
+    >>> joined("9.1 % of 3 files in 2 µs").replace("\xa0", "~")
+    '9.1~% of 3 files in 2~µs'
+    """
+    return _UNIT.sub("\xa0", text)
+
+
+def opened(text: str) -> str:
+    """Return a sentence that begins with a capital, unless with a name: what is no plain word stays as it is.
+
+    Examples
+    --------
+    >>> opened("still valid."), opened("t_target over the law"), opened("runs/fp8: affine")
+    ('Still valid.', 't_target over the law', 'runs/fp8: affine')
+    """
+    return text[:1].upper() + text[1:] if _PLAIN_WORD.match(text) else text
+
+
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))")
+_PLAIN_WORD: Final = re.compile(r"[a-z]+(?=[ ,;.]|$)(?!\.\S)")
 
 
 def _slug(heading: str) -> str:

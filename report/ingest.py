@@ -29,7 +29,7 @@ _PEAK_CAPTION: Final = (
     "a row takes; time: the median; merged: further rows of the same kernel on the same problem; spread: that of the "
     "repeats, of the time"
 )
-_NUMBERS: Final = ("activities", "time ms", "share")
+_NUMBERS: Final = ("activities", "time, ms", "share")
 
 
 def ingest_document(
@@ -215,7 +215,7 @@ def overview_json(trace: Overview) -> dict[str, Any]:
 
 def trace_table(traces: Sequence[Overview]) -> Table:
     """Return one row per trace."""
-    numbers = ("kernels", "copies", "linked", "kernel ms", "busy ms", "span ms")
+    numbers = ("kernels", "copies", "linked", "kernel, ms", "busy, ms", "span, ms")
     found = []
     for trace in traces:
         kernels, every = trace.activities.get(KERNEL, 0), sum(trace.activities.values())

@@ -33,8 +33,8 @@ COLUMNS: Final = (
     Column("kernel", "words", least=12),
     Column("component", "name"),
     Column("class", "name"),
-    *(Column(head, "number") for head in ("time µs", "SSE W", "SSP W", "error %", "peak W", "share %")),
-    Column("energy mJ [interval]", "number"),
+    *(Column(head, "number") for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "share, %")),
+    Column("energy, mJ [interval]", "number"),
 )
 _HEADLINES: Final = 4  # kernels in the first screen
 PANEL: Final = 260
@@ -98,7 +98,7 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 
 def record_document(found: Recorded) -> Document:
     """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
-    heads = columns("kernel", numbers=["time µs", "runs", "executions", "steady from", "longest unthrottled"])
+    heads = columns("kernel", numbers=["time, µs", "runs", "executions", "steady from", "longest unthrottled"])
     rows = [
         Row(
             (
@@ -222,7 +222,7 @@ def class_table(classes: pd.DataFrame) -> Table:
         Row((row["class"], row["component"], str(row["kernels"]), _figure(row["ssp_w"]), _figure(100 * row["share"])))
         for row in classes.to_dict("records")
     ]
-    heads = columns("class", "component", numbers=["kernels", "SSP W", "share %"])
+    heads = columns("class", "component", numbers=["kernels", "SSP, W", "share, %"])
     return Table(heads, rows, title="By op-to-byte class: means over kernels")
 
 

@@ -61,7 +61,7 @@ def _bounds(found: Lessons) -> Table:
         "time grows with less than the root of their size (growth: the power of it); dominant: the component that "
         "draws most"
     )
-    return Table([*heads, Column("dominant", "name"), *_numbers("share %")], rows, "What bounds kernels", caption)
+    return Table([*heads, Column("dominant", "name"), *_numbers("share, %")], rows, "What bounds kernels", caption)
 
 
 def _throughput(found: Lessons) -> Table:
@@ -97,7 +97,7 @@ def _complements(found: Lessons) -> Table:
         "kernel here draws; together: of the fullest component"
     )
     title = "Which kernels complement each other"
-    return Table([*heads, *_numbers("together %"), Column("of", "name")], rows, title, caption, shown=8)
+    return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows, title, caption, shown=8)
 
 
 def _interleaved(found: Lessons) -> Table:

@@ -41,7 +41,7 @@ CAPTION: Final = (
     "Counters were chosen anew in every fold, from its training rows alone."
 )
 HEADS: Final = (
-    "kernels", "kernels ms", "busy ms", "gaps ms", "end to end ms", "steps", "kernels / unprofiled", "overhead",
+    "kernels", "kernels, ms", "busy, ms", "gaps, ms", "end to end, ms", "steps", "kernels / unprofiled", "overhead",
     "CPU step", "matched", "ratio",
 )  # fmt: skip
 BASES: Final = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}

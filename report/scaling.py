@@ -171,14 +171,14 @@ def _errors(result: SizePredictions) -> Table | Lines:
     if not (found := summarise(result)):
         nothing = "No target was measured, so there are no errors to show."
         return Lines(lines([nothing]).lines, medium="page")
-    heads = ("at", "benchmarks", "average %", "max %", "in interval")
+    heads = ("at", "benchmarks", "average, %", "max, %", "in interval")
     cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in found]
     return Table(columns("scenario", "law", numbers=heads), rows(cells), medium="page")
 
 
 def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
     """Yield for a page what is said of each benchmark, and its predictions folded away."""
-    heads = columns("law", numbers=("at", "predicted", "lower", "upper", "measured", "error %"))
+    heads = columns("law", numbers=("at", "predicted", "lower", "upper", "measured", "error, %"))
     for one in result.benchmarks:
         cells = [_row(one, law, target) for law in one.laws for target in result.targets]
         yield Lines(lines(description(one)).lines, "list", medium="page")

@@ -53,7 +53,7 @@ COLUMNS: Final = (
     *(Column(head, "number", unit="%") for head in ("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20")),
     Column("feat.", "number"),
     Column("fitted to"),
-    Column("fit s", "number"),
+    Column("fit, s", "number"),
 )
 CAPTION: Final = (
     "E_out: mean error of what a fit had not seen, beside its median and worst; E_in: of what it had; IR T: share of "
@@ -323,16 +323,18 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics]) -> Section:
     """Show the error of each group, worst first."""
     worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
-    baseline = next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
+    known = next((str(row["rule"]) for row in worst if row.get("rule")), None)
+    rule = known or next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
+    marks = [row.get("rule_e_out" if known else "baseline_e_out") for row in worst]  # runs of before know no rule
     cells = [
-        (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(row.get("baseline_e_out")))
-        for row in worst
+        (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(mark))
+        for row, mark in zip(worst, marks, strict=True)
     ]
-    heads = columns("group", numbers=("rows", "E_out %", f"{baseline} %"))
+    heads = columns("group", numbers=("rows", "E_out, %", f"{rule}, %"))
     folded = f"All {len(worst)} groups as a table"
     table = Table(heads, rows(cells), "groups with the largest error", shown=_WORST, folded=folded)
     first = f"The {TOP} groups with the largest error, of {len(worst)}" if len(worst) > TOP else "Worst first"
-    drawn = [Figure(partial(figures.groups, worst[:TOP], baseline), first)] if worst else []
+    drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 

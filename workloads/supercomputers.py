@@ -61,7 +61,10 @@ STREAM: Final = Spread(0.848, 0.05)
 
 @dataclass(frozen=True)
 class Score:
-    """A forecast score in FLOP/s: median, mean and interval, its inputs, what is to be said, shares of the time."""
+    """A forecast score in FLOP/s: median, mean and interval, its inputs, what is to be said, shares of the time.
+
+    ``peak`` is what the devices' peak alone would say: of arithmetic for HPL, of memory for HPCG.
+    """
 
     benchmark: str
     devices: int
@@ -69,6 +72,7 @@ class Score:
     mean: float
     lower: float
     upper: float
+    peak: float
     inputs: dict[str, float]
     remarks: tuple[Remark, ...] = ()
     shares: dict[str, float] = field(default_factory=dict)
@@ -115,9 +119,10 @@ def hpcg(
     stream = stream or _stream(gpu)
     drawn = _drawn(devices, seed, stream, reached, scaling)
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    scores = devices * FLOP_PER_BYTE * bandwidth * np.prod(drawn, axis=0)
+    peak = devices * FLOP_PER_BYTE * bandwidth
+    scores = peak * np.prod(drawn, axis=0)
     inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
-    return _score("hpcg", devices, scores, level, {**inputs, "scaling": scaling.median})
+    return _score("hpcg", devices, peak, scores, level, {**inputs, "scaling": scaling.median})
 
 
 def _stream(gpu: GPU) -> Spread:
@@ -189,7 +194,8 @@ def hpl(
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
     notes = (remark("score-moves", percent=18.0, machines=round(100 * machine.sigma, 1)),)
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
-    return _score("hpl", devices, scores, level, inputs, notes, shares)
+    peak = devices * gpu.peak_tflops("fp64", "vector") * 1e12
+    return _score("hpl", devices, peak, scores, level, inputs, notes, shares)
 
 
 @cache
@@ -236,6 +242,7 @@ def _drawn(devices: int, seed: int, *spreads: Spread) -> list[FloatArray]:
 def _score(
     benchmark: str,
     devices: int,
+    peak: float,
     scores: FloatArray,
     level: float,
     inputs: dict[str, float],
@@ -243,7 +250,7 @@ def _score(
     shares: dict[str, float] | None = None,
 ) -> Score:
     middle, lower, upper = np.quantile(scores, [0.5, (1 - level) / 2, (1 + level) / 2]).tolist()
-    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, inputs, remarks, shares or {})
+    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, peak, inputs, remarks, shares or {})
 
 
 def _near_root(devices: int) -> int:

@@ -94,7 +94,14 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
         },
         "ranking": ranking,
         "groups": [
-            {"group": str(name), "n": rows // groups, "e_out": float(4 + i), "baseline_e_out": float(20 + i)}
+            {
+                "group": str(name),
+                "n": rows // groups,
+                "e_out": float(4 + i),
+                "baseline_e_out": float(20 + i),
+                "rule": "affine",
+                "rule_e_out": float(9 + i),
+            }
             for i, name in enumerate(group)
         ],
     }

@@ -103,11 +103,11 @@ def test_columns_of_words_are_set_to_the_left_and_rows_may_head_others() -> None
     )
     text = page(of(Table(columns("kernel", numbers=["time"], prose=["why"]), found, caption="read it so")))
     for line in (
-        '<th scope="col" class="text">kernel</th><th scope="col">time</th><th scope="col" class="prose">why</th>',
-        '<tr class="title"><th scope="row" class="text">law</th><td>1.5</td><td class="prose">x</td></tr>',
-        '<tr class="strong"><th scope="row" class="text">a&lt;b&gt;</th><td><span class="good">2</span></td>',
+        '<th scope="col" class="text words">kernel</th><th scope="col">time</th><th scope="col" class="prose">why</th>',
+        '<tr class="title"><th scope="row" class="text words">law</th><td>1.5</td><td class="prose">x</td></tr>',
+        '<tr class="strong"><th scope="row" class="text words">a&lt;b&gt;</th><td><span class="good">2</span></td>',
         '<td class="prose" colspan="2">failed</td>',
-        '<p class="small">read it so</p>',
+        '<p class="small">Read it so</p>',
     ):
         assert line in text
 
@@ -118,7 +118,7 @@ def test_a_table_keeps_all_rows_and_repeats_no_heading() -> None:
     text = page(
         of(Table(columns("x"), every, "parts of it: [%]", shown=1), Table(columns("x"), every, "Other"), folded)
     )
-    assert text.count('<th scope="row" class="text">b</th>') == 3
+    assert text.count('<th scope="row" class="text words">b</th>') == 3
     assert re.findall("<h3>(.*?)</h3>", text) == ["Other"]
     assert "<details><summary>All 2 groups</summary>" in text
 
@@ -128,7 +128,7 @@ def test_the_opening_comes_first_and_headlines_stand_side_by_side() -> None:
     text = page(of(lines(["why"]), opening=[*opening, lines(["so"], "answer")]))
     assert text.count('<div class="tiles">') == 1
     assert text.count('<div class="tile">') == 2
-    assert text.index('<span class="before">FLOPS: 31 % →</span>') < text.index('<div class="verdict"><p>so</p>')
+    assert text.index('<span class="before">FLOPS: 31\xa0% →</span>') < text.index('<div class="verdict"><p>So</p>')
     assert '<a href="#parts-of-it">Parts of it</a>' in text
     assert '<section id="parts-of-it"><h2>Parts of it</h2>' in text
 

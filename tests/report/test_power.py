@@ -168,6 +168,6 @@ def test_the_page_has_a_figure_per_kernel_and_escapes_names(profiles: PowerProfi
     assert "&lt;b&gt;gemm&lt;/b&gt;" in made
     assert "gemm" not in {tag for tag, _ in body.tags}
     assert len(plots(made)) == 1
-    text = " ".join(body.text)
+    text = " ".join(body.text).replace("\xa0", " ")
     for words in ("FinGraV", "Energies with 90 % intervals", "golden runs of", "drift", "120 runs, 200"):
         assert words in text

@@ -226,5 +226,5 @@ def test_rankings_are_split_by_measure_and_cut() -> None:
 
 def test_groups_are_worst_first_and_cut_on_a_terminal(run) -> None:
     found = table(training_document(run[0]), "Groups")
-    assert (texts(found.rows[0])[2], texts(found.rows[0])[3], len(found.rows)) == ("19.0", "35.0", 16)
+    assert (texts(found.rows[0])[2], texts(found.rows[0])[3], len(found.rows)) == ("19.0", "24.0", 16)
     assert found.shown == 5
