@@ -25,7 +25,7 @@ from .document import (
     columns,
     rows,
 )
-from .formats import NONE, counted, duration, formatted, known, milliseconds, number, percent, shortened
+from .formats import NONE, counted, duration, formatted, known, number, percent, shortened, significant
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
@@ -241,28 +241,24 @@ def traces_document(found: TraceChanges) -> Document:
         "end to end" + (", a step" if before.steps else ""), f"{after.label}: {duration(after.total_us)}",
         f"{before.label}: {duration(before.total_us)}", trace_sentence(found),
     )  # fmt: skip
-    largest = max(map(abs, found.parts.values()), default=0.0) or 1.0
+    changed = {PARTS[name]: value for name, value in found.parts.items() if value}
+    largest = max(map(abs, changed.values()), default=1.0)
     bars = [
-        Bar(PARTS[name], abs(value) / largest, f"{_change(value)} ms", "good" if value < 0 else "warning")
-        for name, value in found.parts.items()
-        if value
+        Bar(name, abs(value) / largest, f"{_change(value)} µs", "good" if value < 0 else "warning")
+        for name, value in changed.items()
     ]
     heads = (
-        Column("outcome"), Column("call"),
-        *columns(numbers=("calls", "calls after", "time, ms", "after, ms", "change, ms", "per call")),
-        Column(f"kernel, {before.label}"), Column(f"kernel, {after.label}"),
+        Column("outcome"), Column("call", "cut"),
+        *columns(numbers=("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")),
+        Column(f"kernel, {before.label}", "cut"), Column(f"kernel, {after.label}", "cut"),
     )  # fmt: skip
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
     shown = [
         Row(row[:-2], _TONES.get(row[0], ""))
         for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
     ]
-    parts = [
-        (PARTS[name], _change(value), f"{100 * value / before.total_us:+.1f} %")
-        for name, value in [*found.parts.items()]
-        if value
-    ]
-    made = Table(columns("where the difference comes from", numbers=("change, ms", "of the first")), rows(parts))
+    parts = [(name, _change(value), f"{100 * value / before.total_us:+.1f} %") for name, value in changed.items()]
+    made = Table(columns("where the difference comes from", numbers=("change, µs", "of the first")), rows(parts))
     both = Table(heads[:-2], shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
@@ -316,7 +312,7 @@ def signed(value: float) -> str:
 
 
 def _change(microseconds: float) -> str:
-    return f"{microseconds / 1e3:+,.3f}"
+    return f"{'-' if microseconds < 0 else '+'}{significant(abs(microseconds))}"
 
 
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
@@ -327,7 +323,7 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     if width is not None:
         name = shortened(name, width)
     counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))
-    times = (milliseconds(row[name]) for name in ("time_us", "time_us_after"))
+    times = (significant(row[name]) for name in ("time_us", "time_us_after"))
     return (
         str(row["outcome"]),
         name,

@@ -11,7 +11,7 @@ import pandas as pd
 from ..models.explanation import Part
 from ..table.measurements import quantity
 from .document import Column, Document, Headline, Line, Lines, Row, Section, Table, columns, rows
-from .formats import NONE, alike, figure, formatted, known, percent
+from .formats import NONE, alike, figure, formatted, known, percent, significant
 
 SCHEMA: Final = 1
 _SHOWN: Final = 10  # rows of tables on a terminal
@@ -144,12 +144,10 @@ def _laws(found: Explained, unit: str) -> Table:
 
 
 def _neighbours(found: Explained, unit: str) -> Table:
-    times = alike(*found.neighbours["observed"], *found.neighbours["predicted"])
     cells = [
-        (row["group"], observed, predicted, percent(row["ape"]),
+        (row["group"], significant(row["observed"]), significant(row["predicted"]), percent(row["ape"]),
          formatted(row["apart"], "{:.2f} x"), row["source"])
-        for row, observed, predicted in zip(
-            found.neighbours.to_dict("records"), times[: len(times) // 2], times[len(times) // 2 :], strict=True)
+        for row in found.neighbours.to_dict("records")
     ]  # fmt: skip
     numbers = (f"measured, {unit}", f"predicted, {unit}", "error", "apart")
     heads = (*columns("group", numbers=numbers), Column("file and line", "place"))

@@ -201,7 +201,7 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
     """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show."""
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
     figure = _bars([str(row["group"]) for row in rows], errors, [percent(error) for error in errors])
-    figure.data[0].name = "flopcast"
+    figure.data[0].update(name="flopcast", insidetextanchor="start")
     marks = {"color": BASELINE, "symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": BASELINE}}
     if any(error is not None for error in others):
         places = list(range(len(rows)))

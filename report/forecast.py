@@ -388,9 +388,8 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
     told, found = _answer(one, level), one.details
     rate, naive = found["tokens_per_second_per_gpu"], found["seconds"] / found["roofline_s"]
     rival = f"peak rates alone: {figure(rate * naive)} tokens/s per GPU" if math.isfinite(naive) else ""
-    answer = f"{figure(rate)} tokens/s per GPU, {told.answer}"
-    beneath += f"{_interval(one)}.{_SIMPLEST if rival else ''}"
-    return Headline(f"most tokens per GPU: {told.about}", answer, rival, beneath)
+    beneath = f"{told.answer}. {beneath}{_interval(one)}.{_SIMPLEST if rival else ''}"
+    return Headline(f"most tokens per GPU: {told.about}", f"{figure(rate)} tokens/s per GPU", rival, beneath)
 
 
 def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:

@@ -82,6 +82,17 @@ def alike(*values: Any) -> list[str]:
     return [formatted(value, f"{{:,.{decimals}f}}") for value in values]
 
 
+def significant(value: Any) -> str:
+    """Return four significant digits with their zeros, as columns of figures of very different sizes need them.
+
+    Examples
+    --------
+    >>> significant(6.06), significant(12345.6), significant(None)
+    ('6.060', '12,346', '–')
+    """
+    return figure(value) if not known(value) or abs(value) >= 1e4 else formatted(value, "{:#.4g}").rstrip(".")
+
+
 def milliseconds(microseconds: float) -> str:
     """Return µs as ms with three decimals, the unit being that of the column.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .document import Column, Listing, columns
-from .formats import counted, duration, formatted, share
+from .formats import counted, formatted, share, significant
 from .predictions import workload
 from .words.projection import say_all
 
@@ -38,19 +38,19 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
     """List kinds of activities with all that is known of each, and their share of a total."""
     heads = (
-        Column("kernel"), Column("class"), *columns(numbers=("count", "measured", "projected")),
+        Column("kernel", "cut"), Column("class"), *columns(numbers=("count", "measured, µs", "projected, µs")),
         Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
-        Column("on critical path", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
+        Column("on critical path, µs", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
         Column("file and line", "place"),
     )  # fmt: skip
 
     def texts() -> list[list[str]]:
         rows = [
             (
-                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", duration(row["measured_us"]),
-                duration(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
+                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", significant(row["measured_us"]),
+                significant(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
                 formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
-                spread(row["sigma"]), duration(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
+                spread(row["sigma"]), significant(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
                 str(row["law"]), _work(row), say_all(row["why"]), str(row["source"]),
             )
             for row in kernels.to_dict("records")
