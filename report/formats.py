@@ -90,7 +90,9 @@ def significant(value: Any) -> str:
     >>> significant(6.06), significant(12345.6), significant(None)
     ('6.060', '12,346', '–')
     """
-    return figure(value) if not known(value) or abs(value) >= 1e4 else formatted(value, "{:#.4g}").rstrip(".")
+    return (
+        figure(value) if not known(value) or not value or abs(value) >= 1e4 else formatted(value, "{:#.4g}").rstrip(".")
+    )
 
 
 def milliseconds(microseconds: float) -> str:

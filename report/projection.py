@@ -36,7 +36,7 @@ from .formats import counted, duration, formatted, share
 from .job import sent_section, target_of
 from .projection_kernels import BOUNDS, kernel_listing, records, spread, unknown, unknown_json
 from .words import say
-from .words.projection import say_all
+from .words.projection import SOURCES, say_all
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -386,7 +386,7 @@ def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
     for row in each(result.uncertainty.tornado):
         times = (duration(value) for value in (row.low_us, row.high_us))
-        yield str(row.name), spread(row.sigma), *times, share(row.share)
+        yield SOURCES.get(row.name, str(row.name)), spread(row.sigma), *times, share(row.share)
 
 
 def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 from ..projection.result import Result
 from ..projection.sweep import END_TO_END, SHARE, SWEEPABLE, SWEPT, UNKNOWN, changes_of_bound, own_value
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
+from .words.projection import SOURCES
 
 LARGEST: Final = 12
 """Classes and sources of error that are drawn."""
@@ -53,7 +54,7 @@ def tornado_figure(result: Result) -> go.Figure | None:
         ("high_us", "at its high quantile", BASELINE),
     ):
         figure.add_bar(
-            y=shown["name"].tolist(),
+            y=[SOURCES.get(source, source) for source in shown["name"]],
             x=((shown[name] - unsure.nominal_us) / 1000).tolist(),
             base=unsure.nominal_us / 1000,
             name=label,

@@ -22,6 +22,10 @@ def say_all(reasons: Sequence[Remark]) -> str:
     return "; ".join(map(_say, reasons))
 
 
+SOURCES: Final = {"cpu_speed": "CPU speed"}
+"""Source of error that is no class of operators -> its name."""
+
+
 def _say(reason: Remark) -> str:
     text = WORDS[reason.code] if reason.code in WORDS else OF_PREDICTIONS[reason.code]
     return text(**reason.values) if callable(text) else text.format(**reason.values)
