@@ -33,6 +33,7 @@ suppress_warnings = ["config.cache", "ref.citation"]  # a function as a setting;
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+myst_disable_syntax = ["myst_line_comment"]  # a line may begin with a per cent sign
 default_role = "py:obj"
 nitpicky = True  # a reference by its whole name has to lead somewhere; in docstrings a short one may be a mere word
 nitpick_ignore_regex = [("py:.*", r"(?!flopcast\.)[\s\S]*")]
@@ -45,6 +46,7 @@ html_title = f"flopcast {version}"
 html_static_path = ["_static"]
 html_css_files = ["flopcast.css"]
 html_show_sphinx = False
+html_use_index = html_domain_indices = False
 html_copy_source = False
 copybutton_prompt_text = ">>> "
 linkcheck_timeout = 10
@@ -68,7 +70,9 @@ sphinx_gallery_conf = {
 
 # A figure stands in a page as its data; plotly.js is copied beside the pages, so that reading them needs no network.
 SCRIPT = "../_static/plotly.min.js"
-BaseFigure._repr_html_ = lambda figure: figure.to_html(full_html=False, include_plotlyjs=SCRIPT, default_width="100%")
+BaseFigure._repr_html_ = lambda figure: figure.to_html(
+    full_html=False, include_plotlyjs=SCRIPT, default_width="max(100%, 40rem)" if "xaxis3" in figure.layout else "100%"
+)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
