@@ -128,7 +128,7 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         drift      shown         within margin
         (> margin) (size_p)      of c
         ========== ============= ============== ===================================== ==========================
-        *fewer than 10 rows or 4 groups*                                              too few data
+        any        any           any            fewer than 10 rows or 4 groups        too few data
         yes        yes                                                                fails: depends on size
         any        any           no                                                   fails: scatters
         yes        no            yes                                                  undecided (slope)
