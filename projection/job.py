@@ -27,7 +27,7 @@ from .rank_matching import Matched, match
 from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY
 from .volumes import communication_table, pair_volumes
-from .whole_trace import CATEGORY, FACTOR, Laws, Projection, project_trace
+from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_trace
 from .worlds import ONE_NODE, model_us, stride_of
 
 FloatArray = NDArray[np.float64]
@@ -150,12 +150,15 @@ class Job:
         The collectives they share.
     meetings : Meetings
         The same as places in the graphs.
+    published_us : float
+        What `projected_us` is by the published methodology, replayed in the same way.
     """
 
     ranks: tuple[int, ...]
     projections: tuple[Projection, ...]
     matched: Matched
     meetings: Meetings
+    published_us: float = np.nan
 
     @cached_property
     def waits(self) -> pd.DataFrame:
@@ -353,7 +356,12 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     matched = match([trace.dispatches for trace in own], labels)
     laws = replace(laws or Laws(), keep_waiting=False)
     projections = tuple(project_trace(trace, host, target, laws) for trace in own)
-    return Job(ranks, projections, matched, _meetings(projections, matched))
+    meetings = _meetings(projections, matched)
+    simple = replace(PUBLISHED, network=laws.network, keep_waiting=False)
+    rule = tuple(
+        project_trace(trace, host, target, simple, graph=one.graph) for trace, one in zip(own, projections, strict=True)
+    )
+    return Job(ranks, projections, matched, meetings, Job(ranks, rule, matched, meetings).projected_us)
 
 
 def _meetings(projections: Sequence[Projection], matched: Matched) -> Meetings:

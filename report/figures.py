@@ -303,7 +303,9 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
 def panels(figure: go.Figure, height: int) -> go.Figure:
     """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
     legend = {"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": _CLEAR}
-    margin = {"l": 60, "r": 16, "t": 90, "b": 50}
+    entries = len({trace.name for trace in figure.data if trace.name and trace.showlegend is not False})
+    rows = 28 if entries > 6 else 0  # a second row of it, beneath the buttons of the figure
+    margin, height = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}, height + rows
     figure.update_layout(**_LOOK, height=height, font={"family": _FONT, "size": 13}, legend=legend, margin=margin)
     _name_ticks(figure)
     figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor=GRID)

@@ -87,12 +87,12 @@ def significant(value: Any) -> str:
 
     Examples
     --------
-    >>> significant(6.06), significant(12345.6), significant(None)
-    ('6.060', '12,346', '–')
+    >>> significant(6.06), significant(1234.5), significant(0), significant(None)
+    ('6.060', '1,234', '0', '–')
     """
-    return (
-        figure(value) if not known(value) or not value or abs(value) >= 1e4 else formatted(value, "{:#.4g}").rstrip(".")
-    )
+    if not known(value) or value == 0 or abs(value) >= 1e3:
+        return formatted(value, "{:,.0f}")
+    return formatted(value, "{:#.4g}").rstrip(".")
 
 
 def milliseconds(microseconds: float) -> str:

@@ -212,10 +212,10 @@ def opened(text: str) -> str:
 
     Examples
     --------
-    >>> opened("still valid."), opened("t_target over the law"), opened("runs/fp8: affine")
-    ('Still valid.', 't_target over the law', 'runs/fp8: affine')
+    >>> opened("still valid."), opened("t_target over the law"), opened("gemm bf16 m=64 n=64")
+    ('Still valid.', 't_target over the law', 'gemm bf16 m=64 n=64')
     """
-    return text[:1].upper() + text[1:] if _PLAIN_WORD.match(text) else text
+    return text[:1].upper() + text[1:] if _PLAIN_WORD.match(text) and "=" not in text else text
 
 
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))")

@@ -32,7 +32,8 @@ def job_document(job: Job) -> Document:
     ratio = job.projected_us / job.measured_us
     head = Headline(
         "end to end", f"{duration(job.projected_us)} on {target}", f"{duration(job.measured_us)} on {host}",
-        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks",
+        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks. FLOPS scaling, the "
+        f"published rule, says {duration(job.published_us)}, replayed in the same way.",
     )  # fmt: skip
     return Document(
         title=f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}",
@@ -173,6 +174,7 @@ def data(job: Job) -> dict[str, Any]:
         "target": job.projections[0].target.name,
         "measured_us": job.measured_us,
         "projected_us": job.projected_us,
+        "published_us": job.published_us,
         "clock_error_us": job.matched.clock_error_ns / 1e3,
         "unmatched": job.matched.unmatched,
         "split": job.split.to_dict("records"),

@@ -23,7 +23,7 @@ from ..power.recording import TABLE, Plan
 from ..remarks import remark
 from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
-from .formats import formatted
+from .formats import formatted, number, significant
 from .power_lessons import lessons_section
 from .words import in_words, say
 
@@ -103,7 +103,7 @@ def record_document(found: Recorded) -> Document:
         Row(
             (
                 one.kernel,
-                _figure(one.kernel_us),
+                significant(one.kernel_us),
                 f"{one.runs}",
                 f"{one.executions}",
                 f"{one.steady_from}",
@@ -180,14 +180,14 @@ def _headline(one: KernelPower, level: float) -> Headline:
     """Return the power and energy of a kernel beside what a reading of one steady execution would have said."""
     part = one.components.get(TOTAL) or next(iter(one.components.values()))
     name = "" if part.component == TOTAL else f" of {part.component}"
-    rival = "" if part.sse is None else f"one execution reads {_figure(part.sse.mean_w)} W"
-    said, energy = f"while it runs, {_figure(one.kernel_us)} µs", part.energy
+    rival = "" if part.sse is None else f"one execution reads {significant(part.sse.mean_w)} W"
+    said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
     if np.isfinite(energy.energy_j):
-        bounds = f"{_figure(1e3 * energy.lower_j)} – {_figure(1e3 * energy.upper_j)} mJ"
-        said += f"; an execution takes {_figure(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
+        bounds = f"{significant(1e3 * energy.lower_j)} – {significant(1e3 * energy.upper_j)} mJ"
+        said += f"; an execution takes {significant(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
     if part.sse is not None:
         said += f". One execution's reading, taken for it, errs by {part.sse_error_percent:+.1f} %"
-    return Headline(one.kernel, f"{_figure(part.ssp.mean_w)} W{name}", rival, f"{said}.", medium="page")
+    return Headline(one.kernel, f"{significant(part.ssp.mean_w)} W{name}", rival, f"{said}.", medium="page")
 
 
 def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
@@ -206,20 +206,22 @@ def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
     return (
         str(row["component"]),
         str(row["class"]),
-        _figure(row["kernel_us"]),
-        _figure(row["sse_w"]),
-        _figure(row["ssp_w"]),
+        significant(row["kernel_us"]),
+        significant(row["sse_w"]),
+        significant(row["ssp_w"]),
         formatted(row["sse_error_percent"], "{:+.1f}"),
-        _figure(row["peak_w"]),
-        _figure(100 * row["share"]),
-        "{} [{}, {}]".format(*(_figure(1e3 * row[name]) for name in ("energy_j", "lower_j", "upper_j"))),
+        significant(row["peak_w"]),
+        number(100 * row["share"]),
+        "{} [{}, {}]".format(*(significant(1e3 * row[name]) for name in ("energy_j", "lower_j", "upper_j"))),
     )
 
 
 def class_table(classes: pd.DataFrame) -> Table:
     """Return the mean power of each component over the kernels of a class; no rows where no kernel has a class."""
     rows = [
-        Row((row["class"], row["component"], str(row["kernels"]), _figure(row["ssp_w"]), _figure(100 * row["share"])))
+        Row(
+            (row["class"], row["component"], str(row["kernels"]), significant(row["ssp_w"]), number(100 * row["share"]))
+        )
         for row in classes.to_dict("records")
     ]
     heads = columns("class", "component", numbers=["kernels", "SSP, W", "share, %"])
@@ -231,7 +233,7 @@ def description(one: KernelPower) -> Iterator[str]:
     runs = one.runs
     reasons = [f"{count} removed: {say(remark(reason))}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
-    bounds = f" of {_figure(runs.low_us)} to {_figure(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
+    bounds = f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
     yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
     window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
@@ -241,7 +243,7 @@ def description(one: KernelPower) -> Iterator[str]:
     for name, part in one.components.items():
         if part.throttling.found:
             yield (
-                f"{name} throttles: it rises to {_figure(part.throttling.peak_w)} W at execution "
+                f"{name} throttles: it rises to {significant(part.throttling.peak_w)} W at execution "
                 f"{part.throttling.peak_execution} and falls by {part.throttling.fall_percent:.1f} %"
             )
         if part.deconvolved is not None:
@@ -253,8 +255,9 @@ def deconvolved_words(name: str, part: ComponentPower) -> str:
     own = part.deconvolved
     assert own is not None
     resolved = "only its level is resolved" if own.parameters < 2 else f"about {own.parameters:.0f} parameters resolved"
+    mean, most = (significant(power) for power in (own.power_w.mean(), own.power_w.max()))
     return (
-        f"{name}, window removed: {_figure(own.power_w.mean())} W on average, {_figure(own.power_w.max())} W at most; "
+        f"{name}, window removed: {mean} W on average, {most} W at most; "
         f"{resolved} from {own.readings} readings of {own.runs} runs"
     )
 
@@ -386,7 +389,3 @@ def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, l
 def _short(values: np.ndarray) -> list[float]:
     """Return numbers to six digits, which the page needs no more than."""
     return [float(f"{value:.6g}") for value in values]
-
-
-def _figure(value: float) -> str:
-    return formatted(value, "{:,.4g}")

@@ -15,7 +15,7 @@ from ..power.logs import TOTAL
 from ..power.profile import KernelPower
 from .document import Column, Figure, Row, Section, Table, columns
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
-from .formats import formatted
+from .formats import formatted, number, significant
 
 BAR: Final = 46
 """Height of a kernel's bar with its name above it, pixels."""
@@ -46,11 +46,11 @@ def _bounds(found: Lessons) -> Table:
             (
                 row["kernel"],
                 row["bound"].removesuffix("-bound") or "–",
-                *(_figure(row[name]) for name in ("flops_per_byte", "balance")),
+                *(significant(row[name]) for name in ("flops_per_byte", "balance")),
                 formatted(row["growth"], "{:.2f}"),
-                _figure(row["tflops"]),
+                significant(row["tflops"]),
                 row["dominant"] or "–",
-                _figure(100 * row["dominant_share"]),
+                number(100 * row["dominant_share"]),
             )
         )
         for row in _records(found.kernels)
@@ -71,7 +71,7 @@ def _throughput(found: Lessons) -> Table:
             (
                 row["component"],
                 f"{row['kernels']}",
-                *(_figure(row[name]) for name in ("slope_w", "rest_w")),
+                *(significant(row[name]) for name in ("slope_w", "rest_w")),
                 formatted(row["correlation"], "{:.2f}"),
                 "follows"
                 if row["follows"]
@@ -170,8 +170,4 @@ def _numbers(*heads: str) -> list[Column]:
 
 
 def _percent(share: float) -> str:
-    return _figure(100 * share)
-
-
-def _figure(value: float) -> str:
-    return formatted(value, "{:,.4g}")
+    return number(100 * share)

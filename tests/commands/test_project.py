@@ -38,7 +38,7 @@ def test_the_outcome_stands_first(tmp_path: Path) -> None:
     assert "9 ms on MI300X → " in result.output.splitlines()[2]
     words = " ".join(result.output.split())
     for part in (
-        "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "cpu_speed",
+        "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "CPU speed",
         "longest kernels of the critical path", "where the measured time goes", "whole trace",
     ):  # fmt: skip
         assert part in words

@@ -71,7 +71,7 @@ def test_the_wait_found_is_the_delay_of_the_straggler() -> None:
     assert job.split["measured_waiting_us"].tolist() == job.split["waiting_us"].tolist() == [900.0, 900.0, 0.0]
     assert job.split["last"].tolist() == [0, 0, 6]
     assert job.split["late_us"].tolist() == [0.0, 0.0, 900.0]
-    assert job.measured_us == job.projected_us == 6 * (450 + 400)
+    assert job.measured_us == job.projected_us == job.published_us == 6 * (450 + 400)
 
 
 def test_clocks_are_aligned_by_the_ends_of_collectives() -> None:

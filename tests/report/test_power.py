@@ -118,7 +118,7 @@ def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: Kerne
         part, throttling=replace(part.throttling, found=True, peak_w=600.0, settled_w=540.0, peak_execution=3)
     )
     told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
-    assert any(all(word in line for word in ("600 W", "execution 3", "10.0 %")) for line in told)
+    assert any(all(word in line for word in ("600.0 W", "execution 3", "10.0 %")) for line in told)
     *_, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, facts=Facts())])))
     assert not classes.rows
 
