@@ -12,6 +12,7 @@ from typing import Final
 from ...errors import few
 from ...hardware.spec import FIGURES, PEAKS
 from ...remarks import Remark
+from ..formats import counted
 from . import traces
 from .traces import NAMED
 
@@ -186,7 +187,7 @@ def _note(words: str | Callable[..., str]) -> Callable[..., str]:
 
     def said(*, file: str = "", rows: int | None = None, files: Sequence[str] = (), **values: object) -> str:
         text = words(**values) if callable(words) else words.format(**values)
-        concerned = "" if rows is None else f"{rows} row" + ("" if rows == 1 else "s")
+        concerned = "" if rows is None else counted(rows, "row")
         where = f" in {few(files, NAMED)}" if files else ""
         return (f"{file}: " if file else "") + text + (f" ({concerned}{where})" if concerned else "")
 
