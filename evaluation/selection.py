@@ -33,7 +33,7 @@ from ..errors import FlopcastError
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
 
-METHOD: Final = "BBC-CV (Tsamardinos, Greasidou & Borboudakis 2018)"
+METHOD: Final = "BBC-CV, Tsamardinos, Greasidou & Borboudakis 2018"
 CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
     "e_out": (None, "smallest E_out"),
     "ir10": (10.0, "largest IR10"),

@@ -10,7 +10,7 @@ import pandas as pd
 from ..remarks import remark
 from ..table.measurements import quantity
 from .document import Document, Fact, Facts, Section, Table, columns, lines, rows
-from .formats import clock, figure, percent
+from .formats import clock, percent, significant
 from .training import title
 from .words import say
 
@@ -29,7 +29,7 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     said = say(remark("advice-expected", now=percent(errors["now"]), after=percent(errors["after"])))
     names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
     cells = [
-        (*(str(row[name]) for name in names), str(row["group"]), figure(row["predicted"]))
+        (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
         for row in batch.to_dict("records")
     ]
     heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
