@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..hardware.networks import NODE_GPUS
-from ..output import check_output, dumps, whole_folder
-from ..projection.chrome import write_chrome
 from ..projection.job import Job
 from ..projection.job import project_job as job_of
-from ..projection.kernel_laws import DEFAULT_LAW
-from ..readers import Options, TraceFailure, read_traces
-from ..report.document import Document, footer
+from ..readers import Options
+from ..report.document import Document
 from ..report.formats import duration
-from ..report.html import page
 from ..report.job import job_document
 from ..report.projection import in_words
 from .devices import Device, device
-from .projecting import FILES, Inputs, laws_of
+from .projecting import Inputs, laws_of, save_projection
 
 
 @dataclass(frozen=True)
@@ -78,18 +73,12 @@ class ProjectedJob:
         DataError
             The folder holds other files or cannot be written.
         """
-        check_output(Path(folder), FILES)
-        found, kernels, first = self.document(), self.kernels, self.job.projections[0]
-        with whole_folder(Path(folder)) as unfinished:
-            (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
-            text = page(replace(found, footer=footer(made or {})))
-            (unfinished / FILES[1]).write_text(text, encoding="utf-8")
-            kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
-            write_chrome(
-                unfinished / FILES[3], kernels, kernels["projected_start_ns"].to_numpy(),
-                (1000 * kernels["projected_us"]).round().to_numpy(dtype=np.int64),
-                host=first.host.name, target=first.target.name, notes=found.data["notes"],
-            )  # fmt: skip
+        kernels = self.kernels
+        times = (
+            kernels["projected_start_ns"].to_numpy(),
+            (1000 * kernels["projected_us"]).round().to_numpy(dtype=np.int64),
+        )
+        save_projection(Path(folder), self.document(), self.job.projections[0], kernels, (kernels, *times), made)
 
     def __repr__(self) -> str:
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
@@ -100,17 +89,9 @@ def project_job(
     to: Device | None = None,
     *,
     host: Device | None = None,
-    compute_law: str = DEFAULT_LAW,
-    comm_law: str = "alpha-beta",
-    gaps: str = "modelled",
-    cpu_speed: float | None = None,
-    model: Path | str | None = None,
     correct: Sequence[Path | str] = (),
-    network: tuple[float, float] | Path | str | None = None,
-    ranks_per_node: int = NODE_GPUS,
-    ranks: int | str | None = None,
-    grows: Sequence[str] = (),
     defaults: Mapping[str, str] | None = None,
+    **laws: Any,
 ) -> ProjectedJob:
     """Project the traces of several ranks of one job to another GPU, replayed together.
 
@@ -122,8 +103,11 @@ def project_job(
         Files and folders: one trace for each rank, of the same steps.
     to : str, Path or GPU, optional
         The target; by default the GPU measured.
-    host, compute_law, comm_law, gaps, cpu_speed, model, correct, network, ranks_per_node, ranks, grows, defaults
+    host, correct, defaults
         As for `projecting.project_traces`.
+    **laws
+        As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``model``, ``network``,
+        ``ranks_per_node``, ``ranks`` and ``grows``.
 
     Returns
     -------
@@ -142,15 +126,8 @@ def project_job(
         found.ranks[["rank", "waiting_us", "last"]]
     """
     target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
-    laws = laws_of(compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows)
-    inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
-    read = []
-    for label, trace in read_traces([Path(path) for path in traces], options=inputs.options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        read.append((label, trace))
-    if not read:
-        raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
+    inputs = Inputs(laws_of(**laws), target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
+    read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:
         raise DataError(f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed together")

@@ -33,7 +33,7 @@ from ..projection.phases import PIECE, WEIGHT
 from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
-from ..projection.whole_trace import Gaps, Laws, host_of, projected_times
+from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
 from ..projection.worlds import World, world_of
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
@@ -149,34 +149,18 @@ class ProjectedTrace:
         return sweep_figures(self.result)
 
     def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
-        """Write project.json, project.html, kernels.parquet and trace.json.gz into a folder, whole or not at all.
-
-        The page ends with what it was ``made`` of, where that is given (`report.document.footer`).
+        """Write project.json, project.html (`report`), kernels.parquet and trace.json.gz into a folder, or nothing.
 
         Raises
         ------
         DataError
             The folder holds other files or cannot be written.
         """
-        check_output(Path(folder), FILES)
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
         own_ns = projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
-        with whole_folder(Path(folder)) as unfinished:
-            found = self.document()
-            (unfinished / FILES[0]).write_text(dumps(found.data, missing=True), encoding="utf-8")
-            (unfinished / FILES[1]).write_text(self.report(made), encoding="utf-8")
-            self.kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
-            write_chrome(
-                unfinished / FILES[3],
-                in_words(projection.activities),
-                start_ns.to_numpy(),
-                own_ns.round().to_numpy(dtype=np.int64),
-                calls,
-                host=projection.host.name,
-                target=projection.target.name,
-                notes=self.notes,
-            )
+        drawn = in_words(projection.activities), start_ns.to_numpy(), own_ns.round().to_numpy(dtype=np.int64), calls
+        save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made)
 
     def save_chakra(self, folder: Path | str) -> None:
         """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
@@ -330,8 +314,9 @@ def project_traces(
     target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = laws_of(
-        compute_law, comm_law, gaps, cpu_speed, model, network, ranks_per_node, ranks, grows, keep_waiting=keep_waiting
-    )
+        compute_law=compute_law, comm_law=comm_law, gaps=gaps, cpu_speed=cpu_speed, model=model, network=network,
+        ranks_per_node=ranks_per_node, ranks=ranks, grows=grows, keep_waiting=keep_waiting,
+    )  # fmt: skip
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
     if target is None and laws.world is None and not sweeps and durations is None:
@@ -341,10 +326,25 @@ def project_traces(
     return _projected(traces, inputs, sweeps, {**interval, "phases": phases})
 
 
+def save_projection(
+    folder: Path, document: Document, projection: Projection, kernels: pd.DataFrame, drawn: tuple[Any, ...],
+    made: Mapping[str, Any] | None,
+) -> None:  # fmt: skip
+    """Write `FILES` into a folder, whole or not at all; ``drawn`` are the rows and times of `write_chrome`."""
+    check_output(folder, FILES)
+    with whole_folder(folder) as unfinished:
+        (unfinished / FILES[0]).write_text(dumps(document.data, missing=True), encoding="utf-8")
+        (unfinished / FILES[1]).write_text(page(replace(document, footer=footer(made or {}))), encoding="utf-8")
+        kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+        about = {"host": projection.host.name, "target": projection.target.name, "notes": document.data["notes"]}
+        write_chrome(unfinished / FILES[3], *drawn, **about)
+
+
 def laws_of(
-    compute: str, communication: str, gaps: str, cpu_speed: float | None, model: Path | str | None,
-    network: tuple[float, float] | Path | str | None, ranks_per_node: int, ranks: int | str | None,
-    grows: Sequence[str], *, keep_waiting: bool = False,
+    *, compute_law: str = DEFAULT_LAW, comm_law: str = "alpha-beta", gaps: str = "modelled",
+    cpu_speed: float | None = None, model: Path | str | None = None,
+    network: tuple[float, float] | Path | str | None = None, ranks_per_node: int = NODE_GPUS,
+    ranks: int | str | None = None, grows: Sequence[str] = (), keep_waiting: bool = False,
 ) -> Laws:  # fmt: skip
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
     file = Path(network) if isinstance(network, str | Path) else None
@@ -352,7 +352,7 @@ def laws_of(
     if host_gbs is not None and (ranks is not None or grows):
         raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
     laws = Laws(
-        compute, cast(CommunicationLaw, communication), cast(Gaps, gaps), cpu_speed, None,
+        compute_law, cast(CommunicationLaw, comm_law), cast(Gaps, gaps), cpu_speed, None,
         NodeBandwidths(host_gbs, target_gbs, ranks_per_node), keep_waiting,
         world=world_of(file, ranks_per_node, ranks, grows),
     )  # fmt: skip
@@ -369,6 +369,14 @@ class Inputs:
     options: Options
     correct: Sequence[Path | str]
     durations: Path | str | pd.DataFrame | None = None
+
+    def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
+        """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
+        label = None
+        for label, trace in _read(traces, self.options):
+            yield label, trace
+        if label is None:
+            raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
 
     @cached_property
     def passes(self) -> pd.DataFrame | None:
@@ -416,31 +424,32 @@ class Inputs:
         return replace(self.laws, corrections=corrections)
 
 
+def _read(traces: Sequence[Path | str], options: Options) -> Iterator[tuple[str, Annotated]]:
+    for label, trace in read_traces([Path(path) for path in traces], options=options):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        yield label, trace
+
+
 def _projected(
     traces: Sequence[Path | str], inputs: Inputs, sweeps: Sequence[Sweep], choices: Mapping[str, Any]
 ) -> Iterator[ProjectedTrace]:
     """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
     laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}
-    empty = True
-    for label, trace in read_traces([Path(path) for path in traces], options=inputs.options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        empty, host = False, inputs.host(label, trace)
+    for label, trace in inputs.read(traces):
+        host = inputs.host(label, trace)
         if host.name not in laws:
             laws[host.name] = inputs.corrected(host)
         retimed = inputs.retimed(label, trace)
         trace = trace if retimed is None else retimed.trace
         try:
             result = result_of(label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices)
-        except ParameterError:
-            raise
         except DataError as error:
-            raise error if error.source else DataError(str(error), source=label) from error
+            whole = error.source or isinstance(error, ParameterError)
+            raise error if whole else DataError(str(error), source=label) from error
         if retimed is not None:
             result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
         yield ProjectedTrace(result)
-    if empty:
-        raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
 
 
 def fidelity(
@@ -484,11 +493,7 @@ def fidelity(
 
 
 def _profiled(path: Path, label: str, steps: int | None, options: Options) -> Profiled:
-    traces = []
-    for _, trace in read_traces([path], options=options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        traces.append(trace)
+    traces = [trace for _, trace in _read([path], options)]
     if len(traces) != 1:
         count = f"{len(traces)} traces" if traces else "no trace"
         raise DataError(f"holds {count}: give one path for each trace", source=str(path))

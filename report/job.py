@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +35,23 @@ def job_document(job: Job) -> Document:
         f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks. FLOPS scaling, the "
         f"published rule, says {duration(job.published_us)}, replayed in the same way.",
     )  # fmt: skip
+    title = f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}"
+    lead = f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share"
+    return answered(title, lead, head, said, _sections(job), notes, data(job))
+
+
+def answered(
+    title: str, lead: str, head: Headline, said: Sequence[str], sections: Iterable[Section], notes: Sequence[str],
+    data: dict[str, Any],
+) -> Document:  # fmt: skip
+    """Return a document that begins with an answer and what is said of it, and ends with notes."""
     return Document(
-        title=f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}",
-        lead=f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share",
+        title=title,
+        lead=lead,
         opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
-        sections=[
-            *_sections(job),
-            Section("Notes", [Lines(lines(notes).lines, "list", medium="page")]),
-        ],
+        sections=[*sections, Section("Notes", [Lines(lines(notes).lines, "list", medium="page")])],
         closing=[Lines(remarked(notes))],
-        data=data(job),
+        data=data,
     )
 
 

@@ -30,10 +30,9 @@ from .document import (
     Sliders,
     Table,
     lines,
-    remarked,
 )
 from .formats import counted, duration, formatted, share
-from .job import sent_section, target_of
+from .job import answered, sent_section, target_of
 from .projection_kernels import BOUNDS, kernel_listing, records, spread, unknown, unknown_json
 from .words import say
 from .words.projection import SOURCES, say_all
@@ -84,17 +83,10 @@ def projection_document(result: Result) -> Document:
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
         f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
     )  # fmt: skip
-    return Document(
-        title=f"{result.label} on {projection.target.name}",
-        lead=f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}",
-        opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
-        sections=[
-            *_sections(result, kernels),
-            Section("Notes", [Lines(lines(remarks).lines, "list", medium="page")]),
-        ],
-        closing=[Lines(remarked(remarks))],
-        data=data(result) | {"unknown_work": unknown_json(kernels)},
-    )
+    title = f"{result.label} on {projection.target.name}"
+    lead = f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}"
+    found = data(result) | {"unknown_work": unknown_json(kernels)}
+    return answered(title, lead, head, said, _sections(result, kernels), remarks, found)
 
 
 def answer(result: Result) -> str:
