@@ -307,12 +307,11 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
     for entry in ranking:
         if entry.get("value") is not None:
             found.setdefault(str(entry["measure"]), []).append((str(entry["feature"]), float(entry["value"])))
-    listed = [
-        Row((str(place), feature, f"{value:.3g}", measure), ends=place == min(rank, len(entries)))
-        for measure, entries in found.items()
-        for place, (feature, value) in enumerate(entries[:rank], 1)
-    ]
-    heads = (Column("#", "number"), Column("feature"), Column("value", "number"), Column("measure"))
+    listed = []
+    for measure, entries in found.items() if rank else ():
+        listed.append(Row(("", f"by {measure}", ""), title=True))
+        listed += [Row((str(place), name, f"{value:.3g}")) for place, (name, value) in enumerate(entries[:rank], 1)]
+    heads = (Column("#", "number"), Column("feature"), Column("value", "number"))
     drawn = [
         Figure(partial(figures.ranking, entries[:TOP], measure), f"By {measure}") for measure, entries in found.items()
     ]

@@ -218,9 +218,9 @@ def test_rankings_are_split_by_measure_and_cut() -> None:
     document = training_document({"ranking": rows}, rank=2)
     found = table(document, "Features").rows
     assert [texts(row) for row in found] == [
-        ["1", "m", "0.001", "p-value"], ["2", "m", "0.01", "p-value"], ["1", "n", "2", "importance"]
+        ["", "by p-value", ""], ["1", "m", "0.001"], ["2", "m", "0.01"], ["", "by importance", ""], ["1", "n", "2"]
     ]  # fmt: skip
-    assert [row.ends for row in found] == [False, True, True]
+    assert [row.title for row in found] == [True, False, False, True, False]
     assert "features by" not in printed(training_document({"ranking": rows}, rank=0))
 
 
