@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import plotly
+from docutils import nodes
 from plotly.basedatatypes import BaseFigure
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -48,6 +50,8 @@ html_css_files = ["flopcast.css"]
 html_show_sphinx = False
 html_use_index = html_domain_indices = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
+html_show_search_summary = False  # it would fetch the pages, which a browser does not do for files
 copybutton_prompt_text = ">>> "
 linkcheck_timeout = 10
 
@@ -90,8 +94,17 @@ def _without_headings(app: Any, what: str, name: str, obj: Any, options: Any, li
             lines[at : at + 2] = [f".. rubric:: {lines[at]}", ""]
 
 
+def _unbroken(app: Any, tree: nodes.document, name: str) -> None:
+    """Keep a number on one line with its per cent sign, or with its next three digits."""
+    for text in list(tree.findall(nodes.Text)):
+        joined = re.sub(r"(?<=\d) (?=%|\d{3}\b)", "\N{NO-BREAK SPACE}", text)
+        if joined != text and not isinstance(text.parent, nodes.FixedTextElement | nodes.literal):
+            text.parent.replace(text, nodes.Text(joined))
+
+
 def setup(app: Any) -> None:
     """Write the pages that are made from the package itself, then let Sphinx read all."""
     generate.pages(Path(__file__).parent / "generated")
+    app.connect("doctree-resolved", _unbroken)
     app.connect("autodoc-process-docstring", _without_headings)
     app.connect("build-finished", _copied)

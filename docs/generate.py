@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import flopcast as fc
 from flopcast import models
 from flopcast.commands.app import COMMANDS, load
+from flopcast.operators.operators import ALIASES
 
 RETURNED = ("Forecasts", "Ingested", "Scaling")
 """Classes that calls return and the door does not name."""
@@ -20,6 +23,67 @@ BEYOND = (
     "scaling.scale_devices",
 )
 """Calls of the commands, by their module of the API."""
+_SIDES = {
+    "in": "{} of the input",
+    "out": "{} of the output",
+    "fil": "{} of the filter",
+    "pad": "padding along {}, on either side",
+    "stride": "stride along {}",
+    "dil": "dilation along {}",
+}
+_AXES = {"d": "depth", "h": "height", "w": "width"}
+MEANING = {
+    "device": "the GPU: a name, or what the driver calls it",
+    "op": "the operator",
+    "dtype_a": "number format of the first input",
+    "dtype_b": "number format of the second input",
+    "dtype_out": "number format of the result",
+    "duration_us": "time, the median where there are repeats; other units: `latency_ms`, or `--unit time=ms`",
+    "spread_us": "median absolute deviation over the repeats",
+    "repeats": "how many measurements stand behind the row",
+    "family": "library family of the kernel, as in `a8w8_blockscale`",
+    "variant": "what tells apart problems of equal dimensions, as in `bias`; the name of a collective or workload",
+    "kernel": "name of the kernel or solver",
+    "group": "what must not be split between folds; without it the operator's own (a weight shape, say)",
+    "energy_j": "energy of one execution, for `--metric energy_j`",
+    "power_w": "mean power of one execution, for `--metric power_w`",
+    "m": "rows of the first matrix and of the result",
+    "n": "columns of the second matrix and of the result",
+    "k": "the dimension summed over",
+    "batch": "products, groups, images or sequences side by side",
+    "scale_block": "scales of narrow formats, one per `tensor`, `token`, or block: `1x128`, `1x32`, `1x16`",
+    "tokens": "tokens that enter the layer",
+    "model_dim": "size of a token",
+    "inter_dim": "size between the projections of an expert",
+    "experts": "experts there are",
+    "topk": "experts that each token goes to",
+    "gated": "1 with a gate projection, else 0",
+    "direction": "F forward, B gradient of the data, W gradient of the weights, BW both",
+    "layout": "memory layout, as in `NCHW`",
+    "groups": "groups of channels",
+    "in_channels": "channels of the input",
+    "out_channels": "channels of the output",
+    **{f"{side}_{axis}": text.format(word) for side, text in _SIDES.items() for axis, word in _AXES.items()},
+    "heads": "heads of the queries",
+    "kv_heads": "heads of keys and values",
+    "seq_q": "length of the queries",
+    "seq_kv": "length of keys and values",
+    "head_dim": "size of a head",
+    "head_dim_v": "size of a value",
+    "causal": "1 with a causal mask, else 0",
+    "rows": "rows; elements are rows × cols",
+    "cols": "elements of a row, along which is normalised or summed",
+    "inputs": "how many operands",
+    "elements_a": "different elements of the first operand, where it is not of the result's size",
+    "elements_b": "different elements of all other operands together",
+    "message_bytes": "bytes of the message",
+    "ranks": "GPUs that take part",
+    "workgroups": "workgroups of the launch",
+    "threads": "work-items of a workgroup",
+    "lds_bytes": "local memory of a workgroup",
+    "index": "number of the frame, epoch or run",
+}
+"""Column -> what it is, for the page of the columns."""
 
 
 def pages(folder: Path) -> None:
@@ -33,32 +97,65 @@ def pages(folder: Path) -> None:
 
 
 def columns() -> Iterator[str]:
-    """Yield the page of the measurement table: the columns of each operator."""
+    """Yield the page of the measurement table: the columns of every operator, then those that only some have."""
     yield "# Columns by operator"
     yield (
         "\nOne row of the measurement table is one kernel, or workload, on one device, summarised over its repeats. "
-        "These are the columns that each operator has; what is not required has a default or may be missing. "
-        "`flopcast schema OP` prints the same, `--template FILE.csv` writes a table to fill in, and "
-        "[formats](../formats.rst) says how files of other programs become such rows.\n"
+        "It has the columns of every operator, and the dimensions of its own; what is not needed has a default or "
+        "may be missing. `flopcast schema conv` prints all columns of an operator, `--template FILE.csv` writes a "
+        "table to fill in, and [formats](../formats.rst) says how files of other programs become such rows.\n"
     )
     table = fc.schema().reset_index()
-    for op, own in table.groupby("op", sort=False):
-        yield f"\n({op}-columns)=\n## {op}\n"
-        rows = own.drop(columns="op").fillna("")
-        rows["required"] = rows["required"].map({True: "yes", False: ""})
-        rows["column"] = [f"`{name}`" for name in rows["column"]]
-        yield from _table(rows.columns, rows.to_numpy())
+    everywhere = table.groupby("column")["op"].nunique() == table["op"].nunique()
+    common = table[(table["op"] == "gemm") & table["column"].map(everywhere)]
+    needed = common["column"][common["required"]]
+    own = table[~table["column"].map(everywhere) | (table["required"] & ~table["column"].isin(needed))]
+    yield "\n(common-columns)=\n## Every operator\n"
+    yield from _columns(common)
+    yield "`dtype_a` may be missing where nothing is computed: of collectives, kernels and whole applications.\n"
+    parts = dict(iter(own.groupby("op", sort=False)))
+    kinds = {op: part[["column", "required", "default"]].to_string(index=False) for op, part in parts.items()}
+    for kind in dict.fromkeys(kinds.values()):
+        ops = [op for op in kinds if kinds[op] == kind]
+        yield "\n" + "".join(f"({op}-columns)=\n" for op in ops) + f"## {', '.join(ops)}\n"
+        called = [word for word, op in ALIASES.items() if op in ops and not word.startswith("_")]
+        yield f"Also called {', '.join(called)}.\n" if called else ""
+        yield "Beside [those of every operator](#common-columns):\n"
+        yield from _columns(parts[ops[0]])
+
+
+def _columns(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the table of some columns, without what none of them has."""
+    shown = pd.DataFrame(
+        {
+            "column": [f"`{name}`" for name in rows["column"]],
+            "what it is": [MEANING[name] for name in rows["column"]],
+            "unit": list(rows["unit"]),
+            "needed": ["yes" if required else "" for required in rows["required"]],
+            "default": list(map(_cell, rows["default"])),
+            "also read as": list(rows["also"]),
+            "example": list(map(_cell, rows["example"])),
+        }
+    )
+    shown = shown.loc[:, (shown != "").any()]
+    yield from _table(shown.columns, shown.to_numpy())
+
+
+def _cell(value: Any) -> str:
+    return "" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def gpus() -> Iterator[str]:
     """Yield the page of the known GPUs."""
     yield "# Known GPUs"
     yield (
-        "\nPeaks and bandwidths are dense and as published; what is not published is empty. "
-        "`flopcast gpus NAME --sources` says where each figure is from.\n"
+        "\nFigures are as published; what is not published is empty. `flopcast gpus MI300X MI355X` compares all "
+        "that is known, dense peaks of every number format included, `flopcast gpus NAME --sources` says where "
+        "each figure is from.\n"
     )
+    heads = ("GPU", "maker", "gfx id or compute capability", "compute units", "memory, GB", "bandwidth, GB/s", "TDP, W")
     shown = fc.gpus().reset_index()[["name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w"]]
-    yield from _table(shown.columns, shown.astype(object).where(shown.notna(), "").to_numpy())
+    yield from _table(heads, (map(_cell, row) for row in shown.itertuples(index=False)))
 
 
 def commands() -> Iterator[str]:
