@@ -16,8 +16,8 @@ from ..evaluation.advising import choose, coordinates, expected_error, importanc
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..operators.work import as_numbers
-from ..report.advising import advice_document
 from ..report.document import Document
+from ..report.measuring import advice_document
 from ..report.predictions import Identity, write_file
 from ..table.conditions import Where
 from ..table.measurements import fill_text

@@ -13,9 +13,8 @@ from ..errors import DataError, ParameterError
 from ..output import dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
-from ..traces.cleaning.pipeline import CleanOptions
+from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions, clean_traces
 from ..traces.cleaning.robust import THRESHOLD
-from ..traces.cleaning.several_traces import CleanedTraces, clean_traces
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated

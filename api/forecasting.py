@@ -22,14 +22,13 @@ from ..report.html import Shown
 from ..report.words import say
 from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
-from ..workloads.constants import Release, find_release, widened
+from ..workloads.constants import Release, as_rows, find_release, widened
+from ..workloads.constants import calibrate as fit_release
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.forecasting import forecast_all, parts_of
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.learned_products import Times, measured_times
-from ..workloads.release_fit import as_rows
-from ..workloads.release_fit import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
 
 if TYPE_CHECKING:

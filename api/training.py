@@ -15,11 +15,10 @@ import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ArtifactError, DataError, ParameterError
-from ..evaluation.competition import compete
+from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
-from ..evaluation.forest_size import by_trees
 from ..evaluation.speedups import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset

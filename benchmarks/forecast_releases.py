@@ -15,9 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..workloads.constants import Release, as_toml
+from ..workloads.constants import Release, as_rows, as_toml, calibrate
 from ..workloads.forecasting import parts_of
-from ..workloads.release_fit import as_rows, calibrate
 from ..workloads.setting import complete
 from .shared_data import run_on_data
 

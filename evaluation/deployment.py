@@ -22,12 +22,11 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, pool
-from .beyond import Beyond, fixed_widening, learn_beyond, share_left_out
+from .beyond import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import FloatArray, Progress
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
-from .fallback import FallbackLaw, learn_law
 from .intervals import ConformalIntervals, covered
 from .metrics import ape, finite
 

@@ -21,10 +21,9 @@ from ..operators.work import told_apart
 from ..remarks import Reasons, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST
-from .beyond import Beyond, blend, by_operator
+from .beyond import Beyond, FallbackLaw, blend, by_operator
 from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
-from .fallback import FallbackLaw
 from .intervals import ConformalIntervals
 from .verdicts import Interval
 

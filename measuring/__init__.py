@@ -4,7 +4,7 @@ In come rows to measure: a default grid or a list (`rows`, `listed`). Each becom
 `collectives`) on a device (`backend`), timed (`timing`) and repeated until its time is known (`protocol`), in the
 course of a session that can be stopped and resumed (`session`). Out comes a table of a row per workload with the
 provenance of the machine (`results`, `machine`). Start reading at `measure.measure`. `power_recording` records the
-power of kernels with a logger (`power_rigs`, `simulated_gpu`). `inline` (`inline_times`) times the modules of a user's
+power of kernels with a logger (`power_rigs`). `inline` (`inline_times`) times the modules of a user's
 own program instead, as it runs. Of all flopcast only this needs PyTorch, which `backend.import_torch` imports.
 """
 

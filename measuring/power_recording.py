@@ -31,10 +31,9 @@ from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .backend import Backend, import_torch
 from .listed import read_shapes
 from .machine import machine
-from .power_rigs import INTERVAL_US, SIMULATED, Rig, TorchRig, Train, power_reader
+from .power_rigs import INTERVAL_US, SIMULATED, Rig, SimulatedGPU, TorchRig, Train, power_reader
 from .rows import Row, described, suite_rows
 from .session import Journal, Progress, journal_folder
-from .simulated_gpu import SimulatedGPU
 
 LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..traces.cleaning.joining import Coverage, Joined
-from ..traces.cleaning.pipeline import Cleaned
+from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
 from ..traces.cleaning.repeats import REMOVED
-from ..traces.cleaning.several_traces import CleanedTraces
 from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
 from .formats import between, counted, formatted, milliseconds, share, shortened
 from .words import say

@@ -132,9 +132,9 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
 
 
 def _figure(name: str, of: Job | pd.DataFrame) -> go.Figure:
-    from . import job_figures
+    from . import projection_figures
 
-    figure: go.Figure = getattr(job_figures, name)(of)
+    figure: go.Figure = getattr(projection_figures, name)(of)
     return figure
 
 

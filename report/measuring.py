@@ -1,7 +1,8 @@
-"""A measurement as a document: its rows by operator, what failed, what is doubtful, how far two passes agree."""
+"""Documents of measuring: what was measured, and what failed or is doubtful; and what to measure next."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,45 @@ from ..measuring.measure import Measured
 from ..measuring.protocol import ENDINGS, half_widths
 from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
-from .document import Document, Line, Lines, Row, Table, columns, remarked
-from .words import in_words
+from ..remarks import remark
+from ..table.measurements import quantity
+from .document import Document, Fact, Facts, Line, Lines, Row, Section, Table, columns, lines, remarked, rows
+from .formats import clock, percent, significant
+from .training import title
+from .words import in_words, say
 from .words.reading import reason_of
+
+SHOWN: Final = 15
+"""Rows on a terminal."""
+
+
+def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
+    """Return the advice for terminal and machines; `batch` and `report` are those of `api.advising.Advice`."""
+    errors = report["expected"]
+    facts = [
+        Fact(f"{report['rows']:,}", f"rows to measure on {report['target']}, of {report['candidates']:,} candidates"),
+        Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
+        Fact(clock(report["cost_s"]), "of measuring"),
+    ]
+    said = say(remark("advice-expected", now=percent(errors["now"]), after=percent(errors["after"])))
+    names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
+    cells = [
+        (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
+        for row in batch.to_dict("records")
+    ]
+    heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
+    table = Table(heads, rows(cells), "what to measure, the most useful first", shown=SHOWN)
+    return Document(
+        title=f"{title(report)}: what to measure next",
+        opening=[Facts(facts), lines([f"{said}."])],
+        sections=[Section("What to measure", [table])],
+        data={**report, "batch": [{str(k): _plain(v) for k, v in row.items()} for row in batch.to_dict("records")]},
+    )
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value
+
 
 _NAMED: Final = 10  # failed rows that are listed
 
@@ -55,15 +92,15 @@ def operator_table(table: pd.DataFrame) -> Table:
     endings = [ending for ending in ENDINGS if ending in set(table["stopped_by"])]
     numbers = ["rows", "fastest, µs", "slowest, µs", "interval ±%", "outliers, %", *endings]
     cells = []
-    for key, rows in table.groupby(["device", "op"], sort=False):
+    for key, own in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)
-        stopped = rows["stopped_by"].value_counts()
+        stopped = own["stopped_by"].value_counts()
         figures = (
-            f"{len(rows)}",
-            f"{rows['duration_us'].min():,.2f}",
-            f"{rows['duration_us'].max():,.2f}",
-            f"{100 * half_widths(rows).median():.2f}",
-            f"{100 * rows['outliers'].sum() / (rows['outliers'] + rows['repeats']).sum():.1f}",
+            f"{len(own)}",
+            f"{own['duration_us'].min():,.2f}",
+            f"{own['duration_us'].max():,.2f}",
+            f"{100 * half_widths(own).median():.2f}",
+            f"{100 * own['outliers'].sum() / (own['outliers'] + own['repeats']).sum():.1f}",
         )
         cells.append(Row((device, op, *figures, *(f"{stopped.get(ending, 0)}" for ending in endings))))
     return Table(columns("device", "operator", numbers=numbers), cells, title="measured")

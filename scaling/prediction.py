@@ -17,10 +17,9 @@ from ..errors import DataError, ParameterError
 from ..evaluation.intervals import check_level
 from ..evaluation.speedups import speedup
 from ..remarks import Remark
-from .cliffs import Cliff, cliffs
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program
-from .scaling_class import ScalingClass, classify
+from .scaling_class import Cliff, ScalingClass, classify, cliffs
 from .scaling_laws import (
     Amdahl,
     Gustafson,

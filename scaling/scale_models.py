@@ -21,8 +21,8 @@ from ..errors import DataError
 from ..models.baselines import weighted_median
 from ..remarks import remark
 from .calibration import MIN_BENCHMARKS, Case, Source, all_cases, with_published
-from .cliffs import CliffPath
 from .curves import STRONG, Curve, CurveError, FloatArray, log_ratio, within
+from .scaling_class import CliffPath
 from .scaling_laws import ScalingLaw
 
 

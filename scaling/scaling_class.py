@@ -1,22 +1,174 @@
-"""Linear, sub-linear or super-linear: a test of the exponent of performance against size.
+"""Linear, sub-linear or super-linear: a test of the exponent of performance against size, and cliffs of miss rates.
+
+Where the working set of a benchmark fits the last-level cache, its misses vanish from one size of the GPU to the next:
+the time spent waiting for memory goes with them, and performance jumps by up to 1 / (1 - f_mem) [2]_.
 
 References
 ----------
 .. [1] D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the
    equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15(6), 1987.
+.. [2] H. SeyyedAghaei, M. Naderan-Tahan, L. Eeckhout, "GPU Scale-Model Simulation", HPCA 2024.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from ..evaluation.law_comparison import p_value_of
-from .cliffs import Cliff, cliffs
-from .curves import STRONG, Curve
+from ..remarks import Remark, remark
+from .curves import STRONG, Curve, FloatArray
+
+THRESHOLD = 2.0
+"""Misses must fall by more than this factor when the cache doubles."""
+
+NEARLY = 1.1
+"""Sizes up to 2 · 1.1 apart count as one doubling: GPUs come in 80, 152 or 304 units."""
+
+
+@dataclass(frozen=True)
+class Cliff:
+    """A fall of the miss rate, by the factor ``ratio``, from size ``before`` to size ``after`` (infinite: to none)."""
+
+    before: float
+    after: float
+    ratio: float
+
+
+def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
+    """Return the cliffs of a miss-rate curve, in order: falls by more than ``threshold`` when the size doubles.
+
+    ``mpki`` are the misses per thousand instructions at each of the increasing ``sizes`` of the GPU, whose cache grows
+    in proportion; both of shape (m,).
+
+    Sizes need not double from one to the next. A window from one size to the farthest within (nearly) a doubling is
+    tested as one, so a fall that fine steps cut in pieces is still found; it is reported from the size where it begins
+    to the one where it ends, or where the doubling does. A step of several doublings d must fall by ``threshold ** d``:
+    a single cliff inside it may go unseen, as the curve does not show where in the step the misses went.
+
+    Examples
+    --------
+    >>> [(cliff.before, cliff.after) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
+    [(16.0, 32.0)]
+    """
+    at, misses = np.asarray(sizes, dtype=np.float64), np.asarray(mpki, dtype=np.float64)
+    found, i = [], 0
+    while i < len(at) - 1:
+        j = max(i + 1, int(np.searchsorted(at, 2 * NEARLY * at[i], side="right")) - 1)
+        if not _falls(at, misses, i, j, threshold):
+            i += 1
+            continue
+        i, j = _narrowed(at, misses, i, j, threshold)
+        found.append(Cliff(float(at[i]), float(at[j]), _ratio(misses[i], misses[j])))
+        i = j
+    return found
+
+
+def _falls(at: FloatArray, misses: FloatArray, i: int, j: int, threshold: float) -> bool:
+    needed = threshold if _within_doubling(at, i, j) else threshold ** np.log2(at[j] / at[i])
+    return bool(misses[i] > needed * misses[j])
+
+
+def _steep(at: FloatArray, misses: FloatArray, i: int, threshold: float) -> bool:
+    """Return whether the misses fall from one size to the next at the pace of a cliff."""
+    return bool(misses[i] > threshold ** np.log2(at[i + 1] / at[i]) * misses[i + 1])
+
+
+def _within_doubling(at: FloatArray, i: int, j: int) -> bool:
+    return bool(at[j] <= 2 * NEARLY * at[i])
+
+
+def _narrowed(at: FloatArray, misses: FloatArray, i: int, j: int, threshold: float) -> tuple[int, int]:
+    """Return the part of the window that falls: flat ends left out, a fall that goes on beyond it taken in."""
+    while j - i > 1 and not _steep(at, misses, i, threshold) and _falls(at, misses, i + 1, j, threshold):
+        i += 1
+    while j - i > 1 and not _steep(at, misses, j - 1, threshold) and _falls(at, misses, i, j - 1, threshold):
+        j -= 1
+    while j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold):
+        j += 1
+    return i, j
+
+
+def _ratio(before: float, after: float) -> float:
+    return float(before) / float(after) if after > 0 else float("inf")
+
+
+class Jump(NamedTuple):
+    """By how much cliffs have multiplied performance at each size: as best known, at least and at most."""
+
+    factor: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class CliffPath:
+    """The cliffs beyond the largest size measured, and by how much they multiply performance.
+
+    `cliffs` are those that end beyond the largest size; none under weak scaling, where the work grows with the cache.
+    `notes` say what was found (``cliff-beyond``, ``cliff-among-sizes-fitted``), and what was not known
+    (``miss-rates-end``, ``f-mem-not-measured``).
+
+    One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 - f_mem · R_k), R_k
+    the part of the misses that go over all cliffs which is gone after it, so the last gives 1 / (1 - f_mem) again.
+
+    Without f_mem the jump is bounded: by 1 if no time waited for memory, and by the ratio of the misses before and
+    after if all of it did. The middle of the f_mem between stands in, and the interval spans both bounds.
+
+    Between the sizes before and after a cliff it is not known where it lies: the law predicts as before it, and the
+    interval reaches up to what comes after it.
+    """
+
+    def __init__(self, curve: Curve) -> None:
+        self.cliffs: list[Cliff] = []
+        self.notes: list[Remark] = []
+        self._largest = float(curve.sizes[-1])
+        self._most = self._f_mem = curve.f_mem or 0.0
+        self._least, self._gone = self._f_mem, np.zeros(1)
+        if curve.scenario == STRONG and curve.mpki is not None:
+            self._find(curve, curve.mpki)
+
+    def at(self, sizes: FloatArray) -> Jump:
+        """Return the jump at each size."""
+        passed = np.searchsorted([cliff.after for cliff in self.cliffs], sizes, side="right")
+        entered = np.searchsorted([cliff.before for cliff in self.cliffs], sizes, side="left")
+        entered = np.where(sizes > self._largest, entered, 0)
+        before, after = self._gone[passed], self._gone[entered]
+        return Jump(1 / (1 - self._f_mem * before), 1 / (1 - self._least * before), _inverse(1 - self._most * after))
+
+    def ends(self, sizes: FloatArray) -> NDArray[np.bool_]:
+        """Return which sizes are the first beyond a cliff, ndarray of bool."""
+        return np.isin(sizes, [cliff.after for cliff in self.cliffs])
+
+    def _find(self, curve: Curve, mpki: FloatArray) -> None:
+        at, largest = curve.miss_sizes, curve.sizes[-1]
+        every = cliffs(at, mpki)
+        self.cliffs = [cliff for cliff in every if cliff.after > largest]
+        self.notes += [remark("cliff-beyond", **vars(cliff)) for cliff in self.cliffs]
+        inside = [cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest]
+        self.notes += [remark("cliff-among-sizes-fitted", **vars(cliff)) for cliff in inside]
+        if at[-1] <= largest:
+            self.notes.append(remark("miss-rates-end", size=float(at[-1])))
+        if self.cliffs:
+            self._measure(curve, dict(zip(at.tolist(), mpki.tolist(), strict=True)))
+
+    def _measure(self, curve: Curve, misses: dict[float, float]) -> None:
+        fallen = np.cumsum([0.0, *(misses[cliff.before] - misses[cliff.after] for cliff in self.cliffs)])
+        self._gone = fallen / fallen[-1]
+        if curve.f_mem is None:
+            self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
+            self._least, self._f_mem = 0.0, self._most / 2
+            self.notes.append(remark("f-mem-not-measured", taken=self._f_mem, most=self._most))
+
+
+def _inverse(values: FloatArray) -> FloatArray:
+    """Return 1 / values, infinite where they are 0."""
+    return np.divide(1.0, values, out=np.full(len(values), np.inf), where=values > 0)
+
 
 MARGIN = 0.05
 """Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""

@@ -24,8 +24,7 @@ from ..projection.bounds import run_as
 from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
-from .answer import Forecast, LayerTime
-from .board_power import energy
+from .answer import Forecast, LayerTime, energy
 from .constants import DRAWS, standard_normal
 from .kernel_times import FITTED, LAUNCH_US, attention_us, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from ..errors import FlopcastError, ParameterError
 from ..operators.work import BITS
 from ..remarks import Remark, remark
-from .answer import Forecast
-from .board_power import energy
+from .answer import Forecast, energy
 from .constants import (
     DRAWS,
+    RESIDUAL,
     Release,
+    as_rows,
     factors,
     find_release,
     known_releases,
@@ -30,13 +31,11 @@ from .constants import (
     unknown_release,
 )
 from .critical_path import forecast_graph
-from .inference import inference_parts
+from .inference import Schedule, batch, inference_parts, serve
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .layers import check_split
 from .learned_products import Sources, Times
 from .memory import InferenceMemory, inference_memory, training_memory
-from .release_fit import RESIDUAL, as_rows
-from .serving import Schedule, batch, serve
 from .setting import Setting, complete
 from .training import counted_flop, training_parts
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # every command has words, few have the statistics that these classes bring
-    from ...scaling.cliffs import Cliff
-    from ...scaling.scaling_class import ScalingClass
+    from ...scaling.scaling_class import Cliff, ScalingClass
 
 FIGURES: Final = {"memory_bw_gbs": "memory bandwidth", "boost_mhz": "clock"}
 """The figures of a device that `scaling.devices.limits` names."""

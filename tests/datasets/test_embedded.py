@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET, default_paths
-from flopcast.datasets.workloads import shapes
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
 from flopcast.measuring.results import MEASURED, pass_differences
+from flopcast.measuring.rows import shapes
 from flopcast.readers import read
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flopcast.datasets.workloads import shapes
+from flopcast.measuring.rows import shapes
 from flopcast.operators.operators import work_of
 
 

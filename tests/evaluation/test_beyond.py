@@ -16,17 +16,18 @@ from flopcast.api.devices import device
 from flopcast.evaluation.beyond import (
     LEAST_ROWS,
     Beyond,
+    FallbackLaw,
     Rule,
     blend,
     by_operator,
     errors_by_operator,
     fixed_widening,
     learn_beyond,
+    learn_law,
     share_left_out,
 )
 from flopcast.evaluation.competition import fit_all
 from flopcast.evaluation.domain import WIDENING, trained_range
-from flopcast.evaluation.fallback import FallbackLaw, learn_law
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.models.base import Candidate

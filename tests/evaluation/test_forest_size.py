@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from flopcast.benchmarks.made_up_counters import counters
-from flopcast.evaluation import forest_size
-from flopcast.evaluation.forest_size import FirstTrees, by_trees
+from flopcast.evaluation import competition
+from flopcast.evaluation.competition import FirstTrees, by_trees
 from flopcast.models.base import Memo
 
 
@@ -22,7 +22,7 @@ def test_the_first_trees_of_one_forest_are_the_smaller_forest() -> None:
 
 
 def test_more_trees_err_less_under_both_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forest_size, "SIZES", (2, 16))
+    monkeypatch.setattr(competition, "SIZES", (2, 16))
     found = by_trees(counters(60, 6))
     assert set(found) == {"kfold", "grouped"}
     for rows in found.values():

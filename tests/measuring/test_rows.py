@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from flopcast.datasets.workloads import shapes
 from flopcast.errors import DataError
-from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, sizes, suite_rows, unknown, word
+from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, shapes, sizes, suite_rows, unknown, word
 from flopcast.operators.operators import OPS, work_of
 from flopcast.table.measurements import REFUSED, judge
 

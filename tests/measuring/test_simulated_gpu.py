@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.measuring.simulated_gpu import DRIFT, IDLE_OF_W, IDLE_W, OFFSET_NS, SimulatedGPU
+from flopcast.measuring.power_rigs import DRIFT, IDLE_OF_W, IDLE_W, OFFSET_NS, SimulatedGPU
 
 GEMM = {"op": "gemm", "dtype_a": "bf16", "m": 4096, "n": 4096, "k": 4096}
 

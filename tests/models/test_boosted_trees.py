@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from flopcast.models import Boosted
-from flopcast.models.boosted_trees import checked
+from flopcast.models.learners import checked
 
 rng = np.random.default_rng(0)
 X = rng.uniform(1, 9, (200, 3))

@@ -22,8 +22,7 @@ from flopcast.report.cleaning import (
 )
 from flopcast.report.terminal import print_document
 from flopcast.traces.cleaning.joining import Coverage, merge_coverage
-from flopcast.traces.cleaning.pipeline import Cleaned, clean
-from flopcast.traces.cleaning.several_traces import CleanedTraces
+from flopcast.traces.cleaning.pipeline import Cleaned, CleanedTraces, clean
 from flopcast.traces.dispatches import dispatch_table, empty_steps
 
 

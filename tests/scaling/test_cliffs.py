@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from flopcast.remarks import remark
 from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.cliffs import Cliff, CliffPath, cliffs
 from flopcast.scaling.curves import Curve
+from flopcast.scaling.scaling_class import Cliff, CliffPath, cliffs
 
 
 def strong(mpki: list[float], f_mem: float | None = None, known: int = 2, sizes: list[float] | None = None) -> Curve:

@@ -11,8 +11,8 @@ import pytest
 
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
+from flopcast.workloads.constants import RESIDUAL, as_rows
 from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
-from flopcast.workloads.release_fit import RESIDUAL, as_rows
 from flopcast.workloads.setting import complete
 
 ASKED = {"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 256}

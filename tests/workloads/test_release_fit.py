@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.workloads.constants import CONSTANTS, factors, find_release, known_releases, unknown_release
-from flopcast.workloads.release_fit import RESIDUAL, calibrate
+from flopcast.workloads.constants import (
+    CONSTANTS,
+    RESIDUAL,
+    calibrate,
+    factors,
+    find_release,
+    known_releases,
+    unknown_release,
+)
 
 ABOUT = {"name": "made up", "gpu": "MI300X", "models": ("a", "a", "b"), "source": "synthetic"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.workloads.serving import batch, serve
+from flopcast.workloads.inference import batch, serve
 
 
 @pytest.mark.parametrize("room", [1e9, 9_000, 700])
