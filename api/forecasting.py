@@ -27,8 +27,8 @@ from ..workloads.constants import calibrate as fit_release
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.forecasting import forecast_all, parts_of
+from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting
-from ..workloads.learned_products import Times, measured_times
 from ..workloads.setting import FIELDS, complete
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ..errors import DataError, ParameterError
 from ..evaluation.beyond import fixed_widening
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.intervals import LEVELS, check_level
-from ..evaluation.speedups import COST, accounting, with_target_cost
+from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches

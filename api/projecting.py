@@ -26,8 +26,7 @@ from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths
 from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
-from ..projection.kernel_laws import DEFAULT_LAW
-from ..projection.measured_factors import learn_corrections
+from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
 from ..projection.phases import PIECE, WEIGHT
 from ..projection.result import Result, critical_us, result_of

@@ -19,7 +19,7 @@ from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
-from ..evaluation.speedups import COST, accounting, with_target_cost
+from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..models import artifact

@@ -23,9 +23,8 @@ from ..evaluation.crossval import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find
 from ..operators.operators import group_labels
-from ..projection.kernel_laws import MODEL, compute_factors
+from ..projection.kernel_laws import MODEL, Correction, compute_factors, corrections_of, learn_corrections
 from ..projection.kernel_work import of_pairs
-from ..projection.measured_factors import Correction, corrections_of, learn_corrections
 from ..projection.scalings import Pair, by_law
 from ..readers import TraceFailure, read, read_traces
 from ..report.terminal import output

@@ -67,7 +67,7 @@ def command(
         "defaults": parse_defaults(set_),
     }
     check_data(data)
-    from ..report.progress import shown_progress
+    from ..report.terminal import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.counters import counters  # here: what it imports takes seconds, and the options are checked before

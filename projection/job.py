@@ -4,7 +4,7 @@ A collective starts when the last of its ranks arrives; until then its kernels w
 is what it waits, which follows from when the others arrive, and the transfer from there to its own end, which alone is
 projected (`worlds`, `collective_laws`). A faster network shortens transfers, a faster straggler what the others wait.
 
-`project_job` matches the collectives (`rank_matching`), projects every rank's trace (`whole_trace`) and plays them
+`project_job` matches the collectives (`ranks`), projects every rank's trace (`whole_trace`) and plays them
 together (`replay_together`): with the measured times that gives the measurement.
 """
 
@@ -23,10 +23,9 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..traces.summary import Annotated
 from .graph import Graph
-from .rank_matching import Matched, match
+from .ranks import Matched, communication_table, match, pair_volumes
 from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY
-from .volumes import communication_table, pair_volumes
 from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_trace
 from .worlds import ONE_NODE, model_us, stride_of
 
@@ -294,12 +293,12 @@ class Job:
 
     @cached_property
     def sent(self) -> pd.DataFrame:
-        """What all traced ranks send, by kind of collective (`volumes.communication_table`)."""
+        """What all traced ranks send, by kind of collective (`ranks.communication_table`)."""
         return communication_table(pd.concat([_communication(one) for one in self.projections]))
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """What every traced rank sends every other (`volumes.pair_volumes`)."""
+        """What every traced rank sends every other (`ranks.pair_volumes`)."""
         parts = zip(self.ranks, self.projections, strict=True)
         return pair_volumes([(rank, _communication(one)) for rank, one in parts])
 
@@ -340,7 +339,7 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     Raises
     ------
     DataError
-        There are fewer than two, two of one rank, their collectives do not match (`rank_matching.match`), or a trace
+        There are fewer than two, two of one rank, their collectives do not match (`ranks.match`), or a trace
         cannot be projected.
     """
     if len(traces) < 2:

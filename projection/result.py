@@ -23,6 +23,7 @@ from .collective_laws import ALPHA_BETA
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
 from .phases import Repeated, fold, repeated, repeats_of
+from .ranks import communication_table, pair_volumes
 from .replay import (
     ACTIVITY,
     AGGREGATIONS,
@@ -39,7 +40,6 @@ from .replay import (
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
-from .volumes import communication_table, pair_volumes
 from .whole_trace import (
     BOUND,
     CATEGORY,
@@ -313,12 +313,12 @@ class Result:
 
     @cached_property
     def sent(self) -> pd.DataFrame:
-        """What is sent, by kind of collective (`volumes.communication_table`)."""
+        """What is sent, by kind of collective (`ranks.communication_table`)."""
         return communication_table(self._communication)
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """What the rank sends every other (`volumes.pair_volumes`); no row where the trace does not say which it is."""
+        """What the rank sends every other (`ranks.pair_volumes`); no row where the trace does not say which it is."""
         rank = self._communication["rank"].dropna().unique()
         return pair_volumes([(int(rank[0]), self._communication)] if len(rank) == 1 else [])
 

@@ -19,9 +19,8 @@ from ..traces.summary import Annotated
 from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, communication_factors
 from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
-from .kernel_laws import DEFAULT_LAW, SPLITS, compute_factors
+from .kernel_laws import DEFAULT_LAW, SPLITS, Correction, compute_factors
 from .kernel_work import is_queued, overheads_of
-from .measured_factors import Correction
 from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
 from .replay import Times, critical_path, own_time, replay, totals_us
 from .scalings import check_law

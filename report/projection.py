@@ -13,7 +13,6 @@ import pandas as pd
 from ..projection.phases import Repeated
 from ..projection.result import Result, changes
 from ..projection.sweep import END_TO_END, SWEEPABLE
-from ..projection.trace_kernels import cpu_operations, kernel_table
 from ..projection.uncertainty import MEASURED
 from ..projection.whole_trace import Laws
 from .document import (
@@ -33,7 +32,16 @@ from .document import (
 )
 from .formats import counted, duration, formatted, share
 from .job import answered, sent_section, target_of
-from .projection_kernels import BOUNDS, kernel_listing, records, spread, unknown, unknown_json
+from .projection_kernels import (
+    BOUNDS,
+    cpu_operations,
+    kernel_listing,
+    kernel_table,
+    records,
+    spread,
+    unknown,
+    unknown_json,
+)
 from .words import say
 from .words.projection import SOURCES, say_all
 

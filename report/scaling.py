@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..evaluation.speedups import mean_least_most
+from ..evaluation.metrics import mean_least_most
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
 from ..scaling.prediction import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DataError, ParameterError
 from ..evaluation.intervals import check_level
-from ..evaluation.speedups import speedup
+from ..evaluation.metrics import speedup
 from ..remarks import Remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..evaluation.speedups import mean_least_most, speedup
+from ..evaluation.metrics import mean_least_most, speedup
 from .calibration import SOURCE, published_curves
 from .curves import CHIPLETS, STRONG, WEAK, Curve
 from .prediction import LAWS, error_percent

@@ -26,9 +26,8 @@ from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime, energy
 from .constants import DRAWS, standard_normal
-from .kernel_times import FITTED, LAUNCH_US, attention_us, product_law, streaming_gbs
+from .kernel_times import FITTED, LAUNCH_US, Times, attention_us, by_runs, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
-from .learned_products import Times, by_runs
 
 FloatArray = NDArray[np.float64]
 

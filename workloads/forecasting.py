@@ -32,9 +32,9 @@ from .constants import (
 )
 from .critical_path import forecast_graph
 from .inference import Schedule, batch, inference_parts, serve
+from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .layers import check_split
-from .learned_products import Sources, Times
 from .memory import InferenceMemory, inference_memory, training_memory
 from .setting import Setting, complete
 from .training import counted_flop, training_parts

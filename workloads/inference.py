@@ -31,9 +31,8 @@ from ..operators.work import BITS
 from ..projection.worlds import ONE_NODE, collective_us
 from .architecture import Architecture
 from .constants import CONSTANTS
-from .kernel_times import LAUNCH_US
+from .kernel_times import LAUNCH_US, Sources
 from .layers import cached_per_token, layer
-from .learned_products import Sources
 from .memory import WIDE_BYTES
 
 BLOCKS: Final = 256

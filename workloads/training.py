@@ -23,9 +23,8 @@ from typing import Final
 
 from ..projection.worlds import collective_us
 from .architecture import Architecture
-from .kernel_times import ProductLaw, streaming_gbs
+from .kernel_times import LearnedProducts, ProductLaw, Sources, streaming_gbs
 from .layers import Layer, cached_per_token, layer
-from .learned_products import LearnedProducts, Sources
 from .setting import Setting
 
 Products = ProductLaw | LearnedProducts

@@ -1,4 +1,4 @@
-"""Nsight Systems (`nsys`: SQLite export and CSV) and Nsight Compute (`ncu`, its pages in `ncu_pages`)."""
+"""Nsight Systems (`nsys`: SQLite export and CSV) and Nsight Compute (`ncu`)."""
 
 from __future__ import annotations
 

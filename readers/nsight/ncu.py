@@ -8,13 +8,18 @@ Lines that begin with "==", and whatever the program itself printed, may stand a
 
 No start of a launch is recorded. By default its duration is measured with clocks locked to their base and caches
 flushed before each of several replays, so that it is not the time that a trace of the same program shows.
+
+Page `raw` is wide, a row of units below its header and then a row for each launch; page `details` is long, a row for
+each metric (and rule) of each launch with its unit. Values are printed for people, in the numbers of a locale and in
+scaled units: `launches` makes one table of either, in base units.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +32,277 @@ from ...traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_tabl
 from ..base import LINE, DataFile, Options, TraceReader, register
 from ..files import Csv, content, parse_csv
 from ..labels import canonical_device, device_of
-from .ncu_pages import DISPLAY_NAME, Launches, launches
+
+# Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
+#
+# What a comma or a point means is a matter of the locale, one for a whole file. "1,234" alone can be 1234 or 1.234:
+# other numbers of the file decide, and where none does, nobody can.
+
+_SPACES = " \u00a0\u2009\u202f'’"
+#: A number by its decimal mark: digits, or groups of three with another mark or a space between them.
+_NUMBERS = {
+    mark: re.compile(
+        rf"^[+-]?(?:(?:\d+(?:[{mark}]\d*)?|[{mark}]\d+)(?:[eE][+-]?\d+)?"
+        rf"|[1-9]\d{{0,2}}(?P<group>[{other}{_SPACES}])\d{{3}}(?:(?P=group)\d{{3}})*(?:[{mark}]\d*)?)$"
+    )
+    for mark, other in ((".", ","), (",", "."))
+}
+
+
+class AmbiguousNumbersError(ValueError):
+    """Numbers contradict each other, or may be read either way; `examples` are some of them."""
+
+    def __init__(self, message: str, examples: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.examples = examples
+
+
+def decimal_mark(words: Iterable[str]) -> str:
+    """Return the decimal mark, "." or ",", that all printed values of a file agree on; "." where no word has any.
+
+    Raises
+    ------
+    AmbiguousNumbersError
+        Some words need the one and some the other, or every word can be read either way.
+
+    Examples
+    --------
+    >>> decimal_mark(["1,234", "56.7"]), decimal_mark(["1.234", "56,7"])
+    ('.', ',')
+    """
+    witnesses: dict[str, str] = {}
+    open_to_both = ""
+    for word in words:
+        mark = _mark_of(word)
+        if mark == "either":
+            open_to_both = open_to_both or word
+        elif mark:
+            witnesses.setdefault(mark, word)
+    if len(witnesses) > 1:
+        examples = tuple(sorted(witnesses.values()))
+        raise AmbiguousNumbersError(f"numbers of different locales ({' and '.join(map(repr, examples))})", examples)
+    if open_to_both and not witnesses:
+        raise AmbiguousNumbersError(
+            f"{open_to_both!r} may be a whole number or a fraction, and no other number tells", (open_to_both,)
+        )
+    return next(iter(witnesses), ".")
+
+
+def parsed(word: str, mark: str) -> float | None:
+    """Return the number that a word is under a decimal mark; None if it is not a number.
+
+    Examples
+    --------
+    >>> parsed("1.234,5", ",")
+    1234.5
+    """
+    if not _NUMBERS[mark].match(word):
+        return None
+    digits = word.replace("." if mark == "," else ",", "")
+    for space in _SPACES:
+        digits = digits.replace(space, "")
+    return float(digits.replace(mark, "."))
+
+
+def _mark_of(word: str) -> str:
+    """Return the decimal mark that a word needs, "either" if it can be read both ways, "" if it says nothing."""
+    readings = [mark for mark in ".," if parsed(word, mark) is not None]
+    if not ("." in word or "," in word) or not readings:
+        return ""
+    return readings[0] if len(readings) == 1 else "either"
+
+
+# Units that Nsight Compute prints: scaled to the value ("usecond", "Kbyte/block", "Ghz"), as its release spells them.
+#
+# Base units here: ns for times, byte, hz (also for "cycle/nsecond"), and "per second" for rates ("byte/second").
+# Prefixes are decimal: 49 152 bytes of shared memory are printed as 49.15 Kbyte.
+
+_TIMES = {
+    "nsecond": 1.0, "ns": 1.0, "nanosecond": 1.0, "usecond": 1e3, "us": 1e3, "microsecond": 1e3,
+    "msecond": 1e6, "ms": 1e6, "millisecond": 1e6, "second": 1e9, "s": 1e9, "sec": 1e9,
+}  # fmt: skip
+_PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_SCALED = re.compile(
+    r"^(?P<prefix>[KkMGTP]?)(?P<unit>byte|B|bit|b|hz|Hz|cycle|inst|sector|request|thread|warp|block|flop|FLOP)s?$"
+)
+_NAMES = {"B": "byte", "b": "bit", "Hz": "hz", "FLOP": "flop"}
+_SECOND_NS = 1e9
+
+
+def base_unit(unit: str) -> tuple[str, float]:
+    """Return the base unit of a printed unit, and how many of it one of the printed is; others stay as they are.
+
+    Examples
+    --------
+    >>> base_unit("usecond"), base_unit("cycle/nsecond")
+    (('ns', 1000.0), ('hz', 1000000000.0))
+    """
+    above, slash, below = unit.strip().partition("/")
+    name, factor = _part(above.strip())
+    if not slash:
+        return name, factor
+    if below.strip() in _TIMES:
+        rate = "hz" if name == "cycle" else f"{name}/second"
+        return rate, factor * _SECOND_NS / _TIMES[below.strip()]
+    under, divisor = _part(below.strip())
+    return f"{name}/{under}", factor / divisor
+
+
+def _part(unit: str) -> tuple[str, float]:
+    """Return the base unit of a unit that is no quotient."""
+    if unit in _TIMES:
+        return "ns", _TIMES[unit]
+    if match := _SCALED.match(unit):
+        return _NAMES.get(match["unit"], match["unit"]), _PREFIXES[match["prefix"]]
+    return unit, 1.0
+
+
+IDENTITY = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
+            "Block Size", "Grid Size", "Device", "CC")  # fmt: skip
+"""Columns that say which launch a row is of."""
+DISPLAY_NAME = "device__attribute_display_name"
+_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
+_NVTX = "Domain:"  # columns of NVTX ranges
+_LOOKS_LIKE_A_NUMBER = re.compile(r"^[+-]?\d")
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What one file says of its launches, one row for each in the order of the file.
+
+    `identity` has `IDENTITY` as text, "" where the file does not say, the device's name in `DISPLAY_NAME`, and the
+    1-based line (LINE) within the CSV; `metrics` the values in base units, NaN where a launch has none; `units` the
+    base unit of each metric, and the largest factor by which a printed unit was scaled to it. Counted are lines of no
+    launch (`foreign`), values that look like numbers and are none (`unreadable`), and those of a metric that a launch
+    has already (`repeated`).
+    """
+
+    identity: pd.DataFrame
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
+    units: dict[str, tuple[str, float]] = field(default_factory=dict)
+    foreign: int = 0
+    unreadable: int = 0
+    repeated: int = 0
+
+
+def launches(csv: Csv, source: str) -> Launches:
+    """Return the launches of either page.
+
+    Raises DataError for a summary over launches, a column that is missing, or numbers whose decimal mark nobody can
+    tell.
+    """
+    table = pd.DataFrame(csv.columns, dtype=object)
+    if "ID" not in table and "Process ID" in table:
+        raise DataError("a summary without single launches: export it without --print-summary", source=source)
+    long = "Metric Name" in table
+    lacking = [name for name in ("ID", "Kernel Name", *(_METRIC if long else ())) if name not in table]
+    if lacking:
+        raise DataError(f"no column {lacking[0]!r}: not as ncu --csv writes it", source=source)
+    table[LINE] = csv.lines
+    table = table[table["ID"].ne("ID")]  # the header again, where several processes wrote one file
+    try:
+        return _details(table, len(csv.overlong)) if long else _raw(table, len(csv.overlong), source)
+    except AmbiguousNumbersError as error:
+        hint = "export it once more under LC_ALL=C"
+        raise DataError(f"cannot tell decimal marks from thousands: {error}; {hint}", source=source) from error
+
+
+def _details(table: pd.DataFrame, foreign: int) -> Launches:
+    """Return the launches of page `details`."""
+    own = table["ID"].str.fullmatch(r"\d+").astype(bool)
+    foreign += int((~own).sum())
+    table = table[own]
+    key = _column(table, "Process ID") + " " + table["ID"]
+    codes, _ = pd.factorize(key)
+    identity = _identity(table[~pd.Series(codes, index=table.index).duplicated()])
+    values, unreadable = _numbers(table["Metric Value"].to_numpy())
+    rows = pd.DataFrame({"launch": codes, "name": table["Metric Name"].to_numpy(), "value": values})
+    rows["section"] = _column(table, "Section Name").to_numpy()
+    rows["unit"], rows["factor"] = _units(table["Metric Unit"])
+    rows = rows[rows["name"].ne("") & rows["value"].notna()]
+    rows["value"] *= rows["factor"]
+    rows = _told_apart(rows)
+    again = rows.duplicated(["launch", "name"])
+    repeated = int(again.sum())
+    rows = rows[~again]
+    metrics: dict[str, np.ndarray] = {}
+    units: dict[str, tuple[str, float]] = {}
+    for name, own_rows in rows.groupby("name", sort=False):
+        column = np.full(len(identity), np.nan)
+        column[own_rows["launch"].to_numpy()] = own_rows["value"].to_numpy()
+        metrics[str(name)] = column
+        units[str(name)] = (str(own_rows["unit"].iloc[0]), float(own_rows["factor"].max()))
+    return Launches(identity, metrics, units, foreign, unreadable, repeated)
+
+
+def _told_apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the metrics without equal repeats; one label for two things gets its unit, else its section.
+
+    "Memory Throughput" is a share in one section and a rate in another.
+    """
+    by_unit = rows.groupby("name", sort=False)["unit"].transform("nunique").gt(1)
+    rows = rows.assign(name=rows["name"].mask(by_unit, rows["name"] + " [" + rows["unit"] + "]"))
+    rows = rows.drop_duplicates(["launch", "name", "value"])
+    clashing = rows["name"].isin(rows.loc[rows.duplicated(["launch", "name"]), "name"])
+    return rows.assign(name=rows["name"].mask(clashing, rows["section"] + ": " + rows["name"]))
+
+
+def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
+    """Return the launches of page `raw`."""
+    own = table["ID"].str.fullmatch(r"\d+").astype(bool)
+    below = table["ID"].eq("") & table["Kernel Name"].eq("")
+    foreign += int((~own & ~below).sum())
+    names = [name for name in map(str, table.columns) if name not in (*IDENTITY, LINE) and _NVTX not in name]
+    printed = table.loc[below, names].drop_duplicates()
+    if len(printed) > 1:
+        raise DataError("units that change within the file: cut it into one file for each export", source=source)
+    table = table[own]
+    values, unreadable = _numbers(table[names].to_numpy().ravel())
+    matrix = values.reshape(len(table), len(names))
+    units, factors = _units(printed.iloc[0]) if len(printed) else ([""] * len(names), np.ones(len(names)))
+    metrics: dict[str, np.ndarray] = {}
+    found: dict[str, tuple[str, float]] = {}
+    for position, name in enumerate(names):
+        if not np.isnan(matrix[:, position]).all():
+            with np.errstate(over="ignore"):
+                metrics[name] = matrix[:, position] * factors[position]
+            found[name] = (units[position], float(factors[position]))
+    return Launches(_identity(table), metrics, found, foreign, unreadable)
+
+
+def _identity(table: pd.DataFrame) -> pd.DataFrame:
+    columns = {name: _column(table, name) for name in (*IDENTITY, DISPLAY_NAME)}
+    return pd.DataFrame({**columns, LINE: table[LINE]}).reset_index(drop=True)
+
+
+def _column(table: pd.DataFrame, name: str) -> pd.Series:
+    return table[name] if name in table else pd.Series("", index=table.index, dtype=object)
+
+
+def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
+    """Return the base unit of each printed unit, and the factor to it."""
+    codes, words = pd.factorize(printed)
+    known = [base_unit(str(word)) for word in words]
+    return [known[code][0] for code in codes], np.array([known[code][1] for code in codes], dtype=float)
+
+
+def _without_instances(word: str) -> str:
+    """Return a value without those of single units ("12 (4; 8)", of `--print-metric-instances values`)."""
+    return word.partition(" (")[0].rstrip() if word.endswith(")") else word
+
+
+def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the number that each word is, NaN for what is none, and how many of these look like one."""
+    codes, distinct = pd.factorize(words)
+    plain = [_without_instances(str(word).strip()) for word in distinct]
+    mark = decimal_mark(plain)
+    found = [parsed(word, mark) for word in plain]
+    odd = np.array([n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w)) for n, w in zip(found, plain, strict=True)], bool)
+    values = np.array([np.nan if number is None else number for number in found], dtype=float)
+    if not len(codes):
+        return np.empty(0), 0
+    return values[codes], int(odd[codes].sum())
+
 
 _HEADER = re.compile(r'^"?(?:ID"?[,;\t]"?)?Process ID"?[,;\t]"?Process Name"?[,;\t].*Kernel Name.*$', re.MULTILINE)
 _OWN_LINE = re.compile(r"^==.*$", re.MULTILINE)

@@ -12,7 +12,7 @@ import flopcast as fc
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import ParameterError
 from flopcast.evaluation.counter_choice import passes_of
-from flopcast.evaluation.speedups import COST, accounting, speedup, with_target_cost
+from flopcast.evaluation.metrics import COST, accounting, speedup, with_target_cost
 from flopcast.report.predictions import predictions_document
 from flopcast.report.training import speedup_parts
 

@@ -10,9 +10,8 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import all_gpus, find
-from flopcast.projection.kernel_laws import COLUMNS, ERRORS, LawError, compute_factors, sigmas
+from flopcast.projection.kernel_laws import COLUMNS, ERRORS, Correction, LawError, compute_factors, sigmas
 from flopcast.projection.kernel_work import NO_WORK, Overhead
-from flopcast.projection.measured_factors import Correction
 from flopcast.projection.scalings import LAWS
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.projection.measured_factors import corrections_of, learn_corrections
+from flopcast.projection.kernel_laws import corrections_of, learn_corrections
 from flopcast.table.measurements import clean
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 from flopcast.traces.cleaning.robust import MAD_TO_SIGMA

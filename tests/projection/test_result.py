@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find
-from flopcast.projection.measured_factors import Correction
+from flopcast.projection.kernel_laws import Correction
 from flopcast.projection.result import (
     class_table,
     cpu_share,

@@ -11,8 +11,7 @@ from flopcast.api.training import train
 from flopcast.errors import DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
-from flopcast.projection.kernel_laws import compute_factors
-from flopcast.projection.measured_factors import predicted_factors
+from flopcast.projection.kernel_laws import compute_factors, predicted_factors
 from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
 

@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.hardware import GPU, find
-from flopcast.projection.measured_factors import Correction
+from flopcast.projection.kernel_laws import Correction
 from flopcast.projection.sweep import own_value, swept
 from flopcast.projection.whole_trace import PUBLISHED, Laws, host_of, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
