@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from .api.devices import gpu, gpus
     from .api.forecasting import forecast
     from .api.ingesting import ingest
+    from .api.passes import fidelity
     from .api.predicting import Prediction, predict
-    from .api.projecting import ProjectedTrace, fidelity, project
+    from .api.projecting import ProjectedTrace, project
     from .api.scaling import scale
     from .api.tables import Measurements, read, schema
     from .api.training import Run, load, train
@@ -46,7 +47,7 @@ _DOOR = {
     "check": "api.checking",
     "compare": "api.comparing",
     "counters": "api.counters",
-    "fidelity": "api.projecting",
+    "fidelity": "api.passes",
     "forecast": "api.forecasting",
     "gpu": "api.devices",
     "gpus": "api.devices",

@@ -58,11 +58,31 @@ def visible_text(text: str) -> str:
 
 
 class FlopcastError(Exception):
-    """A mistake in what the user gave; its message says what, where, and what to do next."""
+    """A mistake in what the user gave; its message says what, where, and what to do next.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> try:
+    ...     fc.gpu("MI300Y")
+    ... except fc.FlopcastError as error:
+    ...     "MI300X" in str(error)
+    True
+    """
 
 
 class DataError(FlopcastError):
-    """The measured data cannot be used as they are; ``source`` is the file (and row) at fault."""
+    """The measured data cannot be used as they are; ``source`` is the file (and row) at fault.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> try:
+    ...     fc.read("nowhere.csv")
+    ... except fc.DataError as error:
+    ...     error.source
+    'nowhere.csv'
+    """
 
     def __init__(self, message: str, *, source: str | None = None) -> None:
         super().__init__(" ".join(visible_text(f"{source}: {message}" if source else message).splitlines()))
@@ -86,6 +106,15 @@ class ParameterError(DataError):
         Its name in the Python API (``cpu_speed``); the command line says which of its options that is.
     problem : str
         What it must be, what it is, and what to do: the line goes on after the name.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> try:
+    ...     fc.train(where={"op": "gemm"}, suite="best")
+    ... except fc.ParameterError as error:
+    ...     error.parameter
+    'suite'
     """
 
     def __init__(self, parameter: str, problem: str) -> None:

@@ -1,8 +1,12 @@
-"""Profiling in passes, a few kernels at a time: what each pass records, and what the passes measured."""
+"""Profilers: which one to believe, and profiling in passes, a few kernels at a time.
+
+`fidelity` sets traces of one workload against each other, and against its time without a profiler. `plan` says what
+each pass records, `read_durations` what the passes measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +15,8 @@ import pyarrow as pa
 
 from ..errors import DataError, ParameterError
 from ..output import dumps, unguarded, whole_file, write_table
+from ..projection.fidelity import Fidelity, Profiled
+from ..projection.fidelity import fidelity as compare
 from ..projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS, PassPlan, Profiler, plan_passes, proof
 from ..projection.pass_plan import command as command_of
 from ..projection.passes import NEEDED
@@ -19,6 +25,73 @@ from ..report.document import Document
 from ..report.profilers import plan_document
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from .cleaning import full_list
+
+
+def fidelity(
+    traces: Sequence[Path | str],
+    unprofiled_us: float | None = None,
+    *,
+    steps: int | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> Fidelity:
+    """Compare traces of one workload with each other, and with the time it takes unprofiled.
+
+    Parameters
+    ----------
+    traces : sequence of path
+        One file or folder for each trace.
+    unprofiled_us : float, optional
+        End-to-end time of one step without a profiler.
+    steps : int, optional
+        Steps that each trace holds, where they do not record them.
+    defaults : mapping of str to str, optional
+        Values of columns that the traces lack.
+
+    Returns
+    -------
+    Fidelity
+        The times of each trace, the one to believe, and the kernels that all have.
+
+    Raises
+    ------
+    DataError
+        A path holds no trace or several, or `projection.fidelity.fidelity` refuses them.
+
+    Examples
+    --------
+    A matrix product of 50 µs, by two profilers; without one it takes 51:
+
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> import flopcast as fc
+    >>> product = {"ph": "X", "cat": "kernel", "name": "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64", "ts": 0}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [Path(folder, name) for name in ("light.json", "heavy.json")]
+    ...     for path, took in zip(paths, (52, 58)):
+    ...         event = product | {"dur": took, "args": {"device": 0}}
+    ...         _ = path.write_text(json.dumps({"traceEvents": [event]}))
+    ...     found = fc.fidelity(paths, unprofiled_us=51, steps=1, defaults={"device": "MI300X"})
+    >>> found.traces[found.believed].times.label
+    'light.json'
+    """
+    if steps is not None and steps < 1:
+        raise ParameterError("steps", f"must be at least 1, got {steps}")
+    paths = [Path(path) for path in traces]
+    names = [path.name for path in paths]
+    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
+    options = Options(defaults=dict(defaults or {}))
+    profiled = [_profiled(*pair, steps, options) for pair in zip(paths, labels, strict=True)]
+    return compare(profiled, unprofiled_us)
+
+
+def _profiled(path: Path, label: str, steps: int | None, options: Options) -> Profiled:
+    traces = [trace for _, trace in read_traces([path], options=options)]
+    if len(traces) != 1:
+        count = f"{len(traces)} traces" if traces else "no trace"
+        raise DataError(f"holds {count}: give one path for each trace", source=str(path))
+    if isinstance(traces[0], TraceFailure):
+        raise traces[0].error
+    return Profiled.of(label, traces[0], steps)
 
 
 @dataclass(frozen=True)

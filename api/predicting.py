@@ -68,6 +68,15 @@ class Prediction:
         says what answers: ``model``, ``rule`` or ``blend`` outside the trained range, or ``law`` (`predict`).
     report : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
+    >>> run = fc.train(where=gemms, models=["OLS"], jobs=1)
+    >>> found = fc.predict(run, fc.read(where=gemms))
+    >>> found.frame["basis"].isin(["model", "blend", "rule"]).all()
+    np.True_
     """
 
     frame: pd.DataFrame

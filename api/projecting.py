@@ -1,8 +1,4 @@
-"""Projecting: a profiled trace to the time it takes on another GPU, and how sure that is.
-
-`fidelity` says before which profiler to believe: traces of one workload against each other, and against its time
-without a profiler.
-"""
+"""Projecting: a profiled trace to the time it takes on another GPU, and how sure that is."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ from ..output import check_output, dumps, whole_folder
 from ..projection.chakra_export import tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths
-from ..projection.fidelity import Fidelity, Profiled
-from ..projection.fidelity import fidelity as compare
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
 from ..projection.phases import PIECE, WEIGHT
@@ -55,7 +49,7 @@ FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 
 @dataclass(frozen=True)
 class ProjectedTrace:
-    """A trace on another GPU.
+    """A trace on another GPU; `project` makes one.
 
     Attributes
     ----------
@@ -201,7 +195,8 @@ def project(trace: Path | str, to: Device | None = None, **choices: Any) -> Proj
         The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
         (ranks, network, a swept figure, durations).
     **choices
-        As for `project_traces`.
+        What `flopcast.api.projecting.project_traces` takes: ``host``, ``model``, ``correct``, ``cpu_speed``,
+        ``ranks``, ``network``, ``sweep``, ``phases``, ``durations``, ``defaults``, ``level``, ``seed`` ...
 
     Returns
     -------
@@ -214,10 +209,17 @@ def project(trace: Path | str, to: Device | None = None, **choices: Any) -> Proj
 
     Examples
     --------
-    With a trace of your own::
+    A trace of one matrix product of 50 µs:
 
-        found = fc.project("trace.json.gz", to="MI355X")
-        found.projected_us, found.interval_us
+    >>> import json, tempfile
+    >>> import flopcast as fc
+    >>> product = {"ph": "X", "cat": "kernel", "name": "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64", "ts": 0, "dur": 50}
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
+    ...     print(json.dumps({"traceEvents": [product | {"args": {"device": 0}}]}), file=trace, flush=True)
+    ...     found = fc.project(trace.name, to="MI355X", defaults={"device": "MI300X"})
+    >>> lower, upper = found.interval_us
+    >>> found.measured_us, lower < found.projected_us < upper
+    (50.0, True)
     """
     first = list(islice(project_traces([trace], to, **choices), 2))
     if len(first) > 1:
@@ -449,51 +451,3 @@ def _projected(
         if retimed is not None:
             result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
         yield ProjectedTrace(result)
-
-
-def fidelity(
-    traces: Sequence[Path | str],
-    unprofiled_us: float | None = None,
-    *,
-    steps: int | None = None,
-    defaults: Mapping[str, str] | None = None,
-) -> Fidelity:
-    """Compare traces of one workload with each other, and with the time it takes unprofiled.
-
-    Parameters
-    ----------
-    traces : sequence of path
-        One file or folder for each trace.
-    unprofiled_us : float, optional
-        End-to-end time of one step without a profiler.
-    steps : int, optional
-        Steps that each trace holds, where they do not record them.
-    defaults : mapping of str to str, optional
-        Values of columns that the traces lack.
-
-    Returns
-    -------
-    Fidelity
-        The times of each trace, the one to believe, and the kernels that all have.
-
-    Raises
-    ------
-    DataError
-        A path holds no trace or several, or `projection.fidelity.fidelity` refuses them.
-    """
-    if steps is not None and steps < 1:
-        raise ParameterError("steps", f"must be at least 1, got {steps}")
-    paths = [Path(path) for path in traces]
-    names = [path.name for path in paths]
-    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    options = Options(defaults=dict(defaults or {}))
-    profiled = [_profiled(*pair, steps, options) for pair in zip(paths, labels, strict=True)]
-    return compare(profiled, unprofiled_us)
-
-
-def _profiled(path: Path, label: str, steps: int | None, options: Options) -> Profiled:
-    traces = [trace for _, trace in _read([path], options)]
-    if len(traces) != 1:
-        count = f"{len(traces)} traces" if traces else "no trace"
-        raise DataError(f"holds {count}: give one path for each trace", source=str(path))
-    return Profiled.of(label, traces[0], steps)

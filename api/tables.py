@@ -59,6 +59,15 @@ class Measurements(readers.Measurements):
         The first rejected rows of each reason, with their ``values``.
     files : tuple of FileRead
         The files that were read: ``name``, ``size`` in bytes, ``sha256``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import flopcast as fc
+    >>> product = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "m": 128, "n": 4096, "k": 7168}
+    >>> data = fc.read(pd.DataFrame([product | {"duration_us": 150.0}, product | {"duration_us": 0.0}]))
+    >>> len(data.frame), data.rejected["reason"].tolist()
+    (1, ['zero-duration'])
     """
 
     def __repr__(self) -> str:

@@ -23,7 +23,15 @@ FILES = ("validation.json", "validation.html")
 
 
 class Validation(Shown, ValidationResult):
-    """What the measurements say of linear scaling, class by class: `ValidationResult` with its table and its page."""
+    """What the measurements say of linear scaling, class by class: `ValidationResult` with its table and its page.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.validate(where={"op": "gemm", "dtype_a": "fp32"}, replicates=200)
+    >>> found.table.loc[0, ["class", "law", "verdict"]].tolist()
+    ['all rows', 'FLOPS scaling', 'holds']
+    """
 
     files = FILES
 

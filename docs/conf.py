@@ -75,7 +75,10 @@ sphinx_gallery_conf = {
 # A figure stands in a page as its data; plotly.js is copied beside the pages, so that reading them needs no network.
 SCRIPT = "../_static/plotly.min.js"
 BaseFigure._repr_html_ = lambda figure: figure.to_html(
-    full_html=False, include_plotlyjs=SCRIPT, default_width="max(100%, 40rem)" if "xaxis3" in figure.layout else "100%"
+    full_html=False,
+    include_plotlyjs=SCRIPT,
+    default_width="max(100%, 40rem)" if "xaxis3" in figure.layout else "100%",
+    config={"displayModeBar": False},
 )
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

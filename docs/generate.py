@@ -17,6 +17,7 @@ RETURNED = ("Forecasts", "Ingested", "Scaling")
 """Classes that calls return and the door does not name."""
 BEYOND = (
     "cleaning.clean",
+    "counters.counters",
     "forecasting.calibrate",
     "passes.plan",
     "projecting.project_traces",
@@ -178,7 +179,7 @@ def api() -> Iterator[str]:
     yield from _listed("What they return", "flopcast", classes)
     yield from _listed("Errors", "flopcast", errors)
     yield from _listed("Public tables", "flopcast.datasets", ["fetch_aiter", "fetch_miopen"])
-    yield from _listed("Beyond the door", "flopcast.api", BEYOND)
+    yield from _listed("Further calls, of the commands", "flopcast.api", BEYOND)
     yield from _listed("Estimators", "flopcast.models", models.__all__)
 
 

@@ -13,14 +13,14 @@ that differ from it by no more than that are no evidence against it.
 - The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
   same bootstrap; its interval has one end.
 
-The verdict is the first line that applies; each alarm is tested at `ALPHA` / 3, so that together they are raised on at
-most 5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
+The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they are raised on at most
+5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
 
 ================================================================================================  ==================
 fewer than 10 rows, or 4 groups, within the trained range                                         too few data
-fewer rows inside than the intervals claim, or an error `MATERIAL_ERROR` times as large, both     no longer valid
-after a shift is corrected
-a shift whose interval excludes 1, by `MATERIAL_SHIFT` or more                                    shifted
+fewer rows inside than the intervals claim, or an error 1.25 times as large (`MATERIAL_ERROR`)    no longer valid
+or more, both after a shift is corrected
+a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
 else                                                                                              still valid
 ================================================================================================  ==================
 

@@ -124,9 +124,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         The first line that applies, of:
 
         ========== ============= ============== ===================================== ==========================
-        large      slope ≠ 1     most rows      interval of the median deviation c    verdict
-        drift      shown         within margin
-        (> margin) (size_p)      of c
+        drift      slope ≠ 1     most rows      interval of the median deviation c    verdict
+        > margin   is shown      near c
         ========== ============= ============== ===================================== ==========================
         any        any           any            fewer than 10 rows or 4 groups        too few data
         yes        yes                                                                fails: depends on size

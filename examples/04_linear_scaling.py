@@ -9,10 +9,10 @@ kernels: operator, number format, and whether arithmetic or memory bounds it.
 import flopcast as fc
 
 found = fc.validate(where={"op": ["gemm", "layer_norm", "copy"]}, replicates=200)
-found.table
+found.table[found.table["rows"] > 30].round(2)  # the largest classes
 
 # %%
-# ``median`` is the measured time over the law's, with a 95 % interval that counts groups, not rows: 1 is a law that
+# ``median`` is the measured time over the law's, with a 90 % interval that counts groups, not rows: 1 is a law that
 # holds, 1.3 one that holds with a correction of 1.3. Where the ratio depends on the size of the kernel, no single
 # factor can mend the law, and the verdict says so.
 

@@ -8,9 +8,16 @@ The same for training: tensor, pipeline and data parallelism, recomputation, and
 import flopcast as fc
 
 found = fc.forecast(
-    "llama-3.1-70b", kind="training", gpu="MI300X", gpus=64, tp=8, pp=[1, 2, 4], global_batch=512, seq_len=8192,
+    "llama-3.1-70b",
+    kind="training",
+    gpu="MI300X",
+    gpus=64,
+    tp=8,
+    pp=[1, 2, 4],
+    global_batch=512,
+    seq_len=8192,
     recompute="selective",
-)  # fmt: skip
+)
 found.table[["pp", "fits", "predicted", "lower", "upper", "unit", "reason"]].round(2)
 
 # %%
@@ -20,7 +27,15 @@ found.plot_parts()
 # A faster network between the nodes, at four stages:
 
 found = fc.forecast(
-    "llama-3.1-70b", kind="training", gpu="MI300X", gpus=64, tp=8, pp=4, global_batch=512, seq_len=8192,
-    recompute="selective", network_gbs=[25, 50, 100, 400],
-)  # fmt: skip
+    "llama-3.1-70b",
+    kind="training",
+    gpu="MI300X",
+    gpus=64,
+    tp=8,
+    pp=4,
+    global_batch=512,
+    seq_len=8192,
+    recompute="selective",
+    network_gbs=[25, 50, 100, 400],
+)
 found.table[["network_gbs", "predicted", "unit"]].round(2)

@@ -19,7 +19,7 @@ told = run.explain(new, 3)
 # %%
 # The trained rows that are most like it, nearest first, with what they took on the target:
 
-told.neighbours.head()
+told.neighbours.head().round(1)
 
 # %%
 # A run that was trained on half of the rows, with one model alone. Errors are those on the rows that both runs
@@ -27,7 +27,7 @@ told.neighbours.head()
 
 other = fc.train(where=gemms, models=["OLS"], jobs=1)
 compared = fc.compare(run, other)
-compared.table
+compared.table.round(1)
 
 # %%
 # ``compared.document()`` has the paired test, which counts groups: runs whose errors differ by less than the groups

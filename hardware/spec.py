@@ -262,6 +262,13 @@ class GPU:
         ``KEY: what it gives``; `lookup.sources` resolves the keys.
     note : str
         Caveats.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> gpu = fc.gpu("MI300X")
+    >>> gpu.cus, gpu.memory_gb, gpu.peaks["bf16_matrix"]
+    (304, 192.0, 1307.4)
     """
 
     name: str

@@ -147,7 +147,8 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     drawn.update_layout(barmode="stack")
     drawn.update_xaxes(title_text="seconds")
     drawn.update_yaxes(autorange="reversed", title_text="setting" if len(points) > 1 else "")
-    return styled(drawn, 180 + 28 * max(len(points), 2), LEGEND)
+    bars = 28 * max(len(points), 2)  # the legend, two rows of it, stands beneath the axis and its title
+    return styled(drawn, 200 + bars, {**LEGEND, "y": -60 / (40 + bars)})
 
 
 def about(setting: Setting | GraphSetting) -> str:

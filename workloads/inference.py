@@ -6,13 +6,15 @@ later, when the cache overflows (the recomputation of vLLM: Kwon et al., SOSP 20
 
 Every part is the time at the median of its constant (`constants.CONSTANTS`), which a draw of the constants multiplies:
 
-products             all matrix products, of prompts and of steps, by the law of the GPU
-attention            scores and weighted sums of the prompts, by the law of fused attention
-cache                reading the cached keys and values at every step, at a share of the bandwidth
-collectives          two sums per layer over the GPUs that share it, and the exchange of tokens between experts
-layers               launches and small kernels, per layer and step
-steps                scheduling and sampling, per step
-sequences            per sequence, layer and step
+===========  ===========================================================================================
+products     all matrix products, of prompts and of steps, by the law of the GPU
+attention    scores and weighted sums of the prompts, by the law of fused attention
+cache        reading the cached keys and values at every step, at a share of the bandwidth
+collectives  two sums per layer over the GPUs that share it, and the exchange of tokens between experts
+layers       launches and small kernels, per layer and step
+steps        scheduling and sampling, per step
+sequences    per sequence, layer and step
+===========  ===========================================================================================
 """
 
 from __future__ import annotations
