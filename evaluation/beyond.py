@@ -430,7 +430,6 @@ def _coverage(
     mixed: FloatArray,
     share: FloatArray,
     scale: FloatArray | None,
-    level: float = LEVEL,
 ) -> Coverage:
     """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
     y, groups = dataset.y, dataset.groups.astype(str)
@@ -447,7 +446,7 @@ def _coverage(
         times = by_operator(dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out])))
         outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest])
         lower[test], upper[test] = inside.bounds(
-            mixed[test], level, scale=near[test], outside=outside, share=share[test], wider=times[test]
+            mixed[test], LEVEL, scale=near[test], outside=outside, share=share[test], wider=times[test]
         )
     known = np.isfinite(lower)
     return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

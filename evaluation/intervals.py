@@ -12,7 +12,7 @@ are covered as often as claimed, plus ``margin`` cluster-robust standard errors 
 independent this is the conformal quantile; where groups differ the interval widens by what that costs. A rank of at
 least 1 stands for a score beyond all of the others', as a multiple of their largest, so that few groups still give a
 finite interval. This is calibration by measurement, without the finite-sample guarantee of the hierarchical method:
-`cross_coverage` says what it achieves on the data at hand.
+what it achieves on the data at hand is `covered` of `cross_bounds`.
 
 With each row as its own group (scheme ``"kfold"``) the ranks are those of split conformal prediction.
 """
@@ -244,31 +244,6 @@ class ConformalIntervals:
         return intervals
 
 
-def cross_coverage(
-    observed: ArrayLike,
-    predicted: ArrayLike,
-    groups: ArrayLike,
-    folds: ArrayLike,
-    level: float = 0.9,
-    scheme: str = "grouped",
-    *,
-    scale: ArrayLike | None = None,
-) -> Coverage:
-    """Measure the coverage fold by fold: calibrate on the other folds' out-of-fold predictions, test on the fold's.
-
-    ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as for
-    `ConformalIntervals.fit`.
-
-    Raises
-    ------
-    DataError
-        Fewer than three groups under the scheme ``"grouped"``: none could be left out.
-    """
-    y, p = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float)
-    lower, upper = cross_bounds(y, p, groups, folds, level, scheme, scale=scale)
-    return covered(y, p, np.asarray(groups), lower, upper)
-
-
 def cross_bounds(
     observed: ArrayLike,
     predicted: ArrayLike,
@@ -279,7 +254,16 @@ def cross_bounds(
     *,
     scale: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and upper end of every row's interval, (n,), calibrated without its fold (`cross_coverage`)."""
+    """Return the lower and upper end of every row's interval, (n,), calibrated on the other folds' predictions.
+
+    ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as for
+    `ConformalIntervals.fit`.
+
+    Raises
+    ------
+    DataError
+        Fewer than three groups under the scheme ``"grouped"``: none could be left out.
+    """
     y, p, fold = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float), np.asarray(folds)
     names = np.asarray(groups)
     difficulty = np.broadcast_to(_positive(scale), y.shape)

@@ -127,7 +127,7 @@ def _gpu_reader(backend: Backend) -> Read | None:
     return None if identifier is None else gpu_reader(vendor(backend.torch), identifier)
 
 
-def smi_id(backend: Backend, variables: Sequence[str] = _VISIBLE) -> str | None:
+def smi_id(backend: Backend) -> str | None:
     """Return how the vendor's tools know the GPU; None where that cannot be told.
 
     NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those PyTorch sees.
@@ -136,7 +136,7 @@ def smi_id(backend: Backend, variables: Sequence[str] = _VISIBLE) -> str | None:
     uuid = getattr(properties, "uuid", None)
     if vendor(backend.torch) == "nvidia" and uuid is not None:
         return f"GPU-{uuid}"
-    return None if any(os.environ.get(name) for name in variables) else str(backend.index)
+    return None if any(os.environ.get(name) for name in _VISIBLE) else str(backend.index)
 
 
 @dataclass(frozen=True)

@@ -41,26 +41,26 @@ _NO_PAUSE: Final = 1e-9
 """Shares of a window below this are rounding."""
 
 
-def design(phase: np.ndarray, degree: int = DEGREE) -> np.ndarray:
-    """Return the Legendre polynomials over [0, 1] at each phase, shape (n, degree + 1).
+def design(phase: np.ndarray) -> np.ndarray:
+    """Return the Legendre polynomials over [0, 1] at each phase, shape (n, DEGREE + 1).
 
     They are orthogonal there and all but the first have mean 0, so the first coefficient is the curve's mean.
     """
-    return np.polynomial.legendre.legvander(2 * np.asarray(phase) - 1, degree)
+    return np.polynomial.legendre.legvander(2 * np.asarray(phase) - 1, DEGREE)
 
 
-def polynomial(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES, degree: int = DEGREE) -> np.ndarray:
+def polynomial(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> np.ndarray:
     """Return the least-squares polynomial through the readings (phase, power), evaluated at the phases `at`.
 
     Phases lie between 0 and 1; there must be more readings than the degree.
     """
-    A = design(phase, degree)
-    return design(at, degree) @ np.linalg.solve(A.T @ A + level_prior(degree), A.T @ power_w)
+    A = design(phase)
+    return design(at) @ np.linalg.solve(A.T @ A + level_prior(), A.T @ power_w)
 
 
-def level_prior(degree: int = DEGREE) -> np.ndarray:
-    """Return the quadratic form of the prior, shape (degree + 1, degree + 1): all coefficients but the mean."""
-    return RIDGE * np.diag(np.minimum(np.arange(degree + 1.0), 1))
+def level_prior() -> np.ndarray:
+    """Return the quadratic form of the prior, shape (DEGREE + 1, DEGREE + 1): all coefficients but the mean."""
+    return RIDGE * np.diag(np.minimum(np.arange(DEGREE + 1.0), 1))
 
 
 def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> np.ndarray:
@@ -180,7 +180,7 @@ def kernel_energy(
     Legendre design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a
     reading.
     """
-    A = design(phase, DEGREE)
+    A = design(phase)
     runs, terms = len(times_us), A.shape[1]
     gram, right = np.zeros((runs, terms, terms)), np.zeros((runs, terms))
     np.add.at(gram, run, A[:, :, None] * A[:, None, :])

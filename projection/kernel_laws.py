@@ -51,23 +51,16 @@ class Correction:
         return float(np.hypot(np.log(self.factor), self.sigma))
 
 
-def learn_corrections(
-    measured: pd.DataFrame,
-    host: GPU,
-    target: GPU,
-    law: str,
-    *,
-    overhead: Mapping[str, Overhead] | None = None,
-) -> dict[str, Correction]:
+def learn_corrections(measured: pd.DataFrame, host: GPU, target: GPU, law: str) -> dict[str, Correction]:
     """Return by op class how the times measured on the target lie to those that a law projects from the host.
 
     Problems of the measurement table that were measured on both devices (column `device`) count, the fastest kernel of
-    each (`table.problems`). ``law`` and ``overhead`` are as for `kernel_laws.compute_factors`. A DataError says that
+    each (`table.problems`). ``law`` is as for `compute_factors`. A DataError says that
     the law is unknown, a device has no rows, or no problem was measured on both.
     """
     paired = pair_rows(measured, host.name, target.name).paired
     rows = of_pairs(paired)
-    projected = rows.host_us * by_law(rows, Pair.of(host, target, overhead), law)["factor"].to_numpy()
+    projected = rows.host_us * by_law(rows, Pair.of(host, target), law)["factor"].to_numpy()
     return corrections_of(paired["duration_us"].to_numpy(dtype=float), projected, rows.op_class)
 
 

@@ -173,10 +173,10 @@ def published_table(found: pd.DataFrame) -> Table:
     )
 
 
-def trial_table(found: pd.DataFrame, level: float = 0.9) -> Table:
+def trial_table(found: pd.DataFrame) -> Table:
     """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
     title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
-    return summary_table(summaries(found), level, title)
+    return summary_table(summaries(found), 0.9, title)
 
 
 def summaries(trials: pd.DataFrame) -> list[LawSummary]:

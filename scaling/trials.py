@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..errors import DataError
 from ..evaluation.metrics import mean_least_most, speedup
-from .calibration import SOURCE, published_curves
+from .calibration import published_curves
 from .curves import CHIPLETS, STRONG, WEAK, Curve
 from .prediction import LAWS, error_percent
 from .scaling_laws import ScalingLaw
@@ -58,16 +58,6 @@ _EXPLAINED: Final = {
 }
 """Codes of the reasons why a reproduced cell differs from the printed one."""
 _LITERAL: Final = "equations-to-the-letter"
-
-
-def printed_errors() -> pd.DataFrame:
-    """Return the errors printed in the paper: scenario, target, fit, predictor, average and max (in %), source."""
-    rows = [
-        (scenario, target, sizes_of(scenario, skipped), predictor, float(average), float(largest), SOURCE)
-        for (scenario, target, skipped), cells in _PRINTED.items()
-        for predictor, (average, largest) in zip(PREDICTORS, cells, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["scenario", "target", "fit", "predictor", "average", "max", "source"])
 
 
 def sizes_of(scenario: str, skipped: int = 0) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.evaluation.crossval import make_folds
-from flopcast.evaluation.intervals import LEVELS, ConformalIntervals, _ranks_among_others, check_level, cross_coverage
+from flopcast.evaluation.intervals import (
+    LEVELS,
+    ConformalIntervals,
+    _ranks_among_others,
+    check_level,
+    covered,
+    cross_bounds,
+)
 
 SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])
 
@@ -175,6 +183,13 @@ def test_too_few_groups_say_so() -> None:
         ConformalIntervals("grouped").fit([1.0, 2.0], [1.0, 2.0], ["a", "a"])
     with pytest.raises(ValueError, match="ConformalIntervals"):
         ConformalIntervals("random")
+
+
+def cross_coverage(
+    y: Any, p: Any, groups: Any, folds: Any, level: float = 0.9, scheme: str = "kfold", scale: Any = None
+) -> Any:
+    """Coverage fold by fold."""
+    return covered(y, p, np.asarray(groups), *cross_bounds(y, p, groups, folds, level, scheme, scale=scale))
 
 
 def test_shuffled_rows_are_covered_as_claimed() -> None:

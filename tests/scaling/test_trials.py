@@ -8,7 +8,7 @@ from flopcast.errors import DataError
 from flopcast.scaling.calibration import published_curves
 from flopcast.scaling.curves import Curve
 from flopcast.scaling.prediction import LAWS
-from flopcast.scaling.trials import TOLERANCE, printed_errors, reproduction, summary, trial
+from flopcast.scaling.trials import TOLERANCE, reproduction, summary, trial
 
 LEARNED = "scale model (learned)"
 CELLS = [("strong", 32), ("strong", 64), ("strong", 128), ("weak", 32), ("weak", 64), ("weak", 128), ("chiplets", 16)]
@@ -77,12 +77,9 @@ def test_the_chiplet_cell_that_does_not_follow_divides_by_the_prediction() -> No
     assert np.mean(list(errors.values())) == pytest.approx(19.2, abs=0.05)
 
 
-def test_every_published_cell_has_its_row_and_its_source(reproduced: pd.DataFrame) -> None:
-    cells = printed_errors()
-    assert len(cells) == 30
-    assert cells["source"].str.contains("HPCA 2024").all()
-    assert len(reproduced) == len(cells) + 6
-    assert set(cells["predictor"]) == {"scale model", "proportional", "linear", "power law", "logarithmic"}
+def test_every_published_cell_has_its_row(reproduced: pd.DataFrame) -> None:
+    assert len(reproduced) == 30 + 6
+    assert set(reproduced["predictor"]) == {"scale model", "proportional", "linear", "power law", "logarithmic"}
 
 
 @pytest.mark.parametrize(("scenario", "average", "largest"), [("strong", 3.5, 9.0), ("weak", 1.3, 4.0)])

@@ -76,8 +76,6 @@ def mad_filter(
     return MadFilter(kept, np.flatnonzero(~kept), median.to_numpy(), mad, limit)
 
 
-LEAST_VALUES = 6
-"""Repeats from which the smallest and the largest enclose the median with 95 % (1 - 2 / 2^6 = 96.9 %)."""
 LEAST_BLOCKS, BLOCKS = 4, 10
 """Stretches that a series is cut into: fewer make Student's t wide, more are too short to differ independently."""
 
