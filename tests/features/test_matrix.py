@@ -143,7 +143,7 @@ def test_groups_of_the_user():
     assert set(groups_of(frame.assign(group="mine"))) == {"mine"}
     assert set(groups_of(frame.assign(group="mine"), ["n"])) == {"n 256", "n 1024", "n 4096"}
     assert groups_of(frame.assign(group=["mine", *[""] * 26]))[0] == "gemm 256x512"
-    with pytest.raises(DataError, match="column layer to group"):
+    with pytest.raises(DataError, match="column layer"):
         groups_of(frame, ["layer"])
     with pytest.raises(DataError, match="group by k"):
         groups_of(table(), ["k"])

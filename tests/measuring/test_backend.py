@@ -140,7 +140,7 @@ def test_a_gpu_has_the_name_of_the_catalogue_and_is_selected() -> None:
     assert found.devices(()) == [Device("MI300X")]
     assert found.devices((), "mine") == [Device("mine")]
     assert found.torch.cuda.current == 1
-    with pytest.raises(DataError, match="threads is for the CPU"):
+    with pytest.raises(DataError, match="threads"):
         found.devices((1,))
 
 
@@ -150,7 +150,7 @@ def test_each_number_of_threads_is_a_device(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.devices((1, 2)) == [Device("CPU-1T", 1), Device("CPU-2T", 2)]
     assert found.devices((4,), "EPYC 9654") == [Device("EPYC 9654-4T", 4)]
     for wrong in ((0,), (2, 2)):
-        with pytest.raises(DataError, match="different numbers from 1 on"):
+        with pytest.raises(DataError, match="from 1 on"):
             found.devices(wrong)
     with pytest.raises(DataError, match=r"threads.*machine's.*CPUs.*5"):
         found.devices((1, 5))
@@ -298,7 +298,7 @@ def test_what_is_not_told_is_missing(tmp_path: Path) -> None:
     assert cache_sizes(tmp_path) == {}
     assert clock_mhz(tmp_path) is None
     assert governor(tmp_path) == ""
-    with pytest.raises(DataError, match="measure with a warm cache"):
+    with pytest.raises(DataError, match="warm"):
         last_level_cache_bytes(tmp_path)
 
 

@@ -90,5 +90,5 @@ def test_rows_that_do_not_fit_the_group_are_refused(changed: dict[str, Any], mes
 
 
 def test_one_device_has_no_collectives(torch: Any) -> None:
-    with pytest.raises(DataError, match="two GPUs or more"):
+    with pytest.raises(DataError, match="two GPUs"):
         Group(Backend(torch, "cpu"), 1)

@@ -46,7 +46,7 @@ def test_a_function_of_the_user_takes_the_place_of_kernels(torch: Any) -> None:
 
 def test_tf32_is_refused_on_a_cpu_but_is_a_users_own_affair(torch: Any) -> None:
     row, device = {"op": "gemm", "dtype_a": "tf32", "m": 2, "n": 2, "k": 2}, Device("CPU", 0)
-    with pytest.raises(DataError, match="does not compute in tf32"):
+    with pytest.raises(DataError, match="tf32"):
         Bench(Backend(torch, "cpu")).use(device, row)
     own: Any = SimpleNamespace(build=None)
     Bench(Backend(torch, "cpu"), function=own).use(device, row)
@@ -67,7 +67,7 @@ def test_the_precision_is_set_for_kernels_alone_and_given_back(monkeypatch: pyte
 def test_collectives_need_several_gpus(torch: Any) -> None:
     bench = Bench(Backend(torch, "cpu"))
     assert bench.ranks == 1
-    with pytest.raises(DataError, match="two GPUs or more"):
+    with pytest.raises(DataError, match="two GPUs"):
         bench.build({"op": "collective", "variant": "all_reduce", "message_bytes": 8, "ranks": 2}, 0)
     bench.close()
 
@@ -111,7 +111,7 @@ def test_the_threads_of_the_process_stay_what_they_were(shapes: Path, torch: Any
 def test_where_every_row_fails_the_first_reason_is_told(tmp_path: Path, torch: Any) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("op,variant,dtype,rows,cols\nsoftmax,strided,fp32,4,16\n", encoding="utf-8")
-    with pytest.raises(DataError, match="nothing was measured: softmax strided"):
+    with pytest.raises(DataError, match="softmax strided"):
         measure(path, tmp_path / "runs.csv", device="cpu", rule=QUICK)
     assert [one.name for one in tmp_path.iterdir()] == ["shapes.csv"]
 
@@ -147,5 +147,5 @@ def test_collectives_on_one_device_are_left_out_with_a_note(
 def test_passes_and_resume_need_what_they_need() -> None:
     with pytest.raises(ParameterError, match="passes"):
         measure(passes=0)
-    with pytest.raises(ParameterError, match="resume continues the measurement"):
+    with pytest.raises(ParameterError, match="resume"):
         measure(resume=True)

@@ -122,7 +122,7 @@ def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
         raise OSError("amd-smi is not installed")
 
     sampler = Sampler(failing, 1000.0)
-    with pytest.raises(DataError, match="amd-smi is not installed"):
+    with pytest.raises(DataError, match="amd-smi"):
         sampler.take(time.time_ns())
     sampler.close()
     slow = Sampler(lambda: 1.0, 1000.0)

@@ -336,7 +336,7 @@ def test_a_journal_is_not_overwritten_and_another_plan_not_continued(tmp_path: P
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing to resume: measure"):
+    with pytest.raises(DataError, match="nothing to resume"):
         Journal(tmp_path / "j", MADE, resume=True)
 
 

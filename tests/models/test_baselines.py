@@ -160,7 +160,7 @@ def test_classes_have_their_own_coefficients_from_min_rows_on() -> None:
 def test_nan_in_a_term_is_refused_and_elsewhere_ignored() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "other": [np.nan, 1.0, 2.0]})
     AdditiveTime(["x"]).fit(frame, [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="NaN or infinity in other"):
+    with pytest.raises(ValueError, match="in other"):
         AdditiveTime(["other"]).fit(frame, [1.0, 2.0, 3.0])
 
 

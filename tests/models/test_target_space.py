@@ -66,7 +66,7 @@ def test_targets_must_be_positive(wrapper: type) -> None:
 
 
 def test_regressor_that_cannot_weight_is_refused(rows: tuple) -> None:
-    with pytest.raises(ValueError, match="MLP cannot weight its rows"):
+    with pytest.raises(ValueError, match="MLP"):
         RelativeError(MLP()).fit(*rows)
 
 

@@ -354,5 +354,5 @@ def test_executions_may_state_from_where_power_is_steady(simulation: Simulation)
         for first in (1, 9)
     ]  # fmt: skip
     assert found == [4, 9]
-    with pytest.raises(DataError, match="steady_from is counted from 1"):
+    with pytest.raises(DataError, match="steady_from"):
         synchronise(simulation.log, simulation.executions.assign(steady_from=0), simulation.pairs)

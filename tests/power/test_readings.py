@@ -220,5 +220,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_log_without_times_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rocm.csv"
     path.write_text("device,Current Socket Graphics Package Power (W)\ncard0,300.0\n")
-    with pytest.raises(DataError, match="the log states no times"):
+    with pytest.raises(DataError, match="no times"):
         read_log(path)

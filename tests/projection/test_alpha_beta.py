@@ -88,7 +88,7 @@ def test_larger_messages_and_groups_never_take_less_time(
 
 @pytest.mark.parametrize("figures", [(-1.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (0.0, 0.0, float("inf"))])
 def test_a_protocol_takes_time(figures: tuple[float, float, float]) -> None:
-    with pytest.raises(ValueError, match="a Protocol takes time"):
+    with pytest.raises(ValueError, match="Protocol"):
         Protocol(0.0, *figures)
 
 
@@ -148,7 +148,7 @@ def test_two_ranks_exchange_halves_once_whatever_the_algorithm(algorithm: str) -
 
 @pytest.mark.parametrize(("algorithm", "collective"), [("torus", "all_reduce"), ("ring", "alltoallw")])
 def test_unknown_names_are_refused(algorithm: str, collective: str) -> None:
-    with pytest.raises(ValueError, match="of cost_terms must be"):
+    with pytest.raises(ValueError, match="cost_terms"):
         cost_terms(algorithm, collective, 4)
 
 

@@ -154,12 +154,12 @@ def test_traces_that_end_early_match_as_far_as_they_go() -> None:
 
 def test_what_does_not_match_is_one_line() -> None:
     other = job_of(straggling(), collective_bytes=[None, 5] * 6)
-    with pytest.raises(DataError, match=r"collective 0 of group 0 0,1,2 is all_reduce of .* in r0.json and .*r1"):
+    with pytest.raises(DataError, match=r"0,1,2.*all_reduce.*r0.json.*r1"):
         project_job([job_of(straggling())[0], *other[1:]], MI300X, MI300X, kept())
     alone = job_of(straggling(), group_name="own")[1]
-    with pytest.raises(DataError, match="no collective in common"):
+    with pytest.raises(DataError, match="in common"):
         project_job([job_of(straggling())[0], alone], MI300X, MI300X, kept())
-    with pytest.raises(DataError, match="two traces are of rank 0"):
+    with pytest.raises(DataError, match="rank 0"):
         project_job([job_of(straggling())[0]] * 2, MI300X, MI300X, kept())
     with pytest.raises(DataError, match="at least two"):
         project_job(job_of(straggling())[:1], MI300X, MI300X, kept())
@@ -167,7 +167,7 @@ def test_what_does_not_match_is_one_line() -> None:
 
 def test_groups_that_cannot_be_told_apart_are_one_line() -> None:
     unnamed = job_of(straggling(), group_name="", group_ranks="", group_size=[None, 2] * 6)
-    with pytest.raises(DataError, match="3 traces have a collective of 2 ranks"):
+    with pytest.raises(DataError, match=r"3 traces.* 2 ranks"):
         project_job(unnamed, MI300X, MI300X, kept())
     assert project_job(unnamed[:2], MI300X, MI300X, kept()).split["waiting_us"].tolist() == [0.0, 0.0]
 

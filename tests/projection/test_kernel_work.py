@@ -75,7 +75,7 @@ def test_measured_rows_count_as_measured_alone() -> None:
     rows = of_pairs(table)
     assert (rows.op_class.tolist(), rows.host_us.tolist(), rows.queued.tolist()) == (["gemm"], [7.0], [False])
     assert rows.work.flops.tolist() == [2 * 8 * 4 * 2]
-    with pytest.raises(DataError, match="host_duration_us must be > 0"):
+    with pytest.raises(DataError, match="host_duration_us"):
         of_pairs(table.assign(host_duration_us=0.0))
 
 

@@ -66,7 +66,7 @@ def test_executions_of_a_step_serve_every_step() -> None:
 
 def test_steps_that_differ_are_no_executions_of_one_another() -> None:
     steps = trace(("a", 0, 40), ("a", 50, 44), ("a", 100, 44), step=[1, 2, 2])
-    with pytest.raises(DataError, match="4 times in the durations, 3 times"):
+    with pytest.raises(DataError, match=r"4 times.* 3 times"):
         with_durations(steps, passes(*(("a", place, 1.0) for place in range(1, 5))))
 
 
@@ -81,7 +81,7 @@ def test_one_gpu_serves_all_and_several_go_by_their_order() -> None:
 def test_names_meet_however_the_profilers_spell_them() -> None:
     short = with_durations(trace(("ns::f<1>()", 0, 40), ("ns::f<2>()", 50, 40)), passes(("f", 1, 1.0), ("f", 2, 2.0)))
     assert short.trace.dispatches["duration_ns"].tolist() == [US, 2 * US]
-    with pytest.raises(DataError, match=r"'f<1>' and 'f<2>' are one name"):
+    with pytest.raises(DataError, match=r"'f<1>' and 'f<2>'"):
         with_durations(trace(("f", 0, 40)), passes(("f<1>", 1, 1.0), ("f<2>", 1, 2.0)))
 
 
@@ -105,5 +105,5 @@ def test_what_contradicts_the_trace_is_refused(durations: pd.DataFrame, message:
 def test_another_launch_is_another_program() -> None:
     full = trace(("a", 0, 40), grid_x=8, grid_y=1, grid_z=1, block_x=64, block_y=1, block_z=1)
     assert with_durations(full, passes(("a", 1, 1.0), workgroups=8.0, threads=64.0)).note.values["kernels"] == 1
-    with pytest.raises(DataError, match=r"'a'.*8 in the trace.*9 in the durations"):
+    with pytest.raises(DataError, match=r"'a'.*8.*9"):
         with_durations(full, passes(("a", 1, 1.0), workgroups=9.0))

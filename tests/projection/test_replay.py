@@ -148,9 +148,9 @@ def test_a_thread_that_paused_for_another_goes_on_after_it() -> None:
 def test_activities_that_do_not_fit_are_refused() -> None:
     table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [0], "duration_ns": [1], "stream": 0})
     graph = build(table, empty_calls())
-    with pytest.raises(ValueError, match="2 durations for 1 activities"):
+    with pytest.raises(ValueError, match=r"2 .*1 "):
         replay(graph, np.ones(2))
-    with pytest.raises(ValueError, match="negative or not a number"):
+    with pytest.raises(ValueError, match="not a number"):
         replay(graph, np.array([np.nan]))
 
 

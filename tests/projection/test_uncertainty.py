@@ -210,7 +210,7 @@ def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("sigma", [-0.1, math.nan, math.inf])
 def test_a_sigma_is_a_finite_number_from_0_on(sigma: float) -> None:
-    with pytest.raises(ValueError, match="sigma of factor gemm"):
+    with pytest.raises(ValueError, match="factor gemm"):
         Factor("gemm", "law", sigma)
 
 

@@ -102,7 +102,7 @@ def test_a_kernel_that_waited_for_a_collective_of_its_queue_was_waiting() -> Non
 
 
 def test_without_durations_there_is_nothing_to_project() -> None:
-    with pytest.raises(DataError, match="activity of the trace"):
+    with pytest.raises(DataError, match="activity"):
         project_trace(trace([gemm(0, 0.0), add(50, 0.0)]), HOST, TARGET)
 
 
@@ -152,9 +152,9 @@ def test_a_figure_changed_a_little_changes_the_projection_a_little(figure: str) 
 
 def test_the_host_is_what_the_trace_says() -> None:
     assert host_of(busy()) == "MI300X"
-    with pytest.raises(DataError, match="GPU it was made"):
+    with pytest.raises(DataError, match="GPU"):
         host_of(trace([gemm(0, 1)], device=""))
-    with pytest.raises(DataError, match="no activity of a GPU"):
+    with pytest.raises(DataError, match="no activity"):
         host_of(replace(busy(), dispatches=busy().dispatches.iloc[:0]))
     two = busy()
     two.dispatches["device"] = np.where(np.arange(len(two.dispatches)) % 2, "MI300X", "MI355X")

@@ -85,7 +85,7 @@ def test_a_dataset_is_whole_or_not_there_and_replaces_an_older_one(dataset: Path
     assert [path.name for path in (out / "parts").iterdir()] == ["000000.parquet"]
     assert is_dataset(out)
     assert not is_dataset(runs)
-    with pytest.raises(DataError, match="no row has op=conv"):
+    with pytest.raises(DataError, match="op=conv"):
         fc.read(out, where=["op=conv"])
     with pytest.raises(ParameterError, match="parts"):
         fc.ingest(runs, parts=True)

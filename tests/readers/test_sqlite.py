@@ -136,7 +136,7 @@ def test_a_view_is_not_read_whatever_it_would_give(tmp_path: Path) -> None:
     with opened(file, Options()) as db:
         assert db.tables == {"t", "g"}
         assert db.read("g", integers=("id",), words=("word",)).to_numpy().tolist() == [[1, "", 1]]
-    with pytest.raises(DataError, match="v is no table"), opened(file, Options()) as db:
+    with pytest.raises(DataError, match=r"\bv\b"), opened(file, Options()) as db:
         db.read("v", integers=("id",))
 
 

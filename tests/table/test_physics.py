@@ -102,7 +102,7 @@ def test_one_wrong_row_is_not_a_wrong_unit(tmp_path: Path) -> None:
 def test_formats_without_a_stated_unit_are_told_what_they_look_like(tmp_path: Path) -> None:
     rows = "".join(f"gfx942,304,8192,8192,{8192 + 64 * row},k,{LEAST_US * 2 / 1e3}\n" for row in range(3))
     (tmp_path / "a16w16_tuned_gemm.csv").write_text("gfx,cu_num,M,N,K,kernelName,us\n" + rows, encoding="utf-8")
-    with pytest.raises(DataError, match=r"no row can be used \(other-unit: 3\)"):
+    with pytest.raises(DataError, match=r"\(other-unit: 3\)"):
         read([tmp_path])
 
 

@@ -31,7 +31,7 @@ def numbers(table: pd.DataFrame, rule: str) -> list[int]:
 
 def test_steps_are_epochs() -> None:
     assert numbers(run(4, step=[7, 7, pd.NA, 8]), "step") == [7, 7, OUTSIDE, 8]
-    with pytest.raises(DataError, match="no activity has a step"):
+    with pytest.raises(DataError, match="step"):
         numbers(run(2), "step")
 
 
@@ -46,7 +46,7 @@ def test_fixed_numbers_of_kernels_leave_out_the_rest_and_count_each_gpu() -> Non
 def test_fixed_work_cuts_where_so_many_flops_are_done() -> None:
     assert numbers(run(5, flops=[60.0, np.nan, 60.0, 100.0, 10.0]), "flops:100") == [0, 0, 0, 1, OUTSIDE]
     assert numbers(run(3, flops=[950.0, 100.0, 10.0]), "flops:100") == [0, 1, OUTSIDE]
-    with pytest.raises(DataError, match="no kernel of known FLOPs"):
+    with pytest.raises(DataError, match="FLOPs"):
         numbers(run(3, flops=np.nan), "flops:100")
 
 

@@ -68,9 +68,9 @@ def test_other_rules_are_refused(kernels: Table, rule: str) -> None:
 
 def test_steps_that_are_not_there_are_refused(kernels: Table) -> None:
     table, steps = run(kernels, [10, 10])
-    with pytest.raises(DataError, match="it has 0 to 1"):
+    with pytest.raises(DataError, match="0 to 1"):
         select_steps(table, steps, "5:9")
-    with pytest.raises(DataError, match="no steps are recorded"):
+    with pytest.raises(DataError, match="no steps"):
         select_steps(table, steps.iloc[:0], "0:1")
 
 
