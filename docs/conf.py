@@ -90,8 +90,9 @@ def _copied(app: Any, error: Exception | None) -> None:
         (Path(app.outdir) / "_static" / "plotly.min.js").write_bytes(script.read_bytes())
 
 
-def _without_headings(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Let the headings in a module's docstring be words in bold: the page around it has the headings."""
+def _as_meant(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Make headings of a module words in bold, the page has its own, and an author's initial no list."""
+    lines[:] = [re.sub(r"^(\s*\.\. \[\S+\] )([A-Z]\.)", r"\1\\\2", line) for line in lines]
     for at in range(len(lines) - 1 if what == "module" else 0):
         if lines[at + 1] and not lines[at + 1].strip("-") and len(lines[at + 1]) == len(lines[at]):
             lines[at : at + 2] = [f".. rubric:: {lines[at]}", ""]
@@ -109,5 +110,5 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the package itself, then let Sphinx read all."""
     generate.pages(Path(__file__).parent / "generated")
     app.connect("doctree-resolved", _unbroken)
-    app.connect("autodoc-process-docstring", _without_headings)
+    app.connect("autodoc-process-docstring", _as_meant)
     app.connect("build-finished", _copied)

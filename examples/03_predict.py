@@ -18,7 +18,7 @@ new = fc.read(where={**gemms, "device": run.metrics["data"]["host"], "m": (128, 
 new["m"] = [96, 160, 256, 200_000]
 new["duration_us"] *= [0.8, 1.1, 1.6, 1100.0]
 found = fc.predict(run, new)
-found.frame[["m", "n", "k", "dtype_a", "predicted_us", "lower_us", "upper_us", "extrapolated", "basis"]]
+found.frame[["m", "n", "k", "dtype_a", "predicted_us", "lower_us", "upper_us", "extrapolated", "basis"]].round(1)
 
 # %%
 # ``basis`` is ``model`` within the trained range. Beyond it a simple rule takes over step by step (``blend``,

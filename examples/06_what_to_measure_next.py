@@ -13,10 +13,11 @@ run = fc.train(where={**gemms, "m": (None, 128)}, models=["OLS", "NNLS", "Additi
 candidates = fc.read(where={**gemms, "device": run.metrics["data"]["host"]})
 
 advice = fc.advise(run, candidates, budget=12)
-advice
+print(advice)
 
 # %%
 # The batch stands for all that could be measured, by group and by what the run does not know. Measure it, and train
 # with the old and new rows together.
 
-advice.batch
+columns = ["dtype_a", "m", "n", "k", "duration_us", "predicted"]
+advice.batch[columns].round(1)
