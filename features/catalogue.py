@@ -20,6 +20,7 @@ from .context import Context, Device, quantise
 _CUT = re.compile(r"[<(]| \[clone")
 _TILE = re.compile(r"^(?:MT|t|BK|bk)?\d+x\d+")
 _NUMBERS = re.compile(r"^[\dx.]+$")
+_TENSILE = re.compile(r"_MT([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_MI\d)?")
 
 
 def kernel_family(name: str) -> str:
@@ -202,6 +203,19 @@ def _other_tiles() -> Iterator[Feature]:
         yield Feature(f"wave_efficiency.{name}.target", "1", "shape", formula, _wave_efficiency_of(tile))
 
 
+def _macro_tile(part: int) -> Callable[[Context], np.ndarray]:
+    """Return log2 of a side of the tile that the host's kernel is named after, or (part 4) if it uses matrix cores."""
+
+    def compute(c: Context) -> np.ndarray:
+        codes, names = pd.factorize(c.texts("host_kernel"))
+        found = [_TENSILE.search(str(name)) for name in names]
+        if part == 4:
+            return _yes(np.array([bool(tile and tile[4]) for tile in found], dtype=bool))[codes]
+        return np.array([np.log2(float(tile[part])) if tile else 0.0 for tile in found])[codes]
+
+    return compute
+
+
 def _side(name: str) -> Callable[[Context], np.ndarray]:
     return lambda c: getattr(c.work, name)
 
@@ -261,6 +275,11 @@ CATALOGUE: tuple[Feature, ...] = (
            lambda d: np.log2(d.fit.wave_efficiency * d.fit.waves)),
     *_other_tiles(),
     *_sides(),
+    *(Feature(f"log2.macro_tile_{side}.host", "log2", "shape",
+              f"log2(side {side} of the macro tile of the host's Tensile kernel, by its name), 0 where it names none",
+              _macro_tile(part), "measured") for part, side in enumerate("01k", start=1)),
+    Feature("matrix_instructions.host", "0/1", "shape", "the host's Tensile kernel, by its name, uses matrix cores",
+            _macro_tile(4), "measured"),
     # dimensions of single operators
     Feature("log2.images", "log2", "shape", "log2(batch) of a convolution", _log_dim("batch"), ops=CONV),
     Feature("log2.sequences", "log2", "shape", "log2(batch) of attention", _log_dim("batch"), ops=ATTENTION),

@@ -88,6 +88,15 @@ def test_features_by_hand():
     assert value("log2.intensity", "copy") == [-6, -6]
 
 
+def test_the_tile_of_the_hosts_tensile_kernel_is_read_off_its_name():
+    kernels = ["Cijk_Ailk_Bljk_SB_MT64x32x16_MI16x16x4x1_SN", "Cijk_Ailk_Bljk_SB_MT16x8x32_SE_1LDSB0"]
+    names = ("log2.macro_tile_0.host", "log2.macro_tile_1.host", "log2.macro_tile_k.host", "matrix_instructions.host")
+    assert [value(name, host_kernel=kernels) for name in names] == [[6, 4], [5, 3], [4, 5], [1, 0]]
+    others = ["a8w8_blockscale_1x128x128_256x16x64x256", "Cijk_MT0x0x0_MI16x16"]
+    assert [value(name, host_kernel=others) for name in names] == [[0, 0]] * 4
+    assert [value(name) for name in names] == [[0, 0]] * 4
+
+
 def test_convolution_flags():
     assert value("winograd", "conv") == [1, 1]
     assert value("winograd", "conv", stride_h=2) == [0, 0]
