@@ -177,7 +177,7 @@ def forecast(
         A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your own operators, as a
         CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), as an execution trace of PyTorch or
         Chakra, plain or compressed (`workloads.traced_graph`), as an ONNX model (`workloads.onnx_layers`), or as the
-        input of a planner (`workloads.published_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
+        input of a planner (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
         ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of stated times),
         ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional

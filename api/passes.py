@@ -17,9 +17,8 @@ from ..errors import DataError, ParameterError
 from ..output import dumps, unguarded, whole_file, write_table
 from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
-from ..projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS, PassPlan, Profiler, plan_passes, proof
-from ..projection.pass_plan import command as command_of
-from ..projection.passes import NEEDED
+from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPlan, Profiler, plan_passes, proof
+from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces
 from ..report.document import Document
 from ..report.profilers import plan_document

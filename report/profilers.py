@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..projection.fidelity import Basis, Fidelity, TraceFidelity
-from ..projection.pass_plan import PassPlan
+from ..projection.passes import PassPlan
 from ..traces.cleaning.joining import Coverage
 from .cleaning import coverage_json, coverage_parts
 from .document import (

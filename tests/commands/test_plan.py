@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flopcast.projection.pass_plan import COUNTER, KERNELS_PER_PASS, STEPS
+from flopcast.projection.passes import COUNTER, KERNELS_PER_PASS, STEPS
 from flopcast.tests.commands import running
 from flopcast.tests.readers.kineto.made_up import write_trace
 

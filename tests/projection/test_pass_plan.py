@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError, ParameterError
-from flopcast.projection.pass_plan import PassPlan, command, pattern, plan_passes, proof
+from flopcast.projection.passes import PassPlan, command, pattern, plan_passes, proof
 from flopcast.traces.dispatches import dispatch_table
 
 
