@@ -13,6 +13,7 @@ import pytest
 import flopcast as fc
 from flopcast import models
 from flopcast.commands.app import COMMANDS, load
+from flopcast.models.suite import Columnar, suite
 from flopcast.operators.operators import OPS
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +82,13 @@ def test_the_pages_that_are_made_from_the_package_name_all_of_it(tmp_path: Path)
     assert not [name for name in (*fc.__all__, *models.__all__) if f"   {name}\n" not in made["api"]]
     assert not [name for name in OPS if f"({name}-columns)=\n" not in made["columns"]]
     assert "| MI300X |" in made["gpus"]
+
+
+def test_the_models_of_the_suite_are_explained_by_name() -> None:
+    data = Columnar({"host_us": "additive"}, (), n_rows=100, host=True, unpaired=True)
+    text = (ROOT / "docs" / "methods" / "models.rst").read_text(encoding="utf-8")
+    names = [model.name for model in suite("default", data) if "ward/" not in model.name]  # Forward, Backward
+    assert not [name for name in names if name not in text]
 
 
 def test_the_examples_of_the_gallery_have_a_title_and_compile() -> None:
