@@ -46,7 +46,7 @@ class Measurements(readers.Measurements):
     frame : DataFrame
         The measurement table: usable rows, columns with their unit in the name.
     rejected : DataFrame
-        Columns ``source`` (file:line), ``reason``, ``detail``: one row for each row kept out.
+        Columns ``source`` (``file:line``), ``reason``, ``detail``: one row for each row kept out.
     notes : tuple of Remark
         Remarks on the reading: assumptions made, files skipped, repeats merged.
     traces : tuple of Overview
