@@ -17,10 +17,7 @@ from .options import (
     WhereOption,
     announce,
     check_data,
-    parse_defaults,
-    parse_group,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 OPTIONS = {"candidates": "CANDIDATES"}
@@ -51,10 +48,7 @@ def command(
     if out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *candidates])
     settings: dict[str, Any] = {
-        "where": parse_where(where),
-        "group": parse_group(group),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
+        **parse_rows(where, unit, set_, group=group),
     }
     check_data([run, *candidates])
     announce(f"loading {run}", quiet=as_json)

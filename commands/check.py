@@ -21,10 +21,7 @@ from .options import (
     announce,
     check_data,
     made_by,
-    parse_defaults,
-    parse_group,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 FILES = ("check.json", "check.html")
@@ -56,11 +53,7 @@ def command(
     settings: dict[str, Any] = {
         "host": host,
         "level": interval,
-        "where": parse_where(where),
-        "group": parse_group(group),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
-        "keep": keep or (),
+        **parse_rows(where, unit, set_, group=group, keep=keep),
         "seed": seed,
     }
     check_data([run, *data])

@@ -20,11 +20,8 @@ from .options import (
     WhereOption,
     check_data,
     parse_assigned_counts,
-    parse_defaults,
     parse_gpu,
-    parse_group,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 
@@ -61,10 +58,7 @@ def command(
         "passes": passes,
         "without_features": without_features or (),
         "per_pass": parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
-        "where": parse_where(where),
-        "group": parse_group(group),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
+        **parse_rows(where, unit, set_, group=group),
     }
     check_data(data)
     from ..report.terminal import shown_progress

@@ -21,10 +21,8 @@ from .options import (
     announce,
     check_data,
     made_by,
-    parse_defaults,
+    parse_rows,
     parse_size,
-    parse_units,
-    parse_where,
 )
 
 
@@ -58,10 +56,7 @@ def command(
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
-        "where": parse_where(where),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
-        "keep": keep or (),
+        **parse_rows(where, unit, set_, keep=keep),
         "max_bytes": None if max_size is None else parse_size(max_size),
     }
     check_data(paths)

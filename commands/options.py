@@ -174,6 +174,28 @@ def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
     return _unique(_assignments(settings, "--set", "device=MI300X"), "--set")
 
 
+def parse_rows(
+    where: list[str] | None,
+    unit: list[str] | None,
+    set_: list[str] | None,
+    *,
+    group: str | None = None,
+    keep: list[str] | None = None,
+) -> dict[str, Any]:
+    """Return which rows count and how they are read, as calls take it; a group and what is kept where they are asked.
+
+    Raises
+    ------
+    DataError
+        One of them is malformed.
+    """
+    asked: dict[str, Any] = {"where": parse_where(where)}
+    if group is not None:
+        asked["group"] = parse_group(group)
+    asked |= {"units": parse_units(unit), "defaults": parse_defaults(set_)}
+    return asked if keep is None else asked | {"keep": keep}
+
+
 def parse_names(names: str | None, option: str, example: str) -> list[str] | None:
     """Return ``NAME[,NAME]`` as a list, None for all.
 

@@ -22,9 +22,7 @@ from .options import (
     announce,
     check_data,
     made_by,
-    parse_defaults,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 OPTIONS = {"row": "--explain"}
@@ -60,10 +58,7 @@ def command(
     elif out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
-        "where": parse_where(where),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
-        "keep": keep or (),
+        **parse_rows(where, unit, set_, keep=keep),
         "target_cost": target_cost,
         "fallback": fallback,
     }

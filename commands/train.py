@@ -28,12 +28,9 @@ from .options import (
     check_data,
     command_line,
     parse_budget,
-    parse_defaults,
     parse_gpu,
-    parse_group,
     parse_names,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 
@@ -82,11 +79,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        "where": parse_where(where),
-        "group": parse_group(group),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
-        "keep": keep or (),
+        **parse_rows(where, unit, set_, group=group, keep=keep),
         "target_cost": target_cost,
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),

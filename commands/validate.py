@@ -23,11 +23,8 @@ from .options import (
     announce,
     check_data,
     made_by,
-    parse_defaults,
     parse_gpu,
-    parse_group,
-    parse_units,
-    parse_where,
+    parse_rows,
 )
 
 FILES = ("validation.json", "validation.html")
@@ -58,11 +55,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        "where": parse_where(where),
-        "group": parse_group(group),
-        "units": parse_units(unit),
-        "defaults": parse_defaults(set_),
-        "keep": keep or (),
+        **parse_rows(where, unit, set_, group=group, keep=keep),
     }
     check_margin(margin)
     data = check_data(data)

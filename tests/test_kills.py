@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,15 @@ def run(name: str, given: Path, out: Path) -> Ended:
     return call(*(word.replace("IN", str(given)).replace("OUT", str(out)) for word in CASES[name].line.split()))
 
 
-@pytest.fixture
+@contextmanager
 def no_room() -> Iterator[None]:
     """Let no file of this process grow beyond a few bytes: as on a full disk, writing fails half way."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture
@@ -44,11 +47,11 @@ def given(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", [*BRIEF, *LONG])
-def test_a_full_disk_is_one_line_and_what_was_there_stays(name: str, given: Path, request) -> None:
+def test_a_full_disk_is_one_line_and_what_was_there_stays(name: str, given: Path) -> None:
     out = given.parent / "out"
     before = tree(out)
-    request.getfixturevalue("no_room")
-    result = run(name, given, out / CASES[name].result)
+    with no_room():
+        result = run(name, given, out / CASES[name].result)
     assert result.exit_code == 2, result.output
     assert result.stderr.splitlines()[-1].startswith(f"error: {out / CASES[name].result}: ")
     assert tree(out) == before
