@@ -19,7 +19,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import ParameterError
-from flopcast.workers import PACKAGES, Cluster, cpu_model, differences, pool, workers
+from flopcast.workers import _ANSWER, PACKAGES, Cluster, cpu_model, differences, pool, workers
 
 distributed = pytest.importorskip("distributed", reason="Dask distributed (flopcast[cluster]) is not installed")
 QUICK = {"host": "MI300X", "target": "MI355X", "models": ["NNLS"]}
@@ -129,7 +129,9 @@ def test_a_cluster_that_cannot_be_used_is_refused(status: str, threads: dict[str
         Cluster(client)  # type: ignore[arg-type]
 
 
-def test_where_no_scheduler_answers_it_is_said_soon() -> None:
+def test_where_no_scheduler_answers_it_is_said_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _ANSWER <= 5
+    monkeypatch.setattr("flopcast.workers._ANSWER", 0.3)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

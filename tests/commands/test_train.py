@@ -234,7 +234,7 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run
 
 
 def test_a_folder_differs_from_its_twin_by_date_and_machine_alone(data: Path, tmp_path: Path) -> None:
-    asked = f"train {data} --target MI355X --where device=MI355X --where m=..512 --models OLS".split()
+    asked = f"train {data} --target MI355X --where device=MI355X --where m=..512 --where n=..2048 --models OLS".split()
     folders = []
     for out in ("a", "b"):
         done = call(*asked, "--out", tmp_path / out, "--jobs", "1")
@@ -249,7 +249,7 @@ def test_a_folder_differs_from_its_twin_by_date_and_machine_alone(data: Path, tm
         folders.append((metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes()))
     assert folders[0] == folders[1]
     assert folders[0][0]["provenance"]["command"].endswith(shlex.join(asked))
-    assert folders[0][0]["provenance"]["where"] == ["device=MI355X", "m=..512"]
+    assert folders[0][0]["provenance"]["where"] == ["device=MI355X", "m=..512", "n=..2048"]
 
 
 def _size_and_hash(path: Path) -> dict[str, object]:
