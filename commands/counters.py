@@ -61,7 +61,7 @@ def command(
         **parse_rows(where, unit, set_, group=group),
     }
     check_data(data)
-    from ..report.terminal import shown_progress
+    from ..report.progress import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.counters import counters  # here: what it imports takes seconds, and the options are checked before

@@ -69,7 +69,8 @@ def command(
     from ..measuring.results import provenance_path
     from ..measuring.session import INTERRUPTED, LOST
     from ..report.measuring import measuring_document, resuming
-    from ..report.terminal import show, shown_progress
+    from ..report.progress import shown_progress
+    from ..report.terminal import show
 
     with shown_progress("measuring", quiet=as_json) as progress:
         measured = measure(

@@ -176,7 +176,8 @@ def record_command(
     check_data([] if kernels is None else [kernels])
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
-    from ..report.terminal import show, shown_progress
+    from ..report.progress import shown_progress
+    from ..report.terminal import show
 
     try:
         with shown_progress("recording", quiet=as_json) as progress:

@@ -1,13 +1,8 @@
-"""Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width.
-
-Long work shows its progress (`shown_progress`), with the time left; silent where nobody watches.
-"""
+"""Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
@@ -16,14 +11,12 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from ..output import visible
 from .document import Cell, Chart, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
-from .formats import clock, counted
+from .formats import counted
 
 WIDTH: Final = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
@@ -172,31 +165,3 @@ def _text(cell: str | Cell, style: str) -> Text:
 
 def _style(tone: str) -> str:
     return _STYLES.get(tone, "")
-
-
-Report = Callable[[int, int, str, float], None]
-
-
-@contextmanager
-def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Iterator[Report | None]:
-    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
-
-    ``first`` says at once what is done before any of the work is counted. An ETA that is not finite is not known yet,
-    and left out.
-    """
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
-        bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
-
-        def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            bars.update(bar, completed=done, total=total, description=visible(label), left=_left(eta_seconds))
-
-        yield draw
-
-
-def _left(eta_seconds: float) -> str:
-    return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
