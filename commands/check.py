@@ -53,7 +53,7 @@ def command(
     settings: dict[str, Any] = {
         "host": host,
         "level": interval,
-        **parse_rows(where, unit, set_, group=group, keep=keep),
+        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
         "seed": seed,
     }
     check_data([run, *data])

@@ -56,7 +56,7 @@ def command(
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
-        **parse_rows(where, unit, set_, keep=keep),
+        **parse_rows(where, unit, set_, keep=keep or ()),
         "max_bytes": None if max_size is None else parse_size(max_size),
     }
     check_data(paths)

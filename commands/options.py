@@ -180,9 +180,9 @@ def parse_rows(
     set_: list[str] | None,
     *,
     group: str | None = None,
-    keep: list[str] | None = None,
+    keep: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return which rows count and how they are read, as calls take it; a group and what is kept where they are asked.
+    """Return which rows count and how they are read, as calls take it: ``group`` and ``keep`` where they are given.
 
     Raises
     ------

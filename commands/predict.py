@@ -58,7 +58,7 @@ def command(
     elif out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
-        **parse_rows(where, unit, set_, keep=keep),
+        **parse_rows(where, unit, set_, keep=keep or ()),
         "target_cost": target_cost,
         "fallback": fallback,
     }

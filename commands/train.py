@@ -79,7 +79,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        **parse_rows(where, unit, set_, group=group, keep=keep),
+        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),

@@ -55,7 +55,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        **parse_rows(where, unit, set_, group=group, keep=keep),
+        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
     }
     check_margin(margin)
     data = check_data(data)
