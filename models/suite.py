@@ -236,14 +236,11 @@ def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
 
 
 def _stack(data: Columnar, seed: int, ratios: Sequence[str] = ()) -> GeometricStack:
-    base, seen, trees, boosted = additive_base(data), data.seen(*ratios), _trees(data, seed), _boosted(data, seed)
-    if not data.host and data.n_rows > MANY_ROWS:  # many sizes of each shape: finer leaves tell neighbours apart
-        trees.set_params(n_estimators=20, max_features=1.0, min_samples_leaf=1)
-        boosted.set_params(n_trees=200, learning_rate=0.08, max_leaves=63, min_samples_leaf=2, max_bins=255)
+    base, seen = additive_base(data), data.seen(*ratios)
     parts: list[tuple[str, Any]] = [
         ("additive", base),
-        ("trees", LogResidual(base, trees, columns=seen, ratios=ratios)),
-        ("boosted", LogResidual(base, boosted, columns=seen, ratios=ratios)),
+        ("trees", LogResidual(base, _trees(data, seed), columns=seen, ratios=ratios)),
+        ("boosted", LogResidual(base, _boosted(data, seed), columns=seen, ratios=ratios)),
     ]
     if data.host:
         parts.insert(0, ("affine", Affine(data.host_time)))

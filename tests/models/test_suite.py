@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -73,15 +72,6 @@ def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
     assert not any(candidate.uses_unpaired for candidate in suite("default", _data(unpaired=False)))
     alone = next(c for c in suite("default", _data(host=False, unpaired=False)) if c.name == "Stack")
     assert "affine" not in dict(alone.estimator.parts)
-
-
-def test_the_stack_has_finer_leaves_on_many_rows_of_one_device() -> None:
-    def leaf(**of: Any) -> list[int]:
-        stack = next(c for c in suite("default", _data(unpaired=False, **of)) if c.name == "Stack")
-        return [dict(stack.estimator.parts)[name].learner.min_samples_leaf for name in ("trees", "boosted")]
-
-    assert leaf(host=False, n_rows=5000) == [1, 2]
-    assert leaf(host=True, n_rows=5000) == [2, 8]
 
 
 def test_names_choose_and_unknown_ones_are_listed() -> None:
