@@ -256,6 +256,10 @@ def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[t
             yield f"{words}, {_scale(one)[1]}", figure(_scale(one)[0] * found[name])
     if "sequences_at_once" in found:
         yield "sequences at once", figure(found["sequences_at_once"])
+    if isinstance(setting, Setting):
+        model = setting.model
+        active = f", a token meets {figure(model.active_parameters / 1e9)}" if model.experts else ""
+        yield "weights, billions", f"{figure(model.parameters / 1e9)}{active}"
     if one.fits is not None:
         yield "memory per GPU, GiB", f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
     yield "mean power of all GPUs, W", figure(found["power_w"])
@@ -319,11 +323,15 @@ _SECONDS: Final = ("compute_s", "message_s")
 _WHEN: Final = ("start_s", "end_s")
 
 
+_MAY_BE_ASSUMED: Final = (
+    "dtype", "kv_dtype", "max_batched_tokens", "memory_utilisation", "eager", "prefix_cache", "max_num_seqs",
+)  # fmt: skip
+
+
 def _assumed(setting: Setting | GraphSetting) -> str:
     if isinstance(setting, GraphSetting) or setting.kind == "training":
         return ""
-    relevant = ("kv_dtype", "max_batched_tokens", "memory_utilisation", "eager", "prefix_cache", "max_num_seqs")
-    taken = [f"{name} {getattr(setting, name)}" for name in relevant if name in setting.assumed]
+    taken = [f"{name} {getattr(setting, name)}" for name in _MAY_BE_ASSUMED if name in setting.assumed]
     return f"assumed: {', '.join(taken)}" if taken else ""
 
 

@@ -24,8 +24,8 @@ _LARGEST: Final = 1e7
 class Latent:
     """Widths of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1).
 
-    ``query_rank`` and ``cache_rank`` are those of the compressed query and of the compressed keys and values; each head
-    has ``plain`` and ``rotary`` dimensions for its keys, and ``value`` for its values.
+    ``query_rank`` and ``cache_rank`` are those of the compressed query (0: it is not compressed) and of the compressed
+    keys and values; each head has ``plain`` and ``rotary`` dimensions for its keys, and ``value`` for its values.
     """
 
     query_rank: int
@@ -53,7 +53,7 @@ class Architecture:
         Whether that has three matrices (gate, up, down) or two.
     experts, experts_per_token, shared_experts, expert_ffn, dense_layers : int
         Of a mixture: experts per layer, how many a token visits, how many every token visits besides, their inner
-        width, and the leading layers that have none. 0 for a dense model.
+        width, and the layers that have none. 0 for a dense model.
     causal : bool
         False of an encoder: every token attends to every other.
     latent : Latent or None
@@ -113,7 +113,8 @@ class Architecture:
         if self.latent is None:
             return self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         one = self.latent
-        query = one.query_rank * (self.hidden + self.heads * (one.plain + one.rotary))
+        wide = self.heads * (one.plain + one.rotary)
+        query = one.query_rank * (self.hidden + wide) if one.query_rank else self.hidden * wide
         cached = self.hidden * (one.cache_rank + one.rotary) + one.cache_rank * self.heads * (one.plain + one.value)
         return query + cached + self.hidden * self.heads * one.value
 
@@ -193,58 +194,149 @@ def names() -> list[str]:
     return list(_known())
 
 
+_UNGATED: Final = {
+    "bert", "bloom", "camembert", "codegen", "electra", "esm", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox",
+    "gptj", "mpnet", "mpt", "nemotron", "opt", "persimmon", "phi", "refinedweb", "refinedwebmodel", "roberta",
+    "starcoder2", "xglm", "xlm-roberta",
+}  # fmt: skip
+"""Types whose feed-forward part has two matrices, whatever the activation; ``model_type`` in small letters."""
+_GATED: Final = {"gemma", "gemma2", "gemma3", "gemma3_text", "modernbert", "recurrent_gemma"}
+"""Types that have three with an activation that elsewhere means two."""
+_ENCODERS: Final = {"bert", "camembert", "electra", "esm", "modernbert", "mpnet", "roberta", "xlm-roberta"}
+_UNTIED: Final = {
+    "codegen", "deepseek", "deepseek_v2", "deepseek_v3", "gpt_neox", "gpt_oss", "gptj", "granite", "llama", "llama4",
+    "llama4_text", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "persimmon", "phi", "phi3", "phimoe", "qwen",
+    "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "stablelm",
+}  # fmt: skip
+"""Types whose output matrix is not the embedding where the configuration does not say; of all others it is."""
+_ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
+_NO_ATTENTION: Final = ("mamba_d_state", "state_size", "ssm_cfg", "ssm_state_size", "linear_num_value_heads")
+"""Keys of layers that are no attention: state spaces, linear attention."""
+
+
 def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     """Return the architecture that a Hugging Face configuration describes.
+
+    What a configuration leaves out follows from its ``model_type``, as in the classes of transformers: whether the
+    feed-forward part is gated, whether the embedding is the output matrix too, how many heads have keys, which layers
+    have experts. Of a model of several parts (``text_config``) it is the language model.
 
     Raises
     ------
     DataError
-        A figure is missing or cannot be.
+        A figure is missing or cannot be, or the model has what is not forecast: state spaces, linear attention, an
+        encoder beside its decoder.
     """
-    inner = config.get("text_config")
-    fields = {**config, **inner} if isinstance(inner, Mapping) else dict(config)
-    title = name or str(fields.get("_name_or_path") or fields.get("model_type") or "the model")
+    given = _Config.of(config, name)
+    number, kind = given.number, given.kind
+    hidden = number("hidden_size", "n_embd", "n_embed", "d_model")
+    heads = number("num_attention_heads", "n_head", "n_heads")
+    layers = number("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    ffn = number("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden)
+    return Architecture(
+        name=given.title,
+        hidden=hidden,
+        layers=layers,
+        vocab=number("vocab_size", "padded_vocab_size"),
+        heads=heads,
+        kv_heads=_key_heads(given, heads),
+        head_dim=number("head_dim", "kv_channels", default=hidden // max(heads, 1)),
+        gated=_gated(given),
+        causal=kind not in _ENCODERS,
+        latent=_latent(given),
+        tied=bool(given.fields.get("tie_word_embeddings", bool(kind) and kind not in _UNTIED)),
+        **_feed_forward(given, ffn, layers),
+    )
 
-    def number(*keys: str, default: int | None = None) -> int:
+
+@dataclass(frozen=True)
+class _Config:
+    """A configuration, with those of its parts that describe the language model."""
+
+    fields: Mapping[str, Any]
+    title: str
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], name: str) -> _Config:
+        fields = dict(config)
+        for part in ("text_config", "llm_config", "attn_config", "ffn_config"):
+            if isinstance(inner := fields.get(part), Mapping):
+                fields |= inner
+        title = name or str(fields.get("_name_or_path") or fields.get("model_type") or "the model")
+        if other := [key for key in _NO_ATTENTION if fields.get(key) is not None]:
+            raise DataError(f"{title}: has layers that are no attention ({other[0]}), which are not forecast")
+        if fields.get("is_encoder_decoder"):
+            raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
+        return cls(fields, title)
+
+    @property
+    def kind(self) -> str:
+        return str(self.fields.get("model_type") or "").lower()
+
+    def number(self, *keys: str, default: int | None = None) -> int:
         for key in keys:
-            if fields.get(key) is not None:
-                return _check(title, key, fields[key], least=0)
+            if self.fields.get(key) is not None:
+                return _check(self.title, key, self.fields[key], least=0)
         if default is None:
-            raise DataError(f"{title}: the configuration has no {keys[0]}")
+            raise DataError(f"{self.title}: the configuration has no {keys[0]}")
         return default
 
-    hidden, heads = number("hidden_size", "n_embd", "d_model"), number("num_attention_heads", "n_head")
-    experts = number("num_local_experts", "num_experts", "n_routed_experts", default=0)
-    ffn = number("intermediate_size", "n_inner", "ffn_dim", default=4 * hidden)
-    activation = str(fields.get("hidden_act") or fields.get("activation_function") or "silu")
-    latent = None
-    if fields.get("kv_lora_rank"):
-        latent = Latent(
-            query_rank=number("q_lora_rank", default=hidden),
-            cache_rank=number("kv_lora_rank"),
-            plain=number("qk_nope_head_dim"),
-            rotary=number("qk_rope_head_dim"),
-            value=number("v_head_dim"),
-        )
-    return Architecture(
-        name=title,
-        hidden=hidden,
-        layers=number("num_hidden_layers", "n_layer"),
-        vocab=number("vocab_size"),
-        heads=heads,
-        kv_heads=number("num_key_value_heads", default=heads),
-        head_dim=number("head_dim", default=hidden // max(heads, 1)),
-        ffn=ffn,
-        gated=not activation.startswith("gelu") or "glu" in activation,
-        experts=experts,
-        experts_per_token=number("num_experts_per_tok", "moe_topk", default=0) if experts else 0,
-        shared_experts=number("n_shared_experts", default=0) if experts else 0,
-        expert_ffn=number("moe_intermediate_size", default=ffn) if experts else 0,
-        dense_layers=number("first_k_dense_replace", default=0) if experts else 0,
-        causal=str(fields.get("model_type", "")) not in ("bert", "roberta", "xlm-roberta", "electra"),
-        latent=latent,
-        tied=bool(fields.get("tie_word_embeddings", False)),
+
+def _key_heads(config: _Config, heads: int) -> int:
+    stated, several = config.fields, ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
+    if config.kind == "falcon" and not stated.get("new_decoder_architecture"):
+        return 1 if stated.get("multi_query", True) else heads  # num_kv_heads is written, and not looked at
+    if stated.get("multi_query") and not any(stated.get(name) for name in several):
+        return 1
+    known = () if stated.get("multi_query_attention") is False else several
+    return config.number("num_key_value_heads", *known, default=heads)
+
+
+def _gated(config: _Config) -> bool:
+    activation = str(next((config.fields[key] for key in _ACTIVATIONS if config.fields.get(key)), "silu")).lower()
+    if config.kind in _UNGATED:
+        return False
+    return config.kind in _GATED or "glu" in activation or activation in ("silu", "swish")
+
+
+def _latent(config: _Config) -> Latent | None:
+    if not config.fields.get("kv_lora_rank"):
+        return None
+    return Latent(
+        query_rank=config.number("q_lora_rank", default=0),
+        cache_rank=config.number("kv_lora_rank"),
+        plain=config.number("qk_nope_head_dim"),
+        rotary=config.number("qk_rope_head_dim"),
+        value=config.number("v_head_dim"),
     )
+
+
+def _feed_forward(config: _Config, ffn: int, layers: int) -> dict[str, int]:
+    """Return the inner width of the dense feed-forward parts, and what there is of experts."""
+    number, stated = config.number, config.fields
+    experts = number("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0)
+    if not experts:
+        return {"ffn": ffn}
+    width, shared = number("moe_intermediate_size", default=ffn), number("n_shared_experts", default=0)
+    if stated.get("shared_expert_intermediate_size"):
+        whole = number("shared_expert_intermediate_size")
+        if not width or whole % width:
+            raise DataError(f"{config.title}: a shared expert {whole} wide is no multiple of the {width} of the others")
+        shared = whole // width
+    if config.kind.startswith("llama4"):
+        shared, ffn = 1, number("intermediate_size_mlp", default=ffn)
+    every = number("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", default=1) or 1
+    first, plain = number("first_k_dense_replace", default=0), stated.get("mlp_only_layers")
+    plain = plain if isinstance(plain, list) else []
+    mixtures = [place for place in range(first, layers) if (place + 1) % every == 0 and place not in plain]
+    return {
+        "ffn": ffn,
+        "experts": experts,
+        "experts_per_token": number("num_experts_per_tok", "experts_per_token", "moe_topk", "moe_top_k", default=0),
+        "shared_experts": shared,
+        "expert_ffn": width,
+        "dense_layers": layers - len(mixtures),
+    }
 
 
 def _check(name: str, field: str, value: object, *, least: int) -> int:
@@ -260,8 +352,10 @@ def _read(path: Path) -> Architecture:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read as a model's configuration: {error}", source=str(path)) from None
     if not isinstance(config, dict):
-        raise DataError("holds no configuration of a model: an object was expected", source=str(path))
-    return from_config(config, name=str(config.get("_name_or_path") or path.parent.name or path.stem))
+        wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
+        raise DataError(f"must hold a JSON object ({wanted}), holds a {type(config).__name__}", source=str(path))
+    title = path.resolve().parent.name if path.stem == "config" else path.stem
+    return from_config(config, name=str(config.get("_name_or_path") or title))
 
 
 def _plain(name: str) -> str:

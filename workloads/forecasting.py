@@ -35,7 +35,7 @@ from .inference import Schedule, batch, inference_parts, serve
 from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .layers import check_split
-from .memory import InferenceMemory, inference_memory, training_memory
+from .memory import RESERVED_GIB, InferenceMemory, inference_memory, training_memory
 from .setting import Setting, complete
 from .training import counted_flop, training_parts
 
@@ -120,8 +120,9 @@ def parts_of(setting: Setting) -> dict[str, float]:
 def roofline_s(setting: Setting) -> float:
     """Return the seconds that peak rates alone would take, the simplest rule: no launches, no messages, no waiting.
 
-    Every step of serving reads the weights and the cache or computes, whichever takes longer; prompts and steps of
-    training compute. NaN where a peak is not known.
+    Every step of serving reads the weights of each replica, of experts those that its tokens are expected to visit,
+    and the cache, or computes, whichever takes longer; prompts and steps of training compute. NaN where a peak is not
+    known.
     """
     model, gpu = setting.model, setting.gpu
     try:
@@ -136,7 +137,12 @@ def roofline_s(setting: Setting) -> float:
     together = setting.batch if serving else min(setting.num_prompts, setting.max_num_seqs)
     size = BITS[setting.dtype] / 8
     cached = together * (setting.input_len + setting.output_len / 2) * model.cached_per_token * model.layers * size
-    reading = (model.parameters * size + cached) / bandwidth
+    touched = model.active_parameters
+    if model.experts:  # of each replica, by the tokens of a step
+        missed = (1.0 - model.experts_per_token / model.experts) ** (together / setting.dp)
+        others = model.experts * (1.0 - missed) - model.experts_per_token
+        touched += model.mixture_layers * max(others, 0.0) * model.expert_parameters
+    reading = (setting.dp * touched * size + cached) / bandwidth
     computing = 2.0 * model.active_parameters * together / rate
     prompts = 0.0 if setting.prefix_cache else 2.0 * model.active_parameters * together * setting.input_len / rate
     rounds = 1.0 if serving else setting.num_prompts / together
@@ -174,8 +180,8 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         lower=float(found[1]),
         upper=float(found[2]),
         unit=_unit(setting),
-        memory_gb=memory.needed(float(schedule.cached.max())),
-        memory=memory.held(float(schedule.cached.max())),
+        memory_gb=memory.needed(schedule.fullest),
+        memory=memory.held(schedule.fullest),
         fits=True,
         parts=made,
         spreads=_spreads(rows, release, common),
@@ -303,7 +309,11 @@ def _missing(setting: Setting, memory: InferenceMemory, needed: float) -> Remark
         if other.needed(needed_tokens(setting)) <= other.available:
             fits = tp
             break
-    return remark("does-not-fit", missing_gb=needed - memory.available, needed_tp=fits, largest_batch=largest)
+    missing, step = needed - memory.available, memory.activations - RESERVED_GIB
+    tokens = int(setting.max_batched_tokens * (1 - missing / step)) // 256 * 256
+    return remark(
+        "does-not-fit", missing_gb=missing, needed_tp=fits, largest_batch=largest, largest_step=max(tokens, 0)
+    )
 
 
 def needed_tokens(setting: Setting) -> int:
@@ -393,7 +403,7 @@ def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float]) ->
 def _details(setting: Setting, schedule: Schedule, seconds: float) -> dict[str, float]:
     requests = setting.batch if setting.kind == "inference" else setting.num_prompts
     return {
-        "sequences_at_once": schedule.most * setting.dp,
+        "sequences_at_once": min(schedule.most * setting.dp, requests),
         "tokens_per_second": requests * setting.output_len / float(seconds),
         "tokens_per_second_per_gpu": requests * setting.output_len / float(seconds) / setting.gpus,
         "seconds_per_token": float(seconds) / float(schedule.steps.sum()),

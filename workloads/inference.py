@@ -49,8 +49,10 @@ class Schedule:
     ----------
     steps, running, cached : ndarray, shape (n,)
         Stretches: how many steps, sequences that run in each, tokens in the cache on average.
-    prompts, longest : ndarray, shape (k,)
+    prompts, lengths : ndarray, shape (k,)
         Tokens read in each round of admissions, and the mean length of their sequences.
+    fullest : float
+        Most tokens in the cache.
     """
 
     steps: FloatArray
@@ -58,6 +60,7 @@ class Schedule:
     cached: FloatArray
     prompts: FloatArray
     lengths: FloatArray
+    fullest: float
 
     @property
     def most(self) -> float:
@@ -73,6 +76,7 @@ def batch(size: int, prompt: int, output: int) -> Schedule:
         cached=np.array([size * (prompt + (output + 1) / 2)]),
         prompts=np.array([float(size * prompt)]),
         lengths=np.array([float(prompt)]),
+        fullest=float(size * (prompt + output)),
     )
 
 
@@ -97,6 +101,7 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     running, waiting = np.empty(0, dtype=int), np.arange(requests)
     stretch = max(1, -(-output // BLOCKS))
     stretches: list[tuple[float, float, float]] = []
+    fullest = 0.0
     read: list[tuple[float, float]] = []
     while running.size or waiting.size:
         room = cache_tokens - length[running].sum() - running.size * stretch
@@ -113,12 +118,13 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
         stretches.append((steps, running.size, length[running].sum() + running.size * (steps + 1) / 2))
         left[running] -= steps
         length[running] += steps
+        fullest = max(fullest, float(length[running].sum()))
         running = running[left[running] > 0]
         over = length[running].sum() + running.size * stretch - cache_tokens
         if over > 0 and running.size > 1:
             back = min(int(np.searchsorted(np.cumsum(length[running][::-1]), over)) + 1, running.size - 1)
             waiting, running = np.concatenate([running[-back:], waiting]), running[:-back]
-    return _joined(stretches, read)
+    return _joined(stretches, read, fullest)
 
 
 def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float, admits: bool) -> float:
@@ -130,10 +136,10 @@ def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float
     return min(float(stretch), ends)
 
 
-def _joined(stretches: list[tuple[float, float, float]], read: list[tuple[float, float]]) -> Schedule:
+def _joined(stretches: list[tuple[float, float, float]], read: list[tuple[float, float]], fullest: float) -> Schedule:
     steps, running, cached = (np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True))
     prompts, lengths = (np.array(column, dtype=np.float64) for column in zip(*read, strict=True))
-    return Schedule(steps, running, cached, prompts, lengths)
+    return Schedule(steps, running, cached, prompts, lengths, fullest)
 
 
 FloatArray = NDArray[np.float64]
@@ -234,11 +240,11 @@ def _tokens(
     message = tokens * model.hidden * WIDE_BYTES
     collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp, network)
     if one.experts:
-        visits, touched = one.experts.visits(tokens * ep), one.experts.touched(tokens * ep)
+        visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
         for matrix in one.experts.matrices:
             products += one.experts.share * law.time_us(matrix.outputs, visits, matrix.inputs, touched)
         if ep > 1:
-            sent = message * one.experts.visited
+            sent = message * one.experts.visited / tp
             collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, network)
     stages = pp * collective_us(gpu, "send_recv", message, tp * pp, network) if pp > 1 else 0.0
     return products * model.layers, collectives * model.layers + stages

@@ -4,10 +4,9 @@ A JSON object with a list ``layers``, a CSV with a row per layer, an execution t
 (`onnx_layers`) or the input of a planner (`published_layers`) enters `read_layers`; a `LayerGraph` leaves, in an order
 in which every layer stands behind those it waits for. A layer has what it computes (an operator with its dimensions and
 ``dtype``, or a stated time), a message with its collective, or both: the message goes out when the computing is done.
-Its keys are ``name``, ``after`` (names;
-where no layer has it each waits for the one before), ``count`` (times that it runs), ``phase``, ``op`` with dimensions
-as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``); ``collective``, ``message_bytes`` and
-``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
+Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
+runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``);
+``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
 
 Two published planners are read, nodes with the times that were measured and edges between them:
 

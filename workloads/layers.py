@@ -34,7 +34,8 @@ class Experts:
     """The experts of one layer on one GPU.
 
     ``held`` of ``all`` experts, of which a token visits ``visited``; ``matrices`` are those of one expert, and the
-    ``share`` of the layers that have them.
+    ``share`` of the layers that have them. Tokens come from ``senders`` groups of GPUs that cut heads among them; below
+    1 it is a part of the tokens of one.
     """
 
     matrices: tuple[Matrix, ...]
@@ -42,14 +43,15 @@ class Experts:
     all: int
     visited: int
     share: float
+    senders: float
 
     def visits(self, tokens: ArrayLike) -> FloatArray:
-        """Return the visits to the experts held here, if tokens spread evenly: those of all GPUs that share experts."""
-        return np.asarray(tokens, dtype=np.float64) * self.visited * self.held / self.all
+        """Return the visits to the experts held here, if the tokens of each sender spread evenly."""
+        return np.asarray(tokens, dtype=np.float64) * self.senders * self.visited * self.held / self.all
 
     def touched(self, tokens: ArrayLike) -> FloatArray:
         """Return how many of the experts held here are expected to be visited at all, tokens choosing at random."""
-        missed = (1.0 - self.visited / self.all) ** np.asarray(tokens, dtype=np.float64)
+        missed = (1.0 - self.visited / self.all) ** (np.asarray(tokens, dtype=np.float64) * self.senders)
         return np.maximum(self.held * (1.0 - missed), 1.0)
 
 
@@ -76,15 +78,21 @@ def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
     Raises
     ------
     ParameterError
-        ``tp`` does not divide the query heads, or ``ep`` the experts; the message says what would.
+        ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple of them, or ``ep``
+        does not divide the experts; the message says what would.
     """
-    if model.heads % tp:
-        fits = [n for n in range(1, model.heads + 1) if model.heads % n == 0 and n <= 64]
-        raise ParameterError("tp", f"must divide the {model.heads} heads of {model.name}, got {tp}: {_few(fits)} do")
+    if not _cuts_heads(model, tp):
+        fits = [n for n in range(1, min(model.heads, 64) + 1) if _cuts_heads(model, n)]
+        heads = f"{model.heads} heads" + (f", {model.kv_heads} with keys," if model.kv_heads != model.heads else "")
+        raise ParameterError("tp", f"must divide the {heads} of {model.name}, got {tp}: {_few(fits)} do")
     if ep > 1 and not model.experts:
         raise ParameterError("ep", f"must be 1, got {ep}: {model.name} has no experts")
     if ep > 1 and model.experts % ep:
         raise ParameterError("ep", f"must divide the {model.experts} experts of {model.name}, got {ep}")
+
+
+def _cuts_heads(model: Architecture, tp: int) -> bool:
+    return model.heads % tp == 0 and (model.kv_heads % tp == 0 or tp % model.kv_heads == 0)
 
 
 def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
@@ -112,7 +120,9 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     matrices.append(Matrix("router", model.experts, model.hidden, 1.0 - plain))
     cut = 1 if ep > 1 else tp
     each = tuple(_feed_forward(model, model.expert_ffn, cut, 1.0, "expert "))
-    return Layer(tuple(matrices), Experts(each, model.experts // ep, model.experts, model.experts_per_token, 1 - plain))
+    senders = ep / tp if ep > 1 else 1.0
+    held = model.experts // ep
+    return Layer(tuple(matrices), Experts(each, held, model.experts, model.experts_per_token, 1.0 - plain, senders))
 
 
 def cached_per_token(model: Architecture, tp: int) -> float:
@@ -145,7 +155,7 @@ def _attention(model: Architecture, tp: int) -> list[Matrix]:
     one, heads = model.latent, model.heads // tp
     return [
         Matrix("compress", one.query_rank + one.cache_rank + one.rotary, model.hidden),
-        Matrix("query", heads * (one.plain + one.rotary), one.query_rank),
+        Matrix("query", heads * (one.plain + one.rotary), one.query_rank or model.hidden),
         Matrix("keys and values", heads * (one.plain + one.value), one.cache_rank),
         Matrix("out", model.hidden, heads * one.value),
     ]

@@ -5,6 +5,7 @@ Empty fields take their defaults, and what was taken is told; `complete` raises 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
@@ -51,7 +52,7 @@ class Setting:
     tp, pp, dp, cp, ep : int
         Ways in which layers, depth, data, sequences and experts are cut. What is left out follows from ``gpus``.
     dtype, kv_dtype : str
-        Of the weights and products, and of the cache.
+        Of the weights and products (where left out that of the model's name, or bf16), and of the cache.
     batch, input_len, output_len : int
         Sequences of a batch, tokens of each prompt and of each answer.
     num_prompts, max_num_seqs : int
@@ -78,7 +79,7 @@ class Setting:
     eager, prefix_cache : bool
         Kernels launched one by one; prompts found in the cache.
     max_batched_tokens : int
-        Tokens of the largest step.
+        Tokens of the largest step; where left out 65 536, or all prompts of a replica if they are fewer.
     memory_utilisation : float
         Part of the memory that may be used.
     assumed : tuple of str
@@ -151,6 +152,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
         if name not in stated:
             raise ParameterError(name, f"is needed to forecast {kind}")
     values = {**understood(stated), "model": model}
+    if "dtype" not in stated and (said := _format_named(stated["model"])):
+        values["dtype"] = said
     values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
@@ -215,7 +218,10 @@ def _switch(name: str, value: object) -> bool:
 
 
 def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
-    """Fill the ways of cutting that were left out: tp takes a node's GPUs, 8 at most, dp what remains."""
+    """Fill the ways of cutting that were left out: tp takes a node's GPUs, 8 at most, dp what remains.
+
+    The largest step has no more tokens than there are.
+    """
     ways = {name: getattr(setting, name) for name in ("tp", "pp", "dp", "cp") if name in stated}
     product = ways.get("tp", 1) * ways.get("pp", 1) * ways.get("dp", 1) * setting.cp
     gpus = setting.gpus if "gpus" in stated else product
@@ -229,7 +235,16 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
         ways["dp"], rest = rest, 1
     if rest != 1 or gpus != ways.get("tp", 1) * ways.get("pp", 1) * ways["dp"] * setting.cp:
         raise ParameterError("gpus", f"must be tp · pp · dp · cp, got {gpus} for {' · '.join(map(str, ways.values()))}")
+    if "max_batched_tokens" not in stated and setting.kind != "training":
+        sequences = -(-max(setting.batch, setting.num_prompts) // ways["dp"])
+        ways["max_batched_tokens"] = min(setting.max_batched_tokens, sequences * max(setting.input_len, 1))
     return replace(setting, gpus=gpus, **ways)
+
+
+def _format_named(model: object) -> str:
+    """Return the number format that the name of a model ends with, as in ``Llama-3.1-70B-FP8-KV``; "" for none."""
+    found = re.search(r"[-_](?:mx)?(fp8|fp4)(?![a-z0-9])", str(model).lower()) if isinstance(model, str) else None
+    return found[1] if found else ""
 
 
 def _check_dtype(gpu: GPU, dtype: str) -> None:
@@ -241,8 +256,15 @@ def _check_dtype(gpu: GPU, dtype: str) -> None:
 
 def _check(setting: Setting) -> None:
     check_split(setting.model, setting.tp, setting.ep)
-    if setting.pp > setting.model.layers:
-        raise ParameterError("pp", f"must be at most the {setting.model.layers} layers, got {setting.pp}")
+    layers, stage = setting.model.layers, setting.tp * setting.dp * setting.cp
+    if stage % setting.ep:
+        raise ParameterError("ep", f"must divide the tp · dp · cp = {stage} GPUs of a stage, got {setting.ep}")
+    if setting.pp > layers:
+        raise ParameterError("pp", f"must be at most the {layers} layers, got {setting.pp}")
+    if setting.pp * setting.interleave > layers:
+        raise ParameterError("interleave", f"times pp must be at most the {layers} layers, got {setting.interleave}")
+    if setting.kind != "training" and not setting.model.causal and setting.output_len > 1:
+        raise ParameterError("output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens")
     _check_dtype(setting.gpu, setting.dtype)
     if setting.zero > 3:
         raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")

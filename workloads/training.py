@@ -10,7 +10,8 @@ collectives  two sums over the tensor-parallel GPUs forward, two more where laye
              hide behind the gradients of the weights, or, cut along the sequence, half of each does; keys and
              values go round the GPUs that share a sequence (ring attention, arXiv:2310.01889)
 pipeline     messages between stages, and the bubble (pp - 1) / interleave of one micro-batch
-gradients    their sum over the replicas, of which a part hides behind the backward pass; ZeRO 3 gathers weights too
+gradients    their sum over the replicas, and over the GPUs that share a sequence, of which a part hides behind the
+             backward pass; ZeRO 3 gathers weights too
 optimizer    reading and writing its states
 ===========  ===========================================================================================================
 """
@@ -124,7 +125,7 @@ def _micro(setting: Setting, sources: Sources) -> _Micro:
     sums = 2.0 * float(collective_us(setting.gpu, "all_reduce", message, tp, setting.network)) * US
     back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
     if model.experts and setting.ep > 1:
-        sent = message * model.experts_per_token
+        sent = message * model.experts_per_token / tp
         exchange = 2.0 * float(collective_us(setting.gpu, "all_to_all", sent, setting.ep, setting.network)) * US
         sums, back = sums + exchange, back + exchange
     ring = _ring(setting)
@@ -224,12 +225,12 @@ def _sent(setting: Setting, size: float, ranks: int) -> float:
 
 def _gradients(setting: Setting, one: Layer, micros: int) -> float:
     """Return the seconds of the sum of gradients over replicas that do not hide behind the backward pass."""
-    if setting.dp == 1:
+    if setting.dp * setting.cp == 1:
         return 0.0
     trained = _trained(setting, one)
     size = trained * WIDE * (1.5 if setting.zero == 3 else 1.0)
     spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
-    seconds = float(collective_us(setting.gpu, "all_reduce", size, setting.dp, spread)) * US
+    seconds = float(collective_us(setting.gpu, "all_reduce", size, setting.dp * setting.cp, spread)) * US
     if setting.zero == 3:
         seconds *= micros
     return seconds * (1.0 - HIDDEN_GRADIENTS)
@@ -244,5 +245,5 @@ def _trained(setting: Setting, one: Layer) -> float:
 
 
 def _optimizer(setting: Setting, one: Layer) -> float:
-    own = _trained(setting, one) / (setting.dp if setting.zero else 1)
+    own = _trained(setting, one) / (setting.dp * setting.cp if setting.zero else 1)
     return own * OPTIMIZER_BYTES[setting.optimizer] / (streaming_gbs(setting.gpu) * 1e9)

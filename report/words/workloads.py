@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 
-def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int) -> str:
+def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, largest_step: int = 0) -> str:
     ways = []
     if needed_tp:
         ways.append(f"tp ≥ {needed_tp}")
     if largest_batch:
         ways.append(f"a batch of at most {largest_batch:,}")
+    if largest_step:
+        ways.append(f"steps of at most {largest_step:,} tokens")
     advice = f": needs {' or '.join(ways)}" if ways else ", however it is cut and with any batch"
-    return f"does not fit, by {missing_gb:,.0f} GB on each GPU{advice}"
+    return f"does not fit, by {missing_gb:,.0f} GiB on each GPU{advice}"
 
 
 def _any_release(releases: int) -> str:

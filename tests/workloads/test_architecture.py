@@ -42,6 +42,106 @@ MIXTURE = {
 }
 
 
+LLAMA4 = {
+    "model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+    "num_experts_per_tok": 1, "vocab_size": 202048, "hidden_act": "silu",
+}  # fmt: skip
+FALCON = {"model_type": "falcon", "multi_query": True, "vocab_size": 65024, "activation": "gelu"}
+GEMMA = {"num_attention_heads": 16, "head_dim": 256, "vocab_size": 256000}
+PUBLISHED = [
+    ("Llama 4 Maverick", 400.7, 8, {
+        "model_type": "llama4",
+        "text_config": {**LLAMA4, "interleave_moe_layer_step": 2, "num_local_experts": 128},
+    }),
+    ("Llama 4 Scout", 107.8, 8, {
+        "model_type": "llama4",
+        "text_config": {**LLAMA4, "interleave_moe_layer_step": 1, "num_local_experts": 16},
+    }),
+    ("Falcon 7B", 6.92, 1, {
+        **FALCON, "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71, "num_kv_heads": 71,
+        "new_decoder_architecture": False,
+    }),
+    ("Falcon 40B", 41.3, 8, {
+        **FALCON, "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128, "num_kv_heads": 8,
+        "new_decoder_architecture": True,
+    }),
+    ("OPT 6.7B", 6.65, 32, {
+        "model_type": "opt", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "ffn_dim": 16384, "vocab_size": 50272, "activation_function": "relu",
+    }),
+    ("Gemma 7B", 8.54, 16, {
+        **GEMMA, "model_type": "gemma", "hidden_size": 3072, "num_hidden_layers": 28, "num_key_value_heads": 16,
+        "intermediate_size": 24576, "hidden_act": "gelu",
+    }),
+    ("Gemma 2 9B", 9.24, 8, {
+        **GEMMA, "model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42, "num_key_value_heads": 8,
+        "intermediate_size": 14336, "hidden_activation": "gelu_pytorch_tanh",
+    }),
+    ("BLOOM", 176.2, 112, {
+        "model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112, "vocab_size": 250880,
+    }),
+    ("Qwen2 57B-A14B", 57.4, 4, {
+        "model_type": "qwen2_moe", "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+        "num_key_value_heads": 4, "intermediate_size": 18944, "moe_intermediate_size": 2560,
+        "shared_expert_intermediate_size": 20480, "num_experts": 64, "num_experts_per_tok": 8,
+        "decoder_sparse_step": 1, "vocab_size": 151936, "hidden_act": "silu",
+    }),
+    ("GPT-2", 0.124, 12, {
+        "model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_inner": None,
+        "activation_function": "gelu_new",
+    }),
+    ("DeepSeek V2 Lite", 15.7, 16, {
+        "model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+        "num_key_value_heads": 16, "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64,
+        "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+        "q_lora_rank": None, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "vocab_size": 102400,
+    }),
+    ("DBRX", 131.6, 8, {
+        "model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40, "vocab_size": 100352,
+        "attn_config": {"kv_n_heads": 8}, "tie_word_embeddings": False,
+        "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4},
+    }),
+    ("ChatGLM3 6B", 6.24, 2, {
+        "model_type": "chatglm", "hidden_size": 4096, "num_layers": 28, "num_attention_heads": 32, "kv_channels": 128,
+        "multi_query_attention": True, "multi_query_group_num": 2, "ffn_hidden_size": 13696,
+        "padded_vocab_size": 65024, "tie_word_embeddings": False,
+    }),
+    ("StarCoder", 15.5, 1, {
+        "model_type": "gpt_bigcode", "n_embd": 6144, "n_layer": 40, "n_head": 48, "n_inner": 24576,
+        "multi_query": True, "vocab_size": 49152, "activation_function": "gelu",
+    }),
+    ("gpt-oss 120B", 116.8, 8, {
+        "model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36, "num_attention_heads": 64,
+        "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880, "num_local_experts": 128,
+        "num_experts_per_tok": 4, "vocab_size": 201088, "hidden_act": "silu",
+    }),
+]  # fmt: skip
+"""Published weights in billions, heads with keys, and the figures of the published configuration that decide them."""
+
+
+@pytest.mark.parametrize(("name", "billions", "kv_heads", "config"), PUBLISHED, ids=[one[0] for one in PUBLISHED])
+def test_configurations_of_many_families_have_their_published_weights(
+    name: str, billions: float, kv_heads: int, config: dict[str, object]
+) -> None:
+    model = from_config(config, name)
+    assert model.parameters / 1e9 == pytest.approx(billions, rel=0.005)
+    assert model.kv_heads == kv_heads
+
+
+@pytest.mark.parametrize("change", [{"ssm_cfg": {}}, {"is_encoder_decoder": True}, {"linear_num_value_heads": 32}])
+def test_what_is_no_plain_transformer_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="the one"):
+        from_config({**CONFIG, **change}, "the one")
+
+
+def test_a_configuration_is_called_as_its_file_or_its_folder(tmp_path: Path) -> None:
+    for name in ("config.json", "other.json"):
+        (tmp_path / name).write_text(json.dumps(CONFIG))
+    assert [find(tmp_path / name).name for name in ("config.json", "other.json")] == [tmp_path.name, "other"]
+
+
 @pytest.mark.parametrize(
     ("name", "billions", "active"),
     [

@@ -85,6 +85,33 @@ def test_replicas_share_the_batch() -> None:
     assert two.details["tokens_per_second"] == pytest.approx(2 * one.details["tokens_per_second"])
 
 
+def test_the_memory_is_that_of_the_last_step() -> None:
+    found = _answer(output_len=4096)
+    cache = 8 * (512 + 4096) * 80 * 2048 / 8 / 2**30  # of 80 layers, in 8 bits, cut over 8 GPUs
+    assert found.memory["cache"] == pytest.approx(cache)
+    served = forecast({**SERVED, "output_len": 4096, "num_prompts": 8, "max_num_seqs": 8})
+    assert served.memory["cache"] == pytest.approx(cache)
+    assert served.details["sequences_at_once"] == 8
+
+
+def test_the_largest_step_has_no_more_tokens_than_there_are() -> None:
+    assert complete({**ASKED, "batch": 8}).max_batched_tokens == 8 * 512
+    assert complete({**ASKED, "batch": 8, "input_len": 32768}).max_batched_tokens == 65536
+    assert complete({**ASKED, "batch": 8, "max_batched_tokens": 8192}).max_batched_tokens == 8192
+    small = {**ASKED, "model": "llama-3.1-8b", "gpu": "RTX 4090", "gpus": 1, "dtype": "bf16", "batch": 1}
+    assert forecast(small).fits
+    stated = forecast({**small, "max_batched_tokens": 65536})
+    assert stated.fits is False
+    assert stated.reason is not None
+    assert forecast({**small, "max_batched_tokens": stated.reason.values["largest_step"]}).fits
+
+
+def test_the_number_format_in_a_name_is_taken() -> None:
+    asked = {name: value for name, value in ASKED.items() if name != "dtype"} | {"batch": 8}
+    formats = [complete({**asked, "model": f"Llama-3.1-70B{end}"}).dtype for end in ("", "-Instruct", "-FP8-KV")]
+    assert formats == ["bf16", "bf16", "fp8"]
+
+
 def test_stages_share_the_layers_and_the_memory() -> None:
     whole, cut = (_answer(model="llama-3.1-8b", gpus=pp, tp=1, pp=pp, batch=64) for pp in (1, 2))
     assert whole.predicted / 2 < cut.predicted < whole.predicted
@@ -124,6 +151,9 @@ NETWORKS = ({"node_gpus": 16}, {"network_gbs": 10}, {"network_gbs": 100})
         ({"network_us": -1}, "network_us"),
         ({"pp": 90, "gpus": 90, "tp": 1}, "pp"),
         ({"kind": "training", "global_batch": 9, "seq_len": 128}, "global_batch"),
+        ({"model": "mixtral-8x7b", "gpus": 1, "ep": 8, "dtype": "bf16"}, "ep"),
+        ({"model": "bert-large", "gpus": 1, "dtype": "bf16"}, "output_len"),
+        ({"kind": "training", "global_batch": 8, "seq_len": 128, "pp": 8, "interleave": 11}, "interleave"),
     ],
 )
 def test_what_cannot_be_names_its_parameter(change: dict[str, Any], parameter: str) -> None:
@@ -235,3 +265,12 @@ def test_peak_rates_alone_counted_by_hand() -> None:
     steps = 256 * (weights + cache) / (8 * gpu.require("memory_bw_gbs") * 1e9)
     assert roofline_s(one) == pytest.approx(prompts + steps)
     assert _answer().details["roofline_s"] < _answer().lower
+
+
+def test_peak_rates_alone_read_the_weights_of_every_replica_and_the_experts_that_are_visited() -> None:
+    one, eight = (complete({**ASKED, "gpus": n, "tp": 1, "batch": n}) for n in (1, 8))
+    assert roofline_s(eight) == pytest.approx(roofline_s(one))
+    short = {**ASKED, "model": "mixtral-8x7b", "gpus": 1, "input_len": 1}
+    few, all_of_them = (complete({**short, "batch": n}) for n in (1, 64))
+    ratio = few.model.active_parameters / few.model.parameters
+    assert roofline_s(few) / roofline_s(all_of_them) == pytest.approx(ratio, rel=0.1)

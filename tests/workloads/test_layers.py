@@ -33,8 +33,26 @@ def test_experts_are_cut_over_groups() -> None:
     assert whole.experts is not None
     assert cut.experts is not None
     assert cut.experts.held * 8 == whole.experts.held == 256
-    assert cut.experts.visits(800) == 800 * 8 / 8
+    assert cut.experts.visits(100) == 8 * 100 * 8 / 8  # of 8 senders
     assert 1 <= cut.experts.touched(1) <= cut.experts.touched(10_000) <= 32
+
+
+@pytest.mark.parametrize(("tp", "ep"), [(1, 8), (2, 8), (8, 8), (8, 2), (8, 1)])
+def test_the_experts_do_the_same_work_however_they_are_cut(tp: int, ep: int) -> None:
+    model = find("deepseek-v3")
+    cut = layer(model, tp, ep).experts
+    assert cut is not None
+    each = sum(one.outputs * one.inputs for one in cut.matrices)
+    assert cut.visits(64) * each * tp == pytest.approx(64 * model.experts_per_token * model.expert_parameters)
+
+
+def test_heads_with_keys_are_cut_whole_or_copied() -> None:
+    config = {"hidden_size": 3072, "num_hidden_layers": 2, "num_attention_heads": 24, "num_key_value_heads": 8}
+    model = find({**config, "vocab_size": 1000})
+    for tp in (2, 8, 24):
+        check_split(model, tp)
+    with pytest.raises(ParameterError, match="1, 2, 4, 8, 24"):
+        check_split(model, 3)
 
 
 def test_attention_of_a_causal_prompt_is_half_of_the_square() -> None:

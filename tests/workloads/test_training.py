@@ -46,6 +46,18 @@ def test_the_bubble_shrinks_with_micro_batches_and_interleaving() -> None:
     assert few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]  # half the bubble, twice the messages
 
 
+def test_gpus_that_share_a_sequence_sum_their_gradients_and_share_the_states() -> None:
+    replicas, sequences = (_parts(gpus=8, zero=1, **way) for way in ({"dp": 8}, {"cp": 8, "seq_len": 32768}))
+    assert sequences["gradients"] == pytest.approx(replicas["gradients"])
+    assert sequences["optimizer"] == pytest.approx(replicas["optimizer"])
+
+
+def test_experts_compute_as_much_wherever_they_are() -> None:
+    mixture = {"model": "mixtral-8x7b", "gpus": 8, "global_batch": 64}
+    spread, cut = _parts(**mixture, dp=8, ep=8), _parts(**mixture, tp=8)
+    assert spread["products"] == pytest.approx(cut["products"], rel=0.25)
+
+
 def test_the_count_by_hand_repeats_a_published_one() -> None:
     """A Llama of 1.46 B weights learnt 358 400 tokens on one tile in 160.8 s, at 22.44 TFLOP/s achieved elsewhere.
 
