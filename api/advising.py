@@ -19,6 +19,7 @@ from ..operators.work import as_numbers
 from ..report.document import Document
 from ..report.measuring import advice_document
 from ..report.predictions import Identity, write_file
+from ..report.words.prediction import causes_of
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, problem_ids, rows_of
@@ -136,8 +137,7 @@ def advise(
     with threadpool_limits(limits=1):
         answers = model.predict(rows, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
-    if not (able & ~measured).any():
-        raise DataError("no candidate is left that the run can predict and that is not measured already")
+    _check_any(answers, able, measured, model.recipe.target.name)
     rows, answers = rows[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
     groups = groups_of(rows, names_of(group, "group")).astype(str)
@@ -196,6 +196,14 @@ def _candidates(model: TrainedModel, frame: pd.DataFrame) -> tuple[pd.DataFrame,
     theirs = one_per_problem(theirs, model.recipe.metric)[0]
     ids = problem_ids(pd.concat([rows, theirs], ignore_index=True), device=False)
     return rows, np.isin(ids[: len(rows)], ids[len(rows) :])
+
+
+def _check_any(answers: pd.DataFrame, able: np.ndarray, measured: np.ndarray, target: str) -> None:
+    if measured.all():
+        raise DataError(f"nothing is left to measure: all {len(measured)} candidates are measured on {target} already")
+    if not able[~measured].any():
+        why = causes_of(answers["reasons"][~measured])[0]
+        raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
 
 
 def _weights(rows: pd.DataFrame, column: str) -> np.ndarray:

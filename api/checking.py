@@ -25,14 +25,14 @@ from ..operators.operators import work_of
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..readers.labels import canonical_device
-from ..remarks import Reasons, remark
+from ..remarks import remark
 from ..report.checking import CheckFacts, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
 from ..report.run_folder import METRICS, REPORT, check_run_folder, read_run
 from ..report.training import training_document
 from ..report.words import in_words, say
-from ..report.words.prediction import in_words_of_rows
+from ..report.words.prediction import causes_of
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, rows_of
@@ -245,6 +245,7 @@ def check(
         metric=model.recipe.metric,
         level=level,
         rejected=measured.rejected_by_reason,
+        rejected_at=measured.rejected_at,
         notes=in_words(_notes(measured, model)),
         **lost,
         **others,
@@ -298,7 +299,7 @@ def _scored(
     trained = pd.MultiIndex.from_frame(whole[["group", "observed"]]).isin(before)
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
-    unable = in_words_of_rows(Reasons.of(answers["reasons"][~able].tolist()))[1].tolist()
+    unable = causes_of(answers["reasons"][~able])
     if kept.empty:
         raise DataError(f"no row can be predicted; first: {unable[0]}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}

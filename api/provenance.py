@@ -147,6 +147,7 @@ def metrics_of(dataset: Dataset, measured: Measurements, competition: Competitio
             "features_available": dataset.X.shape[1],
             "sha256": data_hash(dataset),
             "rejected": measured.rejected_by_reason,
+            "rejected_at": measured.rejected_at,
             "unpaired_host": report.get("host_only"),
             "unpaired_target": report.get("target_only"),
             "slower_kernels": report.get("slower_kernels") or None,

@@ -140,7 +140,7 @@ def validate(
     dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
     rejected = measured.rejected_by_reason | _without_metric(dataset)
-    return Validation(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes)
+    return Validation(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes, measured.rejected_at)
 
 
 def _without_metric(dataset: Dataset) -> dict[str, int]:

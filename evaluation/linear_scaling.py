@@ -146,6 +146,8 @@ class ValidationResult:
         Rows kept out, by reason: in reading, and for want of the metric.
     notes : tuple of Remark
         Remarks of the readers.
+    rejected_at : dict of str to str
+        Where the first row kept out for a reason was read.
     """
 
     dataset: Dataset
@@ -156,6 +158,7 @@ class ValidationResult:
     seed: int
     rejected: dict[str, int]
     notes: tuple[Remark, ...]
+    rejected_at: dict[str, str] = field(default_factory=dict)
 
 
 def assess_scaling(

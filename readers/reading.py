@@ -85,6 +85,12 @@ class Measurements:
         """Number of rows kept out for each reason, most frequent first."""
         return count_reasons(self.rejected)
 
+    @property
+    def rejected_at(self) -> dict[str, str]:
+        """Where the first row kept out for each reason was read: ``own.csv:17``."""
+        first = self.rejected.drop_duplicates("reason")
+        return dict(zip(first["reason"].astype(str), first["source"].astype(str), strict=True))
+
 
 class Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.

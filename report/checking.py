@@ -35,7 +35,7 @@ from .document import (
     rows,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
-from .formats import counted, formatted, number, percent, share
+from .formats import counted, figure, formatted, number, percent, share
 from .training import left_out
 from .words import say
 
@@ -76,6 +76,7 @@ class CheckFacts:
     all_trained: bool
     not_predicted: Mapping[str, int]
     rejected: Mapping[str, int]
+    rejected_at: Mapping[str, str]
     notes: Sequence[str]
     common_rows: int = 0
     other_e_out: float | None = None
@@ -178,9 +179,7 @@ def _rows(table: pd.DataFrame, metric: str) -> Listing:
 
     def texts() -> list[list[str]]:
         observed, predicted = table["observed"], table["predicted"]
-        figures = (
-            [formatted(one, "{:.4g}") for one in values] for values in (observed, predicted, observed / predicted)
-        )
+        figures = ([figure(one) for one in values] for values in (observed, predicted, observed / predicted))
         return [*(table[name].astype(str).tolist() for name in ("group", "class")), *figures,
                 table["source"].astype(str).tolist()]  # fmt: skip
 
@@ -214,7 +213,7 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
 
 
 def _lost(facts: CheckFacts) -> Lines:
-    said = losses(facts.rejected, facts.notes).lines
+    said = losses(facts.rejected, facts.notes, first=facts.rejected_at).lines
     unable = facts.not_predicted.items()
     left = [Line(f"{counted(count, 'row')} not predicted: {why}", "warning") for why, count in unable]
     if facts.trained_rows and not facts.all_trained:

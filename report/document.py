@@ -365,7 +365,13 @@ def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
     return [Line(f"note: {text}", "soft") for text in dict.fromkeys(said)]
 
 
-def losses(rejected: Mapping[Any, int], remarks: Iterable[Remark | str] = (), unreadable: Iterable[str] = ()) -> Lines:
+def losses(
+    rejected: Mapping[Any, int],
+    remarks: Iterable[Remark | str] = (),
+    unreadable: Iterable[str] = (),
+    *,
+    first: Mapping[Any, str] | None = None,
+) -> Lines:
     """Return how many rows were kept out for each reason, the most frequent first, remarks, and files not read.
 
     Parameters
@@ -374,10 +380,18 @@ def losses(rejected: Mapping[Any, int], remarks: Iterable[Remark | str] = (), un
         Reason -> rows.
     remarks, unreadable : iterable
         What there is to say of the data, and the error of each file that could not be read.
+    first : mapping, optional
+        Reason -> where the first of its rows was read (``own.csv:17``).
     """
-    said = {say(why) if isinstance(why, Remark) else reason_of(str(why)): count for why, count in rejected.items()}
-    ordered = sorted(said.items(), key=lambda item: (-item[1], item[0]))
-    lost = [Line(f"{counted(count, 'row')} rejected: {reason}", "warning") for reason, count in ordered]
+    said = [
+        (count, say(why) if isinstance(why, Remark) else reason_of(str(why)), why) for why, count in rejected.items()
+    ]
+    lost = list[Line]()
+    for count, reason, why in sorted(said, key=lambda one: (-one[0], one[1])):
+        place = first.get(why) if first else None
+        lost.append(
+            Line(f"{counted(count, 'row')} rejected: {reason}{f' (first: {place})' if place else ''}", "warning")
+        )
     return Lines((*lost, *remarked(remarks), *(Line(f"unreadable: {error}", "error") for error in unreadable)), "list")
 
 

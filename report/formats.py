@@ -57,16 +57,16 @@ def share(part: float | None, digits: int = 1) -> str:
 
 
 def figure(value: Any) -> str:
-    """Return four significant digits, from ten thousand on without decimals.
+    """Return four significant digits, thousands with commas, from ten thousand on without decimals.
 
     Examples
     --------
-    >>> figure(3.14159), figure(123456.7), figure(float("nan"))
-    ('3.142', '123,457', '–')
+    >>> figure(3.14159), figure(1234.5), figure(123456.7), figure(float("nan"))
+    ('3.142', '1,234', '123,457', '–')
     """
     if not known(value):
         return NONE
-    return f"{value:.4g}" if abs(value) < 1e4 or not math.isfinite(value) else f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1e4 or not math.isfinite(value) else f"{value:,.0f}"
 
 
 def alike(*values: Any) -> list[str]:

@@ -39,7 +39,7 @@ from .document import (
     rows,
 )
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
-from .formats import counted, formatted, share
+from .formats import counted, figure, formatted, share
 from .gpus import MISSING, gpus_json
 from .words import say
 from .words.scaling import class_words, cliff_words, unseen_cliffs
@@ -463,9 +463,7 @@ def _measured(
 
 
 def _figure(value: float | None) -> str:
-    if value is None or not np.isfinite(value):
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "" if value is None or not np.isfinite(value) else figure(value)
 
 
 def _interval(lower: float, upper: float) -> str:

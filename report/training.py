@@ -40,7 +40,7 @@ from .document import (
     losses,
     rows,
 )
-from .formats import NONE, counted, known, number, percent, share
+from .formats import NONE, counted, figure, known, number, percent, share
 from .run_folder import ordered, reference, simplest
 from .words import say
 from .words.reading import reason_of
@@ -90,7 +90,7 @@ def training_document(
     ``plot`` it draws what the predictions of the saved model's scheme look like.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
-    lost = losses(data.get("rejected") or {}, data.get("notes") or [])
+    lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
     software = ", ".join(f"{name} {version}" for name, version in (metrics.get("versions") or {}).items())
     return Document(
         title=title(data),
@@ -284,7 +284,7 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     )
 
     def texts() -> list[list[str]]:
-        values = [[f"{value:.4g}" for value in found[key].astype(float)] for key, _ in numbers]
+        values = [[figure(value) for value in found[key].astype(float)] for key, _ in numbers]
         errors = [number(value) for value in found["ape"].astype(float)]
         places = [str(source).rpartition(":") for source in found.get("source", pd.Series("", found.index))]
         files, rows_of = [file or row for file, _, row in places], [row if file else "" for file, _, row in places]

@@ -35,7 +35,7 @@ from .document import (
     losses,
 )
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
-from .formats import counted, formatted
+from .formats import counted, figure, formatted
 from .predictions import workload
 from .words import in_words, say
 
@@ -71,7 +71,8 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
-    said, lost = Lines(verdict, "answer", medium="terminal"), losses(result.rejected, in_words(result.notes))
+    said = Lines(verdict, "answer", medium="terminal")
+    lost = losses(result.rejected, in_words(result.notes), first=result.rejected_at)
     return Document(
         title=QUESTION,
         lead=asked(result),
@@ -147,7 +148,7 @@ def _pairs(result: ValidationResult) -> list[Listing]:
         return [
             [workload(row) for row in data.rows.to_dict("records")],
             classes.tolist(),
-            *([formatted(value, "{:.4g}") for value in values] for values in (host, data.y)),
+            *([figure(value) for value in values] for values in (host, data.y)),
             *over,
             data.rows["source"].astype(str).tolist() if "source" in data.rows else [""] * len(data.y),
         ]

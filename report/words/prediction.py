@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -124,6 +124,18 @@ def in_words_of_rows(reasons: Reasons) -> tuple[np.ndarray, np.ndarray]:
         first[rows[new]] = cause(what)
         said[rows] = np.where(new, words, said[rows] + "; " + words)
     return said, first
+
+
+def causes_of(reasons: Iterable[Sequence[Remark]]) -> list[str]:
+    """Return `cause` of the first reason of each row, "" where there is none.
+
+    Examples
+    --------
+    >>> from flopcast.remarks import remark
+    >>> causes_of([(remark("missing-value", feature="m"),), ()])
+    ['m is missing, trained always with a value', '']
+    """
+    return in_words_of_rows(Reasons.of(list(reasons)))[1].tolist()
 
 
 def _say_each(what: Alike) -> list[str]:

@@ -65,3 +65,19 @@ def test_what_cannot_be_is_one_line(run: Path, candidates: Path, wrong: list[obj
     assert code == 2
     assert named in errors
     assert "Traceback" not in errors
+
+
+def test_candidates_that_cannot_be_predicted_say_why(run: Path, tmp_path: Path) -> None:
+    host_rows(range(8, 10)).assign(dtype_a="int8").to_csv(tmp_path / "other.csv", index=False)
+    code, _, errors = call(run, tmp_path / "other.csv", "--budget", 2)
+    assert code == 2
+    assert "int8" in errors
+
+
+def test_candidates_that_are_all_measured_say_so(run: Path, tmp_path: Path) -> None:
+    host = host_rows(range(8, 10))
+    pd.concat([host, host.assign(device="MI355X")]).to_csv(tmp_path / "both.csv", index=False)
+    code, _, errors = call(run, tmp_path / "both.csv", "--budget", 2)
+    assert code == 2
+    assert "all 8" in errors
+    assert "MI355X" in errors

@@ -49,6 +49,7 @@ def test_classes_are_judged_apart(measured: Path) -> None:
     outcomes = {one.name: one.law("FLOPS scaling").verdict.outcome for one in result.classes[1:]}
     assert outcomes == {"gemm fp8 compute-bound": Outcome.HOLDS, "gemm bf16 compute-bound": Outcome.SIZE}
     assert result.rejected == {"zero-duration": 1}
+    assert result.rejected_at.keys() == {"zero-duration"}
     assert (result.classes[0].rows, result.classes[0].groups) == (60, 6)
 
 
