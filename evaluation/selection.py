@@ -5,7 +5,8 @@ corrects it without fitting anything again: on each bootstrap sample of the out-
 same rule, and its error on the rows that the sample left out is what the choice is worth.
 
 The rule is that of one standard error: of the models whose E_out is above the smallest by no more than one standard
-error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken.
+error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken:
+the order of ``Candidate.preference`` in `models.suite`. Where none has one (the literature's suite) the smallest wins.
 Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule.
 With few groups the smallest error of many is mostly luck, and the rule lets luck decide only between models that are
 liked alike.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.readers.base import readers
+
 ROOT = Path(__file__).parents[1]
 ASKED = {
     "the columns of a convolution": "generated/columns.html#conv-columns",
@@ -18,6 +20,11 @@ ASKED = {
     "how to forecast a model": "guides/forecasting.html",
 }
 """What newcomers ask for -> where the first page leads in one step."""
+
+
+def test_every_format_is_described() -> None:
+    told = (ROOT / "docs" / "formats.rst").read_text(encoding="utf-8").split()
+    assert [reader.name for reader in readers() if type(reader).__module__ not in told] == []
 
 
 @pytest.mark.long

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.readers.base import detect, readers
+from flopcast.readers.files import head
 from flopcast.tests.fuzz import targets, worker
+from flopcast.tests.fuzz.corpus import seeds
 
 SEED = 1
 MANY = {**dict.fromkeys(targets.TABLES, 10), **dict.fromkeys(targets.TRACES, 6)}
@@ -18,6 +21,17 @@ def test_damaged_inputs_end_in_sound_rows_or_in_our_own_error(tmp_path: Path, ta
     numbers = range(1, 1 + MANY.get(target, 25))
     for some in [numbers] if target in targets.TABLES else [[number] for number in numbers]:
         assert worker.batch(target, SEED, some, tmp_path / "x") in ("read", "refused")
+
+
+def test_every_kind_of_input_has_seeds_and_every_format_a_kind(tmp_path: Path) -> None:
+    assert sorted(targets.TARGETS) == sorted(seeds())
+    found = set[str]()
+    for number, files in enumerate(one for kind in seeds().values() for one in kind):
+        targets.write(tmp_path / str(number), files)
+        for path in (tmp_path / str(number)).rglob("*"):
+            if path.is_file() and (reader := detect(path, head(path))):
+                found.add(reader.name)
+    assert found == {reader.name for reader in readers()}
 
 
 def test_an_input_is_the_same_again() -> None:

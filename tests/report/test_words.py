@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from re import fullmatch
 from string import Formatter
 
 import pytest
 
 from flopcast.remarks import remark
 from flopcast.report import words
-from flopcast.report.words import WORDS, in_words, say
+from flopcast.report.words import WORDS, in_words, say, traces
+from flopcast.report.words import reading as of_rows
 
 ROOT = Path(__file__).parents[2]
+REASONS = of_rows.REASONS | traces.REASONS
 OTHER = {"build", "tests", "benchmarks", "examples", "docs"}
 
 
@@ -68,7 +71,22 @@ def test_no_words_are_left_of_codes_that_are_gone() -> None:
         for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert set(WORDS) <= literals
+    assert set(WORDS) | set(REASONS) <= literals
+
+
+@pytest.mark.no_cover
+def test_every_code_that_refuses_a_row_has_words() -> None:
+    marks, statements = {"refuse", "defect", "_defect", "DEFECT"}, (ast.Assign, ast.Expr, ast.Return)
+    codes = set[str]()
+    for folder in ("readers", "table", "traces"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                inside = [*ast.walk(one)] if isinstance(one, statements) else []
+                if marks & {getattr(node, "id", getattr(node, "attr", "")) for node in inside}:
+                    texts = (node.value for node in inside if isinstance(node, ast.Constant))
+                    codes |= {text for text in texts if isinstance(text, str) and fullmatch("[a-z]+(-[a-z]+)+", text)}
+    assert {"zero-duration", "launch-not-recorded", "line-unlike-header", "not-a-gemm"} <= codes
+    assert codes <= set(REASONS)
 
 
 def test_a_code_has_its_words_in_one_area_and_every_area_is_listed() -> None:
