@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
 from ..evaluation.checking import Checked, Score, assess
-from ..evaluation.intervals import LEVELS, check_level
+from ..evaluation.intervals import LEVELS
+from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import groups_of
 from ..features.roofline import bound

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import pandas as pd
 
 from ..errors import DataError, ParameterError
-from ..evaluation.intervals import LEVELS, check_level
+from ..evaluation.intervals import LEVELS
+from ..evaluation.metrics import check_level
 from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
 from ..projection.trace_changes import TraceChanges, trace_changes
 from ..readers import Options, TraceFailure, read_traces

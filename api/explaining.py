@@ -12,7 +12,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
-from ..evaluation.intervals import LEVELS, check_level
+from ..evaluation.intervals import LEVELS
+from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..models.explanation import Part, parts_of

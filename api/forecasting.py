@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, FlopcastError, ParameterError
+from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
@@ -310,8 +311,7 @@ def calibrate(
 
 
 def _check(level: float, need: float | None, price: float | None) -> None:
-    if not 0 < level < 1:
-        raise ParameterError("level", f"must lie between 0 and 1, got {level:g}: 0.9 means 90 %")
+    check_level(level)
     if need is not None and not 0 < need < 10:
         raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
     if price is not None and not 0 <= price < float("inf"):

@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 from ..errors import DataError, ParameterError
 from ..evaluation.beyond import fixed_widening
 from ..evaluation.counter_choice import passes_of
-from ..evaluation.intervals import LEVELS, check_level
-from ..evaluation.metrics import COST, accounting, with_target_cost
+from ..evaluation.intervals import LEVELS
+from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches

@@ -37,6 +37,7 @@ FloatArray = NDArray[np.float64]
 Z = 1.645
 LUMI_2022 = 2220288 // 944 * 8
 """Devices of LUMI in November 2022: a node is 944 cores in TOP500, 64 of the CPU, 8 times 110 compute units."""
+H100_NODE = "Voltage Park 1 node"
 
 AURORA_768 = 1259.94e12
 """HPCG of 768 nodes of six devices, FLOP/s. Which machine is not said with it; a node's score is that of Aurora's."""
@@ -153,7 +154,7 @@ def measured_attention(data: Path) -> pd.DataFrame:
 
 
 def scores(data: Path) -> Iterator[Scored]:
-    """Score LUMI, and Aurora's nodes by what a stream reaches there, by Frontier's efficiency."""
+    """Score LUMI, Aurora's nodes by what a stream reaches there, and eight H100, all by Frontier's efficiency."""
     table = pd.read_csv(data / "hpl_hpcg_points.csv")
     value = {(row["system"], row["benchmark"], row["list_date"][:4]): row["value"] for _, row in table.iterrows()}
     device, free = find("MI250X (per GCD)"), Spread(1.0, 0.0)
@@ -170,11 +171,13 @@ def scores(data: Path) -> Iterator[Scored]:
         naive = np.array([0.201 * devices * gpu.require("memory_bw_gbs") * 1e9 / scored])
         half = np.array([np.log(found.upper / found.predicted)])
         yield Scored(name, np.array([found.predicted / scored]), half, naive)
-    large = hpl(device, LUMI_2022, machine=Spread(1.0, machine_spread(without="LUMI")))
-    ratio = large.predicted / (value["LUMI", "HPL", "2022"] * 1e18)
-    naive = np.array([LUMI_2022 * 23.9e12 / (value["LUMI", "HPL", "2022"] * 1e18)])
-    half = np.array([np.log(large.upper / large.predicted)])
-    yield Scored("HPL: LUMI from Frontier", np.array([ratio]), half, naive)
+    for name, gpu, devices, scored in (
+        ("HPL: LUMI from Frontier", device, LUMI_2022, value["LUMI", "HPL", "2022"] * 1e18),
+        ("HPL: a node of H100 from Frontier", find("H100 SXM5"), 8, value[H100_NODE, "HPL", "2025"] * 1e12),
+    ):
+        large = hpl(gpu, devices, machine=Spread(1.0, machine_spread(without="LUMI")))
+        half = np.array([np.log(large.upper / large.predicted)])
+        yield Scored(name, np.array([large.predicted / scored]), half, np.array([large.peak / scored]))
 
 
 def _own(release: Release, parts: FloatArray) -> FloatArray:

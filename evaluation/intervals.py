@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError
 from .crossval import SCHEMES
 
 LEVELS: Final = np.arange(1, 200) / 200
@@ -45,18 +45,6 @@ SIDE_LIMIT: Final = 4.0
 
 
 FloatArray = NDArray[np.float64]
-
-
-def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
-    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
-
-    Raises
-    ------
-    ParameterError
-        Of ``level``.
-    """
-    if not (0 < level < 1 and least <= level <= most):
-        raise ParameterError("level", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
 
 
 class Coverage(NamedTuple):

@@ -21,6 +21,18 @@ from ..table.measurements import COUNTER
 THRESHOLDS: Final = (1, 5, 10, 15, 20, 30, 40, 50)
 
 
+def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
+    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
+
+    Raises
+    ------
+    ParameterError
+        Of ``level``.
+    """
+    if not (0 < level < 1 and least <= level <= most):
+        raise ParameterError("level", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
+
+
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> NDArray[np.float64]:
     """Return the measured values as floats, refusing what no relative error can be taken of.
 

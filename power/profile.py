@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError, few
-from ..evaluation.intervals import check_level
+from ..evaluation.metrics import check_level
 from ..readers.files import read_plain_table
 from ..remarks import Remark, remark
 from ..traces.cleaning.binning import EACH_OTHER

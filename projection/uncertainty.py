@@ -39,7 +39,7 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
 from ..errors import NotPublishedError, ParameterError, nearest
-from ..evaluation.intervals import check_level
+from ..evaluation.metrics import check_level
 from ..hardware import GPU, peak_path
 from ..remarks import Remark, remark
 from .replay import spans_us

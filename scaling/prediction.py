@@ -14,8 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..errors import DataError, ParameterError
-from ..evaluation.intervals import check_level
-from ..evaluation.metrics import speedup
+from ..evaluation.metrics import check_level, speedup
 from ..remarks import Remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program

@@ -8,7 +8,8 @@ Behind a look-ahead of one, a panel's factorisation and broadcast hide behind th
 HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
 it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
 
-The part that a stream reaches is the device's own where it was measured (hardware/measured.csv).
+The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's own
+where it was measured (hardware/measured.csv).
 
 Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
 tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParameterError, UnknownGPUError
+from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
 from .constants import DRAWS, standard_normal
@@ -41,6 +43,9 @@ MOST_PANELS: Final = 1024
 """Of the sum; neighbours beyond are summed as one, whose noise is the less."""
 MATRIX_SHARE: Final = 0.8
 """Part of the memory that the matrix of HPL takes, unless N is given."""
+
+FLATTEST: Final = 4
+"""Columns for each row of a grid of HPL, beyond which another grid is looked for."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def hpcg(
     Raises
     ------
     ParameterError
-        ``devices`` is below 1.
+        ``devices`` is below 1, ``level`` not between 0 and 1, or a part not above 0 and at most 1.
     NotPublishedError
         The bandwidth is not published.
 
@@ -117,7 +122,9 @@ def hpcg(
     True
     """
     stream = stream or _stream(gpu)
-    drawn = _drawn(devices, seed, stream, reached, scaling)
+    drawn = _drawn(
+        devices, level, seed, {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)}
+    )
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
     peak = devices * FLOP_PER_BYTE * bandwidth
     scores = peak * np.prod(drawn, axis=0)
@@ -159,11 +166,12 @@ def hpl(
     devices : int
         Of them, P · Q.
     n, nb, p : int, optional
-        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the grid (by default the
-        divisor of ``devices`` next to its root).
+        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the grid. By default the
+        divisor of ``devices`` next to its root; where that grid is flatter than 1 : 4, the fastest one, which may leave
+        devices idle, and a remark says so.
     product, panel_share : Spread
-        Part of the 64-bit vector peak that the update's products reach, and that a panel's factorisation does. The
-        vector peak is what such machines are rated by; the matrix units of CDNA exceed it, the board's power does not.
+        Part of the `rated` 64-bit peak that the update's products reach, and that a panel's factorisation does. The
+        defaults are Frontier's.
     network_gbs : Spread
         Bandwidth per device between nodes, one way, GB/s.
     noise : float
@@ -174,28 +182,71 @@ def hpl(
     Raises
     ------
     ParameterError
-        ``devices`` is below 1, ``p`` does not divide it, or the matrix has no room.
+        ``devices`` or ``nb`` is below 1, ``p`` does not divide the devices, the matrix has no room, ``noise`` is not
+        from 0 to 1, ``level`` not between them, or a part is more than the peak allows.
     NotPublishedError
         The 64-bit peak or the memory is not published.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> found = hpl(find("MI250X (per GCD)"), 73728)
+    >>> 1.15e18 < found.predicted < 1.25e18
+    True
     """
-    machine = machine or Spread(1.0, machine_spread())
-    *drawn, tuned = _drawn(devices, seed, product, panel_share, network_gbs, machine)
-    rows_ = p or _near_root(devices)
-    if devices % rows_:
-        raise ParameterError("p", f"must divide the {devices} devices, got {rows_}")
-    room = devices * gpu.require("memory_gb") * GIB
-    size = n or int(math.sqrt(MATRIX_SHARE * room / 8.0)) // nb * nb
-    if not nb <= size or 8.0 * size**2 > room:
-        raise ParameterError("n", f"must be from {nb} to {math.sqrt(room / 8):.0f}, the memory's size, got {size}")
-    parts = _panels(gpu, devices, size, nb, rows_, drawn, noise, seed)
+    if nb < 1:
+        raise ParameterError("nb", f"must be at least 1, got {nb}")
+    if not 0.0 <= noise <= 1.0:
+        raise ParameterError("noise", f"must be from 0 to 1 (0.02 is 2 %), got {noise:g}")
+    machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
+    most = gpu.peak_tflops("fp64") / peak
+    spreads = {"product": (product, most), "panel_share": (panel_share, most), "network_gbs": (network_gbs, math.inf)}
+    *drawn, tuned = _drawn(devices, level, seed, spreads | {"machine": (machine, math.inf)})
+    medians = [np.array([one.median]) for one, _ in spreads.values()]
+    room = gpu.require("memory_gb") * GIB / 8.0
+    if n is not None and not nb <= n <= math.sqrt(devices * room):
+        raise ParameterError("n", f"must be from {nb} to {math.sqrt(devices * room):.0f}, the memory's size, got {n}")
+    if p is not None and (p < 1 or devices % p):
+        raise ParameterError("p", f"must divide the {devices} devices, got {p}")
+
+    def work(rows: int, columns: int) -> tuple[int, float]:
+        size = n or max(int(math.sqrt(MATRIX_SHARE * rows * columns * room)) // nb, 1) * nb
+        return size, 2.0 / 3.0 * float(size) ** 3 + 1.5 * float(size) ** 2
+
+    def usual(grid: tuple[int, int]) -> float:
+        size, flop = work(*grid)
+        seconds = sum(part[0] for part in _panels(peak, grid, size, nb, medians).values())
+        return flop / seconds if size**2 <= grid[0] * grid[1] * room else 0.0
+
+    grid = max(_grids(devices, p), key=usual)
+    size, flop = work(*grid)
+    if size**2 > grid[0] * grid[1] * room:
+        raise ParameterError("nb", f"must be at most {math.sqrt(devices * room):.0f}, the memory's size, got {nb}")
+    parts = _panels(peak, grid, size, nb, drawn, noise, seed)
     seconds = np.sum(list(parts.values()), axis=0)
-    scores = tuned * (2.0 / 3.0 * float(size) ** 3 + 1.5 * float(size) ** 2) / seconds
-    inputs = {"n": float(size), "nb": float(nb), "p": float(rows_), "q": float(devices // rows_)}
+    inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
-    notes = (remark("score-moves", percent=18.0, machines=round(100 * machine.sigma, 1)),)
+    notes = [remark("score-moves", percent=18.0, machines=round(100 * machine.sigma, 1))]
+    if idle := devices - grid[0] * grid[1]:
+        notes.append(remark("devices-idle", idle=idle, rows=grid[0], columns=grid[1]))
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
-    peak = devices * gpu.peak_tflops("fp64", "vector") * 1e12
-    return _score("hpl", devices, peak, scores, level, inputs, notes, shares)
+    return _score("hpl", devices, devices * peak * 1e12, tuned * flop / seconds, level, inputs, tuple(notes), shares)
+
+
+def rated(gpu: GPU) -> float:
+    """Return the 64-bit peak that lists of machines rate `gpu` by, TFLOPS, of which HPL reaches about two thirds.
+
+    That of NVIDIA is the matrix units' peak: eight H100 reached 365.4 TFLOP/s, 68 % of it (aigatech/vpbenchmarking,
+    2025). The matrix units of CDNA exceed the vector peak by far on paper, but the board's power does not hold them
+    there: El Capitan's 1742 PFLOP/s are 65 % of the vector peak of its 43 808 MI300A (TOP500, November 2024).
+
+    Raises
+    ------
+    NotPublishedError
+        No 64-bit peak is published.
+    """
+    matrix = gpu.vendor == "NVIDIA" or "fp64_vector" not in gpu.peaks
+    return gpu.peak_tflops("fp64", None if matrix else "vector")
 
 
 @cache
@@ -210,19 +261,31 @@ def machine_spread(without: str = "") -> float:
     return float(np.std(np.log(scores), ddof=1))
 
 
+def _grids(devices: int, p: int | None) -> list[tuple[int, int]]:
+    """Return the grids to choose from, rows and columns of each."""
+    every = [(rows, devices // rows) for rows in range(1, math.isqrt(devices) + 1)]
+    whole = p or max(rows for rows, columns in every if rows * columns == devices)
+    return [(whole, devices // whole)] if p or devices <= FLATTEST * whole**2 else every
+
+
 def _panels(
-    gpu: GPU, devices: int, size: int, nb: int, p: int, drawn: Sequence[FloatArray], noise: float, seed: int
+    peak: float,
+    grid: tuple[int, int],
+    size: int,
+    nb: int,
+    drawn: Sequence[FloatArray],
+    noise: float = 0.0,
+    seed: int = 0,
 ) -> dict[str, FloatArray]:
     """Return the seconds of the whole factorisation, shape (draws,): its updates, panels not hidden, swaps."""
-    peak = gpu.peak_tflops("fp64", "vector") * 1e12
     rate, panel, network = (column[:, None] for column in drawn)
+    p, q = grid
     panels = -(-size // nb)
     together = -(-panels // MOST_PANELS)
     left = size - nb * (together * np.arange(-(-panels // together)) + (together - 1) / 2.0)
     left = np.maximum(left, nb / 2.0)
-    q = devices // p
-    update = 2.0 * nb * left**2 / devices / (rate * peak)
-    factor = nb**2 * left / p / (panel * peak)
+    update = 2.0 * nb * left**2 / (p * q) / (rate * peak * 1e12)
+    factor = nb**2 * left / p / (panel * peak * 1e12)
     broadcast = 8.0 * nb * left / p / (network * 1e9)
     swap = 8.0 * nb * left / q / (network * 1e9)
     hidden = np.maximum(factor + broadcast - update, 0.0)
@@ -231,12 +294,19 @@ def _panels(
     return {name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()}
 
 
-def _drawn(devices: int, seed: int, *spreads: Spread) -> list[FloatArray]:
-    """Return draws of every spread, shape (draws,) each; a ParameterError where there are no devices."""
+def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Spread, float]]) -> list[FloatArray]:
+    """Return draws of every spread, shape (draws,) each; of each its name and the most that its median may be."""
+    check_level(level)
     if devices < 1:
         raise ParameterError("devices", f"must be at least 1, got {devices}")
+    for name, (one, most) in spreads.items():
+        if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
+            bound = "" if most == math.inf else f" and at most {most:.3g}"
+            raise ParameterError(
+                name, f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}"
+            )
     normal = standard_normal(len(spreads), DRAWS, seed)
-    return [spread.draws(column) for spread, column in zip(spreads, normal.T, strict=True)]
+    return [spread.draws(column) for (spread, _), column in zip(spreads.values(), normal.T, strict=True)]
 
 
 def _score(
@@ -251,7 +321,3 @@ def _score(
 ) -> Score:
     middle, lower, upper = np.quantile(scores, [0.5, (1 - level) / 2, (1 + level) / 2]).tolist()
     return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, peak, inputs, remarks, shares or {})
-
-
-def _near_root(devices: int) -> int:
-    return max(one for one in range(1, math.isqrt(devices) + 1) if devices % one == 0)

@@ -90,6 +90,7 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "one machine's own score moved by {percent:.0f} % in two years of tuning; published scores per device of "
         "machines of one kind differ by ±{machines:g} % (1 σ), which the interval holds"
     ),
+    "devices-idle": "the fastest grid, {rows:,} by {columns:,}, leaves {idle:,} of the devices idle",
 }
 
 PARTS: Final = {

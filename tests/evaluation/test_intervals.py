@@ -16,7 +16,6 @@ from flopcast.evaluation.intervals import (
     LEVELS,
     ConformalIntervals,
     _ranks_among_others,
-    check_level,
     covered,
     cross_bounds,
 )
@@ -138,19 +137,6 @@ def test_predictions_that_are_no_time_are_misses_without_bounds() -> None:
     assert intervals.bounds([3.0], 0.9) == (0.0, np.inf)
     coverage = cross_coverage(y, p, np.arange(40), make_folds("kfold", None, 40), 0.5, "kfold")
     assert coverage.coverage <= 32 / 40
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
-def test_a_level_lies_between_0_and_1(level: float) -> None:
-    check_level(0.9)
-    with pytest.raises(DataError, match=r"level.*0.9.*90"):
-        check_level(level)
-
-
-def test_a_level_may_be_held_to_a_narrower_range() -> None:
-    check_level(0.005, 0.005, 0.995)
-    with pytest.raises(DataError, match=r"0.005.*0.995.*0.999"):
-        check_level(0.999, 0.005, 0.995)
 
 
 def test_json_round_trip() -> None:

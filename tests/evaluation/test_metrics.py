@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from flopcast.errors import DataError
-from flopcast.evaluation.metrics import THRESHOLDS, ape, by_group, check_targets, e_out, inlier_ratios, summarise
+from flopcast.evaluation.metrics import (
+    THRESHOLDS,
+    ape,
+    by_group,
+    check_level,
+    check_targets,
+    e_out,
+    inlier_ratios,
+    summarise,
+)
 
 TIMES = npst.arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e6))
 
@@ -83,3 +92,16 @@ def test_errors_by_group_worst_first() -> None:
         "max_ape": pytest.approx([50.0, 30.0]),
         "ratio": pytest.approx([0.5, 1.2]),
     }
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
+def test_a_level_lies_between_0_and_1(level: float) -> None:
+    check_level(0.9)
+    with pytest.raises(DataError, match=r"level.*0.9.*90"):
+        check_level(level)
+
+
+def test_a_level_may_be_held_to_a_narrower_range() -> None:
+    check_level(0.005, 0.005, 0.995)
+    with pytest.raises(DataError, match=r"0.005.*0.995.*0.999"):
+        check_level(0.999, 0.005, 0.995)

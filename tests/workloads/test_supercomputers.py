@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flopcast.errors import ParameterError
 from flopcast.hardware import GPU, find
-from flopcast.workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
+from flopcast.workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread, rated
 
 GCD = find("MI250X (per GCD)")
 SURE = Spread(1.0, 0.0)
@@ -18,8 +20,7 @@ def test_hpcg_without_spread_is_its_product() -> None:
 
 
 def test_hpl_without_losses_reaches_the_peak() -> None:
-    free = Spread(1e9, 0.0)
-    found = hpl(GCD, 64, product=SURE, panel_share=free, network_gbs=free, noise=0.0, machine=SURE)
+    found = hpl(GCD, 64, product=SURE, panel_share=SURE, network_gbs=Spread(1e9, 0.0), noise=0.0, machine=SURE)
     assert found.shares["update"] == pytest.approx(1.0)
     assert found.predicted == pytest.approx(64 * 23.9e12, rel=0.02)
 
@@ -42,6 +43,31 @@ def test_frontiers_efficiency_forecasts_auroras_nodes() -> None:
     assert many.predicted == pytest.approx(5.6e15, rel=0.25)
 
 
+def test_frontiers_efficiency_forecasts_other_devices() -> None:
+    """Eight H100: 365.4 TFLOP/s (aigatech/vpbenchmarking, 2025); El Capitan: 1742 PFLOP/s (TOP500, November 2024)."""
+    for gpu, devices, scored in (("H100 SXM5", 8, 365.4e12), ("MI300A", 43808, 1742e15)):
+        found = hpl(find(gpu), devices)
+        assert found.predicted == pytest.approx(scored, rel=0.06)
+        assert found.lower < scored < found.upper
+
+
+def test_a_device_is_rated_by_the_units_that_its_maker_rates_it_by() -> None:
+    assert rated(find("A100 80GB SXM4")) == 19.5
+    assert rated(GCD) == 23.9
+    assert rated(GPU(name="Mine", peaks={"fp64_matrix": 7.0})) == 7.0
+
+
+@pytest.mark.parametrize("devices", [23824, 23827])
+def test_awkward_numbers_of_devices_leave_a_few_idle(devices: int) -> None:
+    found, even = hpl(GCD, devices), hpl(GCD, 23800)
+    used = found.inputs["p"] * found.inputs["q"]
+    idle = [one for one in found.remarks if one.code == "devices-idle"]
+    assert 0 < devices - used < 20
+    assert dict(idle[0].values)["idle"] == devices - used
+    assert found.predicted == pytest.approx(even.predicted, rel=0.03)
+    assert not [one for one in even.remarks if one.code == "devices-idle"]
+
+
 def test_a_stream_is_that_measured_on_the_device() -> None:
     assert hpcg(find("MI300X"), 8).inputs["stream"] == pytest.approx(4090 / 5325, rel=0.001)
     assert hpcg(GPU(name="Mine", memory_bw_gbs=1000.0), 8).inputs["stream"] == STREAM.median
@@ -61,8 +87,23 @@ def test_more_spread_is_a_wider_interval() -> None:
     assert wild.upper / wild.lower > calm.upper / calm.lower
 
 
-@pytest.mark.parametrize(("change", "parameter"), [({"p": 7}, "p"), ({"n": 10**9}, "n"), ({"devices": 0}, "devices")])
-def test_machines_that_cannot_be(change: dict[str, int], parameter: str) -> None:
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("p", 7), ("p", -2), ("p", 0), ("n", 10**9), ("n", 1), ("nb", 0), ("nb", 10**7), ("devices", 0), ("noise", -1.0),
+     ("product", Spread(2.1, 0.0)), ("product", Spread(-1.0, 0.0)), ("product", Spread(float("nan"), 0.0)),
+     ("panel_share", Spread(0.0, 0.0)), ("network_gbs", Spread(float("inf"), 0.0)), ("machine", Spread(1.0, -0.1)),
+     ("level", 2.0)],
+)  # fmt: skip
+def test_machines_that_cannot_be(parameter: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
-        hpl(GCD, **{"devices": 64, **change})
+        hpl(GCD, **{"devices": 64, parameter: value})
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("stream", Spread(5.0, 0.0)), ("scaling", Spread(0.9, 2.0)), ("level", 0.0)]
+)
+def test_streams_that_cannot_be(parameter: str, value: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        hpcg(GCD, **{"devices": 64, parameter: value})
     assert caught.value.parameter == parameter
