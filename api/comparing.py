@@ -19,7 +19,7 @@ from ..report.comparing import runs_document, traces_document
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.run_folder import METRICS, read_run
-from ..traces.summary import Annotated
+from ..traces.summary import Annotated, with_possible_times
 
 FILES = ("compare.json", "compare.html")
 
@@ -140,10 +140,10 @@ def compare(
 def _trace(path: Path, options: Options) -> Annotated:
     """Return the one trace of a file or folder."""
     found = []
-    for _, trace in read_traces([path], options=options):
+    for label, trace in read_traces([path], options=options):
         if isinstance(trace, TraceFailure):
             raise trace.error
-        found.append(trace)
+        found.append(with_possible_times(trace, label))
     if len(found) != 1:
         count = f"{len(found)} traces" if found else "neither a run nor a trace"
         raise DataError(f"holds {count}: give two runs, or two paths with one trace each", source=str(path))

@@ -35,7 +35,7 @@ from ..report.formats import duration
 from ..report.html import page
 from ..report.projection import in_words, projection_document
 from ..report.words import say
-from ..traces.summary import Annotated
+from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .passes import read_durations
 from .tables import load_measurements, titled
@@ -429,7 +429,7 @@ def _read(traces: Sequence[Path | str], options: Options) -> Iterator[tuple[str,
     for label, trace in read_traces([Path(path) for path in traces], options=options):
         if isinstance(trace, TraceFailure):
             raise trace.error
-        yield label, trace
+        yield label, with_possible_times(trace, label)
 
 
 def _projected(

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
-from ..traces.summary import Annotated
+from ..traces.summary import Annotated, errors_of
 from .collective_laws import ALPHA_BETA
 from .graph import CAUSES, gap_table
 from .kernel_laws import CORRECTED, MODEL
@@ -442,6 +442,7 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
     notes = [] if projection.folded or not asked else [remark("no-phases")]
+    notes += [one for one in trace.notes if one.code == "groups-of-world"]
     table = trace.dispatches
     orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
     if orphans:
@@ -455,9 +456,7 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
     names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
         notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
-    errors = [finding for finding in trace.findings if finding.severity == "error"]
-    notes += [remark("trace-finding", trace="", finding=finding.remark, count=finding.count) for finding in errors]
-    return notes
+    return notes + errors_of(trace)
 
 
 def _of_world(projection: Projection, world: World) -> list[Remark]:

@@ -18,10 +18,11 @@ from scipy import stats
 
 from ..errors import DataError
 from ..operators.operators import OPS
+from ..remarks import Remark
 from ..traces.activity_work import UNKNOWN, WORDS
 from ..traces.dispatches import KERNEL
 from ..traces.quality import busy_ns, span_ns
-from ..traces.summary import Annotated, measurements
+from ..traces.summary import Annotated, errors_of, measurements
 from .kernel_matching import common_spelling
 from .split import DEVICE
 
@@ -71,6 +72,8 @@ class TraceChanges:
         all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``.
     interval_us : tuple of float or None
         Where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps.
+    notes : tuple of Remark
+        What is wrong with a trace (``trace-finding``).
     """
 
     before: Side
@@ -78,6 +81,7 @@ class TraceChanges:
     parts: dict[str, float]
     calls: pd.DataFrame
     interval_us: tuple[float, float] | None
+    notes: tuple[Remark, ...]
 
     @property
     def change_us(self) -> float:
@@ -105,7 +109,8 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]]) -> TraceChanges:
     before, after = sides
     parts = _parts(kinds, before, after)
     each = [table.groupby("step")["duration_ns"].sum().to_numpy() / 1e3 for table in rows] if per_step else []
-    return TraceChanges(before, after, parts, kinds, _interval(*each) if each else None)
+    notes = tuple(note for label, trace in traces for note in errors_of(trace, label))
+    return TraceChanges(before, after, parts, kinds, _interval(*each) if each else None, notes)
 
 
 def _recorded(rows: pd.DataFrame) -> pd.Series:

@@ -23,12 +23,14 @@ from .document import (
     Section,
     Table,
     columns,
+    remarked,
     rows,
 )
 from .formats import NONE, counted, duration, formatted, known, number, percent, shortened, significant
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
+from .words import in_words
 
 SCHEMA: Final = 1
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
@@ -268,6 +270,7 @@ def traces_document(found: TraceChanges) -> Document:
         sections=[
             Section("Difference, part by part", [made]),
             Section("Every call", [listing, both], "calls", "Calls"),
+            Section("Remarks", [Lines(remarked(found.notes), "list")]),
         ],
         closing=[_on(head, "terminal")],
         data=_trace_json(found),
@@ -345,6 +348,7 @@ def _trace_json(found: TraceChanges) -> dict[str, Any]:
         "change_us": found.change_us,
         "interval_us": found.interval_us and list(found.interval_us),
         "parts_us": found.parts,
+        "notes": in_words(found.notes),
         "statement": trace_sentence(found),
         "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from html import escape
@@ -11,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..operators.operators import OPS
 from ..workloads.answer import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.setting import Setting
@@ -152,10 +154,13 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
 
 
 def about(setting: Setting | GraphSetting) -> str:
-    """Say in a line what was asked: model, GPUs and how they are cut, precision, work, release."""
+    """Say in a line what was asked: model, GPUs and how they are cut, precision (of products), work, release."""
     if isinstance(setting, GraphSetting):
         count = counted(len(setting.model.layers), "layer")
-        return f"{setting.model.name}, {count} on {setting.gpus} × {setting.gpu.name}, {setting.dtype}"
+        where = f"{setting.model.name}, {count} on {setting.gpus} × {setting.gpu.name}"
+        products = [one.sizes for one in setting.model.layers if one.op in OPS and OPS[one.op].unit == "matrix"]
+        formats = Counter(str(sizes.get("dtype_a", setting.dtype)) for sizes in products)
+        return ", ".join([where, *(name for name, _ in formats.most_common())])
     cut = [f"{name} {value}" for name in ("tp", "pp", "dp", "cp", "ep") if (value := getattr(setting, name)) > 1]
     where = f"{setting.gpus} × {setting.gpu.name}" + (f" ({', '.join(cut)})" if cut else "")
     if setting.kind == "training":

@@ -100,7 +100,7 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
     part = share(float(own["projected_us"].sum()) / total)
     count = counted(int(own["count"].sum()), "kernel")
     return [
-        f"{part} of the activities' time is of {count} whose work is not known: the law has only their time to go by"
+        f"{part} of the projected time of activities is of {count} whose work is not known: a law has only their time"
     ]
 
 

@@ -8,13 +8,14 @@ shape, whatever kernels they ran.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
+from ..errors import DataError
 from ..operators.operators import OPS
-from ..remarks import Remark
+from ..remarks import Remark, remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from ..table.problems import codes_of
 from . import quality
@@ -58,6 +59,30 @@ def annotate(trace: Trace) -> Annotated:
     findings = quality.by_severity([*trace.findings, *own])
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
+
+
+def with_possible_times(trace: Annotated, label: str) -> Annotated:
+    """Return the trace without the activities whose time none can take (`quality.IMPOSSIBLE`); its findings count them.
+
+    Raises
+    ------
+    DataError
+        No activity is left.
+    """
+    table = trace.dispatches
+    wrong = quality.impossible(table) != ""
+    if not wrong.any():
+        return trace
+    if wrong.all():
+        first = f"{table['duration_ns'].iloc[0] / 1e3:g} µs at {table['source'].iloc[0]}"
+        raise DataError(f"none of the {len(table)} activities has a duration that can be, first: {first}", source=label)
+    return replace(trace, dispatches=table[~wrong].reset_index(drop=True))
+
+
+def errors_of(trace: Annotated, label: str = "") -> list[Remark]:
+    """Return a remark (``trace-finding``) of every finding that is an error."""
+    errors = [finding for finding in trace.findings if finding.severity == "error"]
+    return [remark("trace-finding", trace=label, finding=one.remark, count=one.count) for one in errors]
 
 
 UNCLASSIFIED = "unclassified"

@@ -250,6 +250,8 @@ def _format_named(model: object) -> str:
 def _check_dtype(gpu: GPU, dtype: str) -> None:
     """Raise unless the GPU computes in a number format, in one line that names those it has."""
     has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
+    if not has:
+        gpu.peak_tflops(dtype, "matrix")  # says which figure is missing
     if f"{dtype}_matrix" not in gpu.peaks:
         raise ParameterError("dtype", f"must be one that {gpu.name} computes in ({', '.join(has)}), got {dtype}")
 

@@ -193,6 +193,8 @@ class Distributed(msgspec.Struct):
     """The process's place in a distributed job."""
 
     rank: int = MISSING
+    world_size: int = MISSING
+    pg_count: int = MISSING
 
 
 class File(msgspec.Struct):
@@ -249,8 +251,9 @@ class Document:
     """A decoded file: activities of the GPU, calls of the runtime and driver, operators, and the user's ranges.
 
     `annotations` are the ranges as the CPU went through them, `gpu_annotations` as the GPU did; `threads` has process
-    and thread behind each number in `Events.threads`. `rank` is `MISSING` where the job is not distributed, `base_ns`
-    what to add to times to have nanoseconds since 1970, `count` the number of events of every kind in the file.
+    and thread behind each number in `Events.threads`. `rank` is `MISSING` where the job is not distributed, `world` its
+    number of ranks, `MISSING` too where they are in several groups; `base_ns` is what to add to times to
+    have nanoseconds since 1970, `count` the number of events of every kind in the file.
     `coarse` and `clipped` count GPU activities whose start the file's floats do not resolve to the nanosecond, and
     whose time is too far away for an integer, so that it is cut off there.
     """
@@ -263,6 +266,7 @@ class Document:
     threads: list[Thread]
     devices: list[DeviceProperties]
     rank: int
+    world: int
     base_ns: int
     count: int
     coarse: int
@@ -321,6 +325,7 @@ def decode(content: bytes | memoryview) -> Document:
         threads=list(threads),
         devices=file.devices,
         rank=file.distributed.rank,
+        world=file.distributed.world_size if file.distributed.pg_count <= 1 else MISSING,
         base_ns=file.base_ns,
         count=count,
         coarse=coarse,

@@ -51,7 +51,18 @@ from ..base import DataFile, Options, TraceReader, register
 from ..files import view
 from ..labels import known_gpu
 from .decode import MISSING, DeviceProperties, Document, decode, refusing, uncollected
-from .link import Links, columns_of, in_unknown_unit, integers, link, operator_columns, ranges_of, step_at, steps_of
+from .link import (
+    Links,
+    columns_of,
+    described,
+    in_unknown_unit,
+    integers,
+    link,
+    operator_columns,
+    ranges_of,
+    step_at,
+    steps_of,
+)
 
 # The GPU behind the number that a PyTorch trace gives it.
 #
@@ -225,9 +236,10 @@ def _trace(document: Document, label: str, options: Options) -> Trace:
             "source": [f"{label}:{place}" for place in document.gpu.numbers.tolist()],
         }
     )
+    table, assumed = described(table, document.world)
     findings = findings_of(document, links, table, rocm, label)
     ranges = ranges_of(document, links) if options.ranges else empty_ranges()
-    return Trace(in_order(table), steps, findings, tuple(_notes(document, named)), calls, ranges)
+    return Trace(in_order(table), steps, findings, tuple(_notes(document, named, assumed)), calls, ranges)
 
 
 def _calls(document: Document) -> pd.DataFrame:
@@ -256,9 +268,11 @@ def _step(document: Document, links: Links, steps: pd.DataFrame) -> np.ndarray:
     return np.r_[of_launch, MISSING][links.launch]
 
 
-def _notes(document: Document, named: dict[int, Named]) -> list[Remark]:
+def _notes(document: Document, named: dict[int, Named], assumed: int) -> list[Remark]:
     notes = list(dict.fromkeys(device.assumption for device in named.values() if device.assumption))
     mangled = sum(name.startswith(_MANGLED) for name in set(document.gpu.names))
     if mangled:
         notes.append(remark("mangled-names", names=mangled))
+    if assumed:
+        notes.append(remark("groups-of-world", count=assumed, ranks=document.world))
     return notes

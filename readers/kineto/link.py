@@ -205,6 +205,8 @@ def _named(document: Document, launch: IntArray) -> IntArray:
 _MOST_RANKS = 100_000
 """No job has more ranks: a larger number is damage."""
 _KINDS = {Category.KERNEL: KERNEL, Category.MEMCPY: MEMCPY, Category.MEMSET: MEMSET}
+_OF_LIBRARY = re.compile("ncclDevKernel|ncclKernel_|mscclKernel")
+_CALL = re.compile(r"\bc10d::_?(\w+?)_?(?=;|$)")
 _COPY = re.compile(r"Memcpy (\w+) \(.*\)")
 
 
@@ -228,6 +230,30 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
         "linked": links.launch >= 0,
         **_collectives(gpu),
     }
+
+
+def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
+    """Return the table with what collectives do not say themselves (traces of 2023, kernels without a launch).
+
+    The call of c10d around one says which it is; its group is that of all ``world`` ranks, where the job has no other.
+    The number is that of the kernels whose group was taken for that.
+    """
+    levels = [_OF_LIBRARY.match(str(name)) is not None for name in table["name"].cat.categories]
+    rows = np.flatnonzero(np.array([*levels, False], dtype=bool)[table["name"].cat.codes])
+    if not len(rows):
+        return table, 0
+    stated, size = table["collective"].astype(object), table["group_size"].copy()
+    unsaid = rows[stated.iloc[rows] == ""]
+    stated.iloc[unsaid] = [_called(str(stack)) for stack in table["op_stack"].iloc[unsaid]]
+    alone = rows[size.iloc[rows].isna()] if 0 < world <= _MOST_RANKS else rows[:0]
+    size.iloc[alone] = world
+    return table.assign(collective=_words(stated.tolist()), group_size=size), len(alone)
+
+
+def _called(stack: str) -> str:
+    """Return the collective that c10d was called for in a stack of operators, "" where it was not."""
+    calls = _CALL.findall(stack)
+    return calls[-1] if calls else ""
 
 
 def operator_columns(document: Document, links: Links) -> dict[str, Any]:

@@ -235,6 +235,7 @@ _NOTES: Final[dict[str, str | Callable[..., str]]] = {
     "repeats-merged": "repeats of one kernel on one problem merged, the median kept",
     # traces
     "no-gpu-activity": "no activity of a GPU among its {events} events",
+    "groups-of-world": "{count} collectives do not say their group: taken for that of all {ranks} ranks of the job",
     "mangled-names": "mangled kernel names are kept as they are in the file: {names} of them",
     "arguments-left-out": "{trace}: arguments that do not fit their types are left out (nodes: {nodes})",
     "execution-trace-joined": "{trace}: arguments of operators taken from this execution trace for {filled} activities "

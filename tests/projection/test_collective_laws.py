@@ -269,7 +269,7 @@ def test_collectives_of_real_traces(name: str, shared_data: Path) -> None:
     gpu, known, unknown = find(TRACES[name][0]), *TRACES[name][1:]
     rows = trace.dispatches[trace.dispatches["kernel_class"] == "communication"]
     result = communication_factors(rows, gpu, H100)
-    reasons = [(), (remark("message-unknown", missing=("collective", "group", "message")),)]
+    reasons = [(), (remark("message-unknown", missing=("collective", "message")),)]
     assert [sum(why == reason for why in result["why"]) for reason in reasons] == [known, unknown]
     assert result["law"].eq("alpha-beta").tolist() == [not why for why in result["why"]]
     link = next(link for link in measured_links() if gpu.name in link.gpus and link.collective == "all_reduce")

@@ -180,6 +180,31 @@ def test_collectives_count_bytes_and_not_elements(tmp_path: Path) -> None:
     assert rows["group_size"].tolist() == [8] * 3
 
 
+@pytest.mark.parametrize(
+    ("job", "size"),
+    [({"world_size": 128}, 128), ({"world_size": 8, "pg_count": 1}, 8), ({"world_size": 8, "pg_count": 3}, 0), ({}, 0)],
+)
+def test_a_collective_that_says_nothing_is_the_call_around_it_among_all_ranks(
+    tmp_path: Path, job: dict[str, int], size: int
+) -> None:
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
+    events = [
+        op("c10d::alltoall_base_", 0.0, 5.0, 1),
+        op("record_param_comms", 0.5, 4.0, 2),
+        launch(1.0, 1),
+        kernel(2.0, 1, name=name),
+        launch(6.0, 2),
+        kernel(7.0, 2, name=name, **{"Collective name": "send", "Group size": 2}),
+        launch(8.0, 3),
+        kernel(9.0, 3),
+    ]
+    found = trace(tmp_path, events, distributedInfo={"rank": 0, **job})
+    assert found.dispatches["collective"].tolist() == ["alltoall_base", "send", ""]
+    assert found.dispatches["group_size"].fillna(0).tolist() == [size, 2, 0]
+    said = (remark("groups-of-world", count=1, ranks=size),)
+    assert found.notes == (said if size else ())
+
+
 def test_copies_and_fills(tmp_path: Path) -> None:
     copy = "Memcpy HtoD (Pageable -> Device)"
     events = [
