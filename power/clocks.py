@@ -6,6 +6,7 @@ The GPU's clock is related to the CPU's by a robust line through pairs of readin
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,8 @@ LONGEST_MISS_NS: Final = 1e6
 """By so much a read that was preempted may be wrong."""
 MISSES: Final = 5.0
 """A pair is an outlier if the line misses its interval by more than so many typical residuals."""
+CHANCE: Final = 3.0
+"""Standard deviations of a count of readings, at most one for each run, beyond which it is no chance that some lack."""
 
 _START_PAIRS: Final = 300
 """Pairs that the robust start looks at; its slopes are those of all pairs of pairs."""
@@ -224,6 +227,17 @@ class Measured:
     def interval_us(self) -> float:
         """Median time between readings."""
         return float(np.median(np.diff(self.times_ns))) / 1e3
+
+    def missing(self, kernel: str) -> float:
+        """Return the share of the readings due in the runs of a kernel, one an interval, that the log lacks.
+
+        0 where chance may have it so: each run may have one reading more or less than its length says.
+        """
+        runs = self.executions[self.executions["kernel"].eq(kernel)].groupby("run")
+        starts, ends = runs["start_ns"].min().to_numpy(), runs["end_ns"].max().to_numpy()
+        due = float((ends - starts).sum()) / 1e3 / self.interval_us
+        lacks = due - float((np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)).sum())
+        return lacks / due if lacks > CHANCE * math.sqrt(len(starts)) else 0.0
 
     @property
     def kernels(self) -> list[str]:

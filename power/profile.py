@@ -38,6 +38,8 @@ LEAST_GOLDEN: Final = 0.25
 third."""
 UNSURE: Final = 0.1
 """Times of readings should be known to this share of the kernel's time."""
+COMPLETE: Final = 0.9
+"""Share of the readings due in the runs that a log should have."""
 
 
 @dataclass(frozen=True)
@@ -378,6 +380,8 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         yield remark("power-few-readings", readings=len(steady), wanted=wanted)
     if result.plan.row is not None and runs < result.plan.row.runs:
         yield remark("power-few-runs", runs=runs, wanted=result.plan.row.runs)
+    if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
+        yield remark("power-log-incomplete", share=missing)
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
         yield remark("power-times-extrapolated", outside=outside, readings=len(steady))

@@ -38,6 +38,13 @@ def _margin_assumed(margin: float, shortest_us: float) -> str:
     return f"no margin of the execution-time bin is published below {shortest_us:g} µs: {100 * margin:g} % taken"
 
 
+def _incomplete(share: float) -> str:
+    return (
+        f"{100 * share:.0f} % of the readings due while the kernel ran, one an interval, are not in the log: what they "
+        "would have told is missing"
+    )
+
+
 def _hardly_known(rows: int, of: int, limit: float) -> str:
     return (
         f"{rows} of {of} rows are known to no better than ±{100 * limit:.0f} %: measure them again with nothing "
@@ -77,6 +84,7 @@ WORDS: dict[str, str | Callable[..., str]] = {
     ),
     "power-kernel-left-out": "{kernel} is left out: {reason}",
     "power-few-readings": "{readings} readings of interest, {wanted} are recommended",
+    "power-log-incomplete": _incomplete,
     "power-few-runs": "{runs} runs, {wanted} are recommended",
     "power-times-extrapolated": "{outside} of {readings} readings lie outside the clock pairs: their times are "
     "extrapolated",

@@ -142,6 +142,21 @@ def test_the_window_may_be_left_out(measured: Measured) -> None:
     assert result.notes[0] == remark("power-window-assumed", window_us=result.window_us)
 
 
+@pytest.mark.parametrize(("lost", "told"), [(slice(0, 0), []), (slice(None, None, 3), [1 / 3])])
+def test_a_log_that_lacks_readings_says_so(measured: Measured, lost: slice, told: list[float]) -> None:
+    kept = np.delete(np.arange(len(measured.times_ns)), lost)
+    fewer = replace(
+        measured,
+        times_ns=measured.times_ns[kept],
+        gpu_ns=measured.gpu_ns[kept],
+        extrapolated=measured.extrapolated[kept],
+        power_w=measured.power_w.iloc[kept].reset_index(drop=True),
+    )
+    result = profile_kernel(fewer, window_us=1000, components=["total"], replicates=1)
+    found = [dict(note.values)["share"] for note in result.notes if note.code == "power-log-incomplete"]
+    assert found == pytest.approx(told, abs=0.05)
+
+
 def test_the_published_number_of_executions_may_fall_short() -> None:
     result, truth = profiled(Scenario(kernel_us=250, executions=4, warm=()))
     assert (result.ssp_execution, result.filled) == (4, pytest.approx(0.75, abs=0.01))
