@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -202,7 +202,10 @@ _UNGATED: Final = {
 """Types whose feed-forward part has two matrices, whatever the activation; ``model_type`` in small letters."""
 _GATED: Final = {"gemma", "gemma2", "gemma3", "gemma3_text", "modernbert", "recurrent_gemma"}
 """Types that have three with an activation that elsewhere means two."""
-_ENCODERS: Final = {"bert", "camembert", "electra", "esm", "modernbert", "mpnet", "roberta", "xlm-roberta"}
+_ENCODERS: Final = {
+    "bert", "camembert", "deberta", "deberta-v2", "electra", "ernie", "esm", "luke", "modernbert", "mpnet",
+    "nomic_bert", "roberta", "xlm-roberta",
+}  # fmt: skip
 _UNTIED: Final = {
     "codegen", "deepseek", "deepseek_v2", "deepseek_v3", "gpt_neox", "gpt_oss", "gptj", "granite", "llama", "llama4",
     "llama4_text", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "persimmon", "phi", "phi3", "phimoe", "qwen",
@@ -242,7 +245,7 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         kv_heads=_key_heads(given, heads),
         head_dim=number("head_dim", "kv_channels", default=hidden // max(heads, 1)),
         gated=_gated(given),
-        causal=kind not in _ENCODERS,
+        causal=kind not in _ENCODERS and not any(str(one).endswith("ForMaskedLM") for one in given.architectures),
         latent=_latent(given),
         tied=bool(given.fields.get("tie_word_embeddings", bool(kind) and kind not in _UNTIED)),
         **_feed_forward(given, ffn, layers),
@@ -268,6 +271,11 @@ class _Config:
         if fields.get("is_encoder_decoder"):
             raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
         return cls(fields, title)
+
+    @property
+    def architectures(self) -> Sequence[Any]:
+        found = self.fields.get("architectures")
+        return found if isinstance(found, list) else []
 
     @property
     def kind(self) -> str:

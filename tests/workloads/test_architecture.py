@@ -136,6 +136,15 @@ def test_what_is_no_plain_transformer_is_refused(change: dict[str, object]) -> N
         from_config({**CONFIG, **change}, "the one")
 
 
+@pytest.mark.parametrize(
+    ("kind", "classes", "causal"),
+    [("deberta-v2", [], False), ("xmod", ["XmodForMaskedLM"], False), ("llama", ["LlamaForCausalLM"], True)],
+)
+def test_an_encoder_is_told_by_its_type_or_its_classes(kind: str, classes: list[str], causal: bool) -> None:
+    config = {"model_type": kind, "architectures": classes, "hidden_size": 768, "num_attention_heads": 12}
+    assert from_config({**config, "num_hidden_layers": 12, "vocab_size": 30522}).causal is causal
+
+
 def test_a_configuration_is_called_as_its_file_or_its_folder(tmp_path: Path) -> None:
     for name in ("config.json", "other.json"):
         (tmp_path / name).write_text(json.dumps(CONFIG))
