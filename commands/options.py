@@ -331,6 +331,8 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        given = getattr(kwargs.get("context"), "params", {})
+        given.update((name, kwargs[name]) for name in given.keys() & kwargs.keys())  # typer 0.26 leaves paths as texts
         try:
             command(*args, **kwargs)
         except ParameterError as error:

@@ -107,7 +107,7 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
 def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
     """Return the same as JSON types, with the kernels by name."""
     own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    by = own.groupby("name", sort=False)[["count", "measured_us", "projected_us"]].sum().reset_index()
+    by = own.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]].sum().reset_index()
     part = float(own["projected_us"].sum()) / total if total else 0.0
     return {"share": part, "kernels": records(by)}
 
