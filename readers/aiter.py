@@ -66,7 +66,6 @@ class AiterReader(Reader):
     """Tuned tables of AITER: GEMM of all families, batched GEMM, fused and grouped mixture of experts."""
 
     name = "AITER tuned CSV"
-    describes = "columns gfx/cu_num, M,N,K or token,model_dim,..., kernelName, us"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header: a device by its units, a time in `us`, and the dimensions of a kernel AITER tunes."""

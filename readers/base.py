@@ -150,14 +150,11 @@ class Reader(ABC):
     ----------
     name : str
         Short name of the format.
-    describes : str
-        What a file of it looks like, in words for the user.
     fallback : bool
         True for a general format, asked only after all the special ones have declined.
     """
 
     name: ClassVar[str]
-    describes: ClassVar[str]
     fallback: ClassVar[bool] = False
 
     @abstractmethod
@@ -192,12 +189,11 @@ class TraceReader(ABC):
 
     Attributes
     ----------
-    name, describes : str
-        As for `Reader`.
+    name : str
+        Short name of the format.
     """
 
     name: ClassVar[str]
-    describes: ClassVar[str]
 
     @abstractmethod
     def sniff(self, path: Path, head: bytes) -> bool:
@@ -260,5 +256,23 @@ def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
 
 
 def formats() -> str:
-    """Return one phrase that names every format."""
-    return "; ".join(f"{reader.name} ({reader.describes})" for reader in readers())
+    """Return one phrase that says what a table of one's own needs, and names every other format."""
+    others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
+    needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
+    return f"a table needs {needed}; of tools, read are {', '.join(others)}"
+
+
+def unsupported(head: bytes, *, known: bool = True) -> str:
+    """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
+
+    Examples
+    --------
+    >>> unsupported(b"a,b,c", known=False)
+    "no supported format, it begins with 'a,b,c'"
+    """
+    if not head.strip():
+        return "is empty"
+    if head.startswith(b"PK\x03\x04"):
+        return "is a workbook or an archive: save the sheet as CSV, or unpack it"
+    first = head.split(b"\n", 1)[0].decode(errors="replace").strip()
+    return f"no supported format, it begins with {first[:60]!r}{f': {formats()}' if known else ''}"

@@ -54,7 +54,6 @@ class HipblasltReader(Reader):
     """Timings that hipblaslt-bench prints, one row each, anywhere in a log."""
 
     name = "hipblaslt-bench log"
-    describes = "[0]:transA,transB,...,hipblaslt-Gflops,...,us with its values on the line below"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a header with the transpositions first and a time in `us`."""

@@ -48,7 +48,6 @@ class MiopenReader(Reader):
     """Find databases of MIOpen, text or bzip2: every solver is a row."""
 
     name = "MIOpen find-db"
-    describes = "lines inC-inH-inW-...-FP16-F=solver:ms,workspace,algorithm;..."
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a first line that is a convolution's key and a solver."""

@@ -65,7 +65,6 @@ class RcclTestsReader(Reader):
     """Tables of rccl-tests and nccl-tests, one after another in a log, with other lines between."""
 
     name = "rccl-tests log"
-    describes = "# size count type redop root time algbw busbw #wrong, and lines of these"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the table's header, or the lines that every run begins with."""

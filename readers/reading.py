@@ -36,8 +36,8 @@ from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
 from ..table.problems import without_repeats
 from ..traces.summary import Annotated, Overview, measurements, overview
 from ..workers import Jobs
-from .base import MOST_LINES, ORDER, DataFile, FileRead, Note, Options, RawTable, Reader, formats
-from .files import campaign_of, find_files, fingerprint
+from .base import MOST_LINES, ORDER, DataFile, FileRead, Note, Options, RawTable, Reader, formats, unsupported
+from .files import campaign_of, find_files, fingerprint, head
 from .labels import TIME_UNITS, canonical_device
 from .tidy import tidy_rows
 from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
@@ -268,7 +268,9 @@ def _tables(
         _check_units(options.units, found.columns)
         _check_defaults(options.defaults, found.columns)
     if not tables:
-        reasons = "; ".join(found.unreadable[:_LISTED]) or f"supported are {formats()}"
+        if len(found.unreadable) == len(paths) == 1:
+            raise DataError(found.unreadable[0])
+        reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
     if not filled:
@@ -328,10 +330,10 @@ def _without_file(note: Remark) -> Remark:
 
 def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
     """Refuse what the user named and nothing can read; remark on what a folder held."""
+    named = [file for file in kinds.skipped if file.named]
     unknown = [
-        (file, DataError(f"no supported format: known are {formats()}", source=str(file.path)))
-        for file in kinds.skipped
-        if file.named
+        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
+        for file in named
     ]
     for file, error in [*kinds.unreadable, *unknown]:
         if file.named and not lenient:

@@ -80,7 +80,6 @@ class RocpdReader(TraceReader):
     """Databases of rocprofv3: kernel dispatches, memory copies, counters and the API calls behind them."""
 
     name = "rocpd database"
-    describes = "SQLite, tables rocpd_kernel_dispatch, rocpd_info_agent, ..., as rocprofv3 of ROCm 7 writes"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 3."""

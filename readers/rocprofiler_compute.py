@@ -318,7 +318,6 @@ class RocprofilerComputeReader(TraceReader):
     """Workload folders of rocprofiler-compute (Omniperf)."""
 
     name = "rocprofiler-compute"
-    describes = "a workload folder with pmc_perf.csv and sysinfo.csv; CSV with Dispatch_ID, Grid_Size, Kernel_Name"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a table of dispatches, or a file that accompanies it."""

@@ -46,7 +46,6 @@ class RpdReader(TraceReader):
     """Databases of ROCmProfileData, and the Chrome traces exported from them."""
 
     name = "RPD"
-    describes = "ROCmProfileData's SQLite, tables rocpd_op and rocpd_api"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 2, or the export of one."""

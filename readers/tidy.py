@@ -107,7 +107,6 @@ class TidyCsvReader(_TidyReader):
     """Delimited text whose header names an operator or GEMM dimensions."""
 
     name = "tidy CSV"
-    describes = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a header with an operator, or with m, n and k."""
@@ -129,7 +128,6 @@ class TidyParquetReader(_TidyReader):
     """Parquet with the same columns, the project's own measurement tables included."""
 
     name = "tidy Parquet"
-    describes = "the same columns"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise Parquet whose columns are those of measurements."""

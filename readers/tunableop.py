@@ -52,7 +52,6 @@ class TunableOpReader(Reader):
     """Results of PyTorch's TunableOp: GEMM, with bias, batched and scaled; the winner of each search is a row."""
 
     name = "PyTorch TunableOp CSV"
-    describes = "lines Validator,..., then GemmTunableOp_BFloat16_TN,tn_M_N_K,solution,ms"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a line of validation or of a tuned GEMM."""

@@ -196,7 +196,6 @@ class KinetoReader(TraceReader):
     """Chrome traces written by PyTorch's profiler, one process and rank a file."""
 
     name = "PyTorch trace"
-    describes = "JSON or JSON.gz of torch.profiler with traceEvents or deviceProperties"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise what Kineto alone writes: its categories of events, or its schema beside device properties."""

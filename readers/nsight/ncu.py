@@ -324,7 +324,6 @@ class NcuReader(TraceReader):
     """Launches that Nsight Compute profiled, their metrics as counters."""
 
     name = "Nsight Compute CSV"
-    describes = 'ncu --csv, page raw or details: "ID","Process ID",...,"Kernel Name",...'
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header, at whichever line it stands."""

@@ -59,7 +59,6 @@ class NsysReader(TraceReader):
     """Exports of Nsight Systems."""
 
     name = "Nsight Systems SQLite"
-    describes = "nsys export --type sqlite: tables StringIds, TARGET_INFO_GPU, CUPTI_ACTIVITY_KIND_KERNEL, ..."
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the table of strings beside one of the target, of the export or of activities.
@@ -231,7 +230,6 @@ class NsysStatsReader(TraceReader):
     """Kernels, copies and fills in the GPU trace of `nsys stats`."""
 
     name = "nsys stats CSV"
-    describes = "nsys stats --report cuda_gpu_trace --format csv: Start (ns),Duration (ns),CorrId,GrdX,..."
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header of any report on the GPU or on times, at whichever line it stands."""

@@ -62,7 +62,6 @@ class RocprofReader(TraceReader):
     """rocprof v1: dispatches with times, counters of further runs joined to them."""
 
     name = "rocprof"
-    describes = "results.csv with KernelName, grd, wgr, BeginNs, EndNs; results.db with a table KERN"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the columns of a dispatch table, the database, or a file that accompanies them."""

@@ -160,7 +160,6 @@ class Rocprofv3CsvReader(TraceReader):
     """Runs of rocprofv3: dispatches and copies, with the counters of all passes."""
 
     name = "rocprofv3 CSV"
-    describes = "*_kernel_trace.csv, *_counter_collection.csv, *_memory_copy_trace.csv and what stands beside them"
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header of any of the files, those without GPU activity too."""

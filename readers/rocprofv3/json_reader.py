@@ -227,7 +227,6 @@ class Rocprofv3JsonReader(TraceReader):
     """Results of rocprofv3: dispatches and copies of one or several processes, with their counters."""
 
     name = "rocprofv3 JSON"
-    describes = '*_results.json, {"rocprofiler-sdk-tool": [...]}'
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the name of the first key."""
