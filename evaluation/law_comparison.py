@@ -19,6 +19,7 @@ from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .crossval import make_folds
 from .verdicts import ALPHA, Interval
 
+_ALIKE = 1e-9  # range of logarithms that rounding makes of equal times
 NOISE = 0.10
 """Relative standard deviation that repeated measurements of one kernel may have (two GPUs of one class, one campaign of
 tuning and the next); size dependence that such noise in the host's times could feign is not counted."""
@@ -70,7 +71,7 @@ def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | 
     .. [2] W. A. Fuller, "Measurement Error Models", Wiley, 1987, section 1.1.
     """
     u, v = np.log(x), np.log(y)
-    if np.ptp(u) == 0:
+    if np.ptp(u) < _ALIKE:
         return None
     _, codes = np.unique(groups, return_inverse=True)
     slope, error = _fit(u, v, codes)

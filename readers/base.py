@@ -274,5 +274,7 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
         return "is empty"
     if head.startswith(b"PK\x03\x04"):
         return "is a workbook or an archive: save the sheet as CSV, or unpack it"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is text in UTF-16: save it in UTF-8"
     first = head.split(b"\n", 1)[0].decode(errors="replace").strip()
     return f"no supported format, it begins with {first[:60]!r}{f': {formats()}' if known else ''}"

@@ -442,11 +442,14 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
         first = rows[wrong].iloc[0]
         found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
-    held = hold(rows, (rows[ORDER] // MOST_LINES).to_numpy(), keep)
-    for file, factor in held.units.items():
+    files = (rows[ORDER] // MOST_LINES).to_numpy()
+    held = hold(rows, files, keep)
+    for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
         times = {"factor": factor, "column": column, "unit": unit, "file": found.labels[file]}
-        found.add(remark("other-unit", **times), int((rows[ORDER] // MOST_LINES == file).sum()))
+        times |= {"device": device} if device else {}
+        own = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
+        found.add(remark("other-unit", **times), int(own.sum()))
     above = above_peaks(rows, held)
     remark_above(above, found)
     return held, above
@@ -477,7 +480,7 @@ def _plausible_unit(file: int, factor: float, found: Found) -> tuple[str, str]:
 
 def _refuse_unit(held: Held, found: Found) -> None:
     """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
-    for file, factor in held.units.items():
+    for (file, _), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
         if column and unit:
             times = (

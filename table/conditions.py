@@ -77,7 +77,7 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     chosen, every = frame, conditions(where)
     for place, one in enumerate(every):
         if one.column not in frame.columns:
-            names = list(map(str, frame.columns))
+            names = [name for name in map(str, frame.columns) if not name.startswith("_")]
             close = difflib.get_close_matches(one.column, names, n=3) or names
             raise DataError(f"the table has no column {one.column!r}: try {few(close, _LISTED)}")
         left = chosen[_meeting(chosen[one.column], frame[one.column], one)]

@@ -2,8 +2,8 @@
 
 A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on: clocks run somewhat
 above the published ones, caches keep more than was thought. Powers are left out above `REFUSED_FROM` times the board
-power. A file all of whose times lie far off by the same power of a thousand is in another unit. What a row must at
-least do, and what its device can at most, is in `operators.peaks`.
+power. A file all of whose times, or all those of one device, lie far off by the same power of a thousand is in another
+unit. What a row must at least do, and what its device can at most, is in `operators.peaks`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Held:
 
     `share` of the peak named `peak` that its time would take, NaN where it is not known, and the time at that peak;
     `reason` and `detail` of the rows to refuse, "" for the others. `units` has the number of each file in another unit,
-    and what its times are to be multiplied by.
+    with the device whose times are ("" where all are), and what these times are to be multiplied by.
     """
 
     share: np.ndarray
@@ -56,11 +56,14 @@ class Held:
     least_us: np.ndarray
     reason: np.ndarray
     detail: np.ndarray
-    units: Mapping[int, float]
+    units: Mapping[tuple[int, str], float]
 
 
 def hold(
-    frame: pd.DataFrame, files: np.ndarray, keep: Collection[str] = (), units: Mapping[int, float] | None = None
+    frame: pd.DataFrame,
+    files: np.ndarray,
+    keep: Collection[str] = (),
+    units: Mapping[tuple[int, str], float] | None = None,
 ) -> Held:
     """Hold clean rows against their devices.
 
@@ -72,26 +75,41 @@ def hold(
         Number of the file of each row.
     keep : collection of str
         With `KEEP`, nothing is refused.
-    units : mapping of int to float, optional
-        See `other_units`; by default of these rows.
+    units : mapping, optional
+        As in `Held`; by default those of these rows (`other_units`).
     """
     duration = frame["duration_us"].to_numpy(dtype=float)
     bound = bound_of(frame)
     share = bound.least_us / duration
     reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
-    units = dict(other_units(duration, bound.least_us, files)) if units is None else units
+    devices = frame["device"].to_numpy()
+    units = _other_units(duration, bound.least_us, files, devices) if units is None else units
     if KEEP not in keep:
-        fast = [file for file, factor in units.items() if factor > 1]
         impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
         above = share > REFUSED_FROM
-        other = np.isin(files, fast) if fast else np.zeros(len(frame), dtype=bool)
+        other = np.zeros(len(frame), dtype=bool)
+        for (file, device), factor in units.items():
+            if factor > 1:
+                other |= (files == file) & ((devices == device) | (device == ""))
         for rows, code in ((above, "above-peak"), (impossible, "impossible-duration"), (other, "other-unit")):
             reason[rows] = code
         known = np.flatnonzero((above | other) & ~np.isnan(share))
-        devices = frame["device"].to_numpy()
         detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
     return Held(share, bound.peak, bound.least_us, reason, detail, units)
+
+
+def _other_units(
+    duration: np.ndarray, least_us: np.ndarray, files: np.ndarray, devices: np.ndarray
+) -> dict[tuple[int, str], float]:
+    """Return `other_units` of the files, and of the devices of those that are not so as a whole."""
+    codes, names = pd.factorize(devices)
+    found = {(file, ""): factor for file, factor in other_units(duration, least_us, files)}
+    for code, factor in other_units(duration, least_us, files * len(names) + codes):
+        file, device = divmod(code, len(names))
+        if (file, "") not in found:
+            found[file, str(names[device])] = factor
+    return found
 
 
 def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -> Iterator[tuple[int, float]]:

@@ -159,10 +159,13 @@ def _above_peak(device: str, peak: str, worst: Sequence[tuple[str, float]], refu
     return f"faster than the {peak_name(peak)} of {device} allows: {', '.join([first, *others])}{kept_out}"
 
 
-def _other_unit(factor: float, column: str, unit: str) -> str:
-    wrong = f"times look {max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'} for their devices"
+def _other_unit(factor: float, column: str, unit: str, device: str = "") -> str:
+    whose, off = f"times of {device}" if device else "times", f"{max(factor, 1 / factor):,.0f} times too"
+    wrong = f"{whose} look {off} {'short' if factor > 1 else 'long'} for {'it' if device else 'their devices'}"
     if not unit:
         return wrong
+    if device:
+        return f"{wrong}, as if they were in {unit}"
     return (
         f"{wrong}: with --unit {column}={unit} they are plausible" if column else f"{wrong}, as if they were in {unit}"
     )

@@ -146,6 +146,8 @@ def test_a_slope_below_what_noise_can_feign_counts() -> None:
 def test_times_that_do_not_vary_have_no_slope() -> None:
     varied, same, groups = np.geomspace(1, 9, 10), np.full(10, 3.0), np.arange(10)
     assert slope_test(same, varied, groups) is None
+    nearly = same * (1 + 1e-15 * np.arange(len(same)))
+    assert slope_test(nearly, varied, groups) is None
     assert fitted(varied, same, groups).slope.value == pytest.approx(0)
 
 

@@ -52,7 +52,12 @@ def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"# Some words", r"README\.md.*# Some words.*AITER"), (b" ", "empty"), (b"PK\x03\x04\x14", "CSV")],
+    [
+        (b"# Some words", r"README\.md.*# Some words.*AITER"),
+        (b" ", "empty"),
+        ("a,b".encode("utf-16"), "UTF-8"),
+        (b"PK\x03\x04\x14", "CSV"),
+    ],
 )
 def test_a_named_file_of_no_known_format_is_an_error(folder: Path, content: bytes, says: str) -> None:
     (folder / "README.md").write_bytes(content)

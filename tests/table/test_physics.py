@@ -86,6 +86,16 @@ def test_a_file_that_is_too_slow_as_a_whole_is_remarked_on(tmp_path: Path) -> No
     assert len(found.frame) == 4
 
 
+def test_one_device_of_a_file_may_be_in_another_unit(tmp_path: Path) -> None:
+    times = [LEAST_US * slower for slower in (1.2, 2, 3, 8)]
+    own, other = table(tmp_path, times), table(tmp_path, [1e3 * time for time in times], device="MI355X", name="y.csv")
+    own.write_text(own.read_text() + other.read_text().partition("\n")[2])
+    found = read([own])
+    [note] = remarks(found, "other-unit")
+    assert (note.values["device"], note.values["factor"], note.values["rows"]) == ("MI355X", 1e-3, 4)
+    assert len(found.frame) == 8
+
+
 def test_honest_files_are_in_their_unit(tmp_path: Path) -> None:
     for slower in (1.05, 50, 600):
         found = read([table(tmp_path, [LEAST_US * slower, LEAST_US * slower * 1.5])])
