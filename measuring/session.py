@@ -225,6 +225,7 @@ class Session:
     ended: str = DONE  # or `INTERRUPTED`, `BUDGET`, `LOST`: a row left the device useless for the rest of the process
     lost: str = ""  # that row and what it raised; the journal does not keep it
     limits_s: tuple[float, float] | None = None  # smallest and largest limit of time that the budget gave a visit
+    clock: Callable[[], float] = time.perf_counter  # of the budget and of the visits
 
     def __post_init__(self) -> None:
         if self.journal is not None:
@@ -232,12 +233,7 @@ class Session:
                 self._remember(entries)
             self.journal.steps.clear()
 
-    def run(
-        self,
-        budget_seconds: float | None = None,
-        progress: Progress | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def run(self, budget_seconds: float | None = None, progress: Progress | None = None) -> None:
         """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
 
         The budget is the time for the whole of it, shared out evenly among the visits that are left; a visit that takes
@@ -245,7 +241,7 @@ class Session:
         again after the planned rounds, up to `MOST_VISITS` times in each pass. `progress` is told ``(done, total,
         label, eta_seconds)``.
         """
-        course = _Course(clock, budget_seconds, progress)
+        course = _Course(self.clock, budget_seconds, progress)
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
         todo = [step for step in self.plan.steps() if step not in known]
         self.ended, self.lost, self.limits_s = DONE, "", None
@@ -322,7 +318,7 @@ class Session:
         call = self.bench.build(row, self.plan.seed + index)
         for device in self.plan.devices:
             self.bench.use(device, row)
-            visited = visit(self.bench.timer, call, rule)
+            visited = visit(self.bench.timer, call, rule, clock=self.clock)
             entries.append(
                 {
                     "pass": campaign,
