@@ -193,8 +193,13 @@ class Distributed(msgspec.Struct):
     """The process's place in a distributed job."""
 
     rank: int = MISSING
-    world_size: int = MISSING
-    pg_count: int = MISSING
+    world_size: int | None = None
+    pg_count: int | None = None
+
+    @property
+    def world(self) -> int:
+        """The number of ranks, `MISSING` where they are in several groups, or nobody says."""
+        return MISSING if self.world_size is None or (self.pg_count or 1) > 1 else self.world_size
 
 
 class File(msgspec.Struct):
@@ -325,7 +330,7 @@ def decode(content: bytes | memoryview) -> Document:
         threads=list(threads),
         devices=file.devices,
         rank=file.distributed.rank,
-        world=file.distributed.world_size if file.distributed.pg_count <= 1 else MISSING,
+        world=file.distributed.world,
         base_ns=file.base_ns,
         count=count,
         coarse=coarse,

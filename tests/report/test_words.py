@@ -26,9 +26,10 @@ OTHER = {"build", "tests", "benchmarks", "examples", "docs"}
 @cache
 def package() -> list[tuple[Path, list[ast.Call | ast.Constant]]]:
     """Return the calls and the literals of each module of the package."""
-    places = ((path, path.relative_to(ROOT)) for path in sorted(ROOT.rglob("*.py")))
-    own = [(path, place) for path, place in places if place.parts[0] not in OTHER and place.parts[0][0] != "."]
-    return [(place, [*_calls_and_literals(ast.parse(path.read_text(encoding="utf-8")))]) for path, place in own]
+    folders = [path for path in ROOT.iterdir() if path.name not in OTHER and (path / "__init__.py").exists()]
+    own = [*ROOT.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
+    read = ((path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(own))
+    return [(place, [*_calls_and_literals(tree)]) for place, tree in read]
 
 
 def _calls_and_literals(tree: ast.Module) -> Iterator[ast.Call | ast.Constant]:

@@ -182,7 +182,15 @@ def test_collectives_count_bytes_and_not_elements(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("job", "size"),
-    [({"world_size": 128}, 128), ({"world_size": 8, "pg_count": 1}, 8), ({"world_size": 8, "pg_count": 3}, 0), ({}, 0)],
+    [
+        ({"world_size": 128}, 128),
+        ({"world_size": 8, "pg_count": 1}, 8),
+        ({"world_size": 8, "pg_count": 3}, 0),
+        ({}, 0),
+        ({"world_size": None, "pg_count": None}, 0),
+        ({"world_size": 10**12}, 0),
+        ({"world_size": -3}, 0),
+    ],
 )
 def test_a_collective_that_says_nothing_is_the_call_around_it_among_all_ranks(
     tmp_path: Path, job: dict[str, int], size: int
