@@ -227,6 +227,8 @@ def hpl(
     inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
     notes = [remark("score-moves", percent=18.0, machines=round(100 * machine.sigma, 1))]
+    if "MI250X" not in gpu.name:
+        notes.append(remark("score-by-frontier", gpu=gpu.name))
     if idle := devices - grid[0] * grid[1]:
         notes.append(remark("devices-idle", idle=idle, rows=grid[0], columns=grid[1]))
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}

@@ -90,6 +90,10 @@ WORDS: Final[Mapping[str, str | Callable[..., str]]] = {
         "one machine's own score moved by {percent:.0f} % in two years of tuning; published scores per device of "
         "machines of one kind differ by ±{machines:g} % (1 σ), which the interval holds"
     ),
+    "score-by-frontier": (
+        "the shares of the peak are those of Frontier's MI250X, not measured on {gpu}; with them eight H100 come out "
+        "4.5 % low, El Capitan's MI300A 4.8 % high"
+    ),
     "devices-idle": "the fastest grid, {rows:,} by {columns:,}, leaves {idle:,} of the devices idle",
 }
 

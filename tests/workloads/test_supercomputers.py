@@ -49,6 +49,8 @@ def test_frontiers_efficiency_forecasts_other_devices() -> None:
         found = hpl(find(gpu), devices)
         assert found.predicted == pytest.approx(scored, rel=0.06)
         assert found.lower < scored < found.upper
+        assert "score-by-frontier" in {one.code for one in found.remarks}
+    assert "score-by-frontier" not in {one.code for one in hpl(GCD, 8).remarks}
 
 
 def test_a_device_is_rated_by_the_units_that_its_maker_rates_it_by() -> None:
