@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from .arrays import BoolArray
+
 if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need not wait for NumPy
     import numpy as np
     from numpy.typing import NDArray
@@ -121,7 +123,7 @@ class Reasons:
         """Say what is said of other rows of those at these positions."""
         self.parts += [(at[rows], what) for rows, what in others.parts]
 
-    def where(self, kept: NDArray[np.bool_]) -> Reasons:
+    def where(self, kept: BoolArray) -> Reasons:
         """Return what is said of the rows of a mask."""
         import numpy as np
 
@@ -131,7 +133,7 @@ class Reasons:
             found.add(places[rows[here]], what.take(np.flatnonzero(here)) if isinstance(what, Alike) else what)
         return found
 
-    def any(self) -> NDArray[np.bool_]:
+    def any(self) -> BoolArray:
         """Return of which rows anything is said."""
         import numpy as np
 

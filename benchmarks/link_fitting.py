@@ -20,9 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
 from ..hardware import GPU
-from ..projection.alpha_beta import BYTES_PER_US, FloatArray, Link, Protocol, cost_terms
+from ..projection.alpha_beta import BYTES_PER_US, Link, Protocol, cost_terms
 from ..projection.collective_laws import link_bandwidth_gbs
 
 PER_OCTAVE = 4
@@ -59,7 +60,7 @@ class Timings:
         if not all(np.all(values > 0) for values in (self.message_bytes, self.ranks, self.time_us)):
             raise DataError("measured messages must have sizes, ranks and times above 0: leave the others out")
 
-    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Timings:
+    def take(self, rows: BoolArray | NDArray[np.intp]) -> Timings:
         """Return some of the messages."""
         return Timings(self.message_bytes[rows], self.ranks[rows], self.time_us[rows])
 
@@ -184,7 +185,7 @@ def _cuts(design: FloatArray, messages: Timings) -> FloatArray:
     return between[np.argsort(squares, kind="stable")[:LIKELIEST]]
 
 
-def _sides(messages: Timings, cut: float) -> list[tuple[float, NDArray[np.bool_]]]:
+def _sides(messages: Timings, cut: float) -> list[tuple[float, BoolArray]]:
     """Return where each line begins and its messages: those below and above the cut, all of them for a cut at 0."""
     long = messages.message_bytes > cut
     return [(0.0, ~long), (float(cut), long)] if cut else [(0.0, long)]

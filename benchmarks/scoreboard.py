@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..hardware import find
 from ..report.document import Document, Lines, Section, Table, columns, lines, rows
 from ..report.formats import formatted, share
@@ -33,7 +33,6 @@ from ..workloads.training import counted_flop
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from .shared_data import run_on_data
 
-FloatArray = NDArray[np.float64]
 Z = 1.645
 LUMI_2022 = 2220288 // 944 * 8
 """Devices of LUMI in November 2022: a node is 944 cores in TOP500, 64 of the CPU, 8 times 110 compute units."""
@@ -77,7 +76,7 @@ def served(data: Path) -> Iterator[Scored]:
     latency = (runs["kind"] == "inference").to_numpy()
     releases = in_order(runs["release"])
 
-    def scored(name: str, pairs: list[tuple[NDArray[np.bool_], NDArray[np.bool_]]], *spreads: float) -> Scored:
+    def scored(name: str, pairs: list[tuple[BoolArray, BoolArray]], *spreads: float) -> Scored:
         ratios, halves, rooflines = [], [], []
         for train, test in pairs:
             release = fitted(runs[train], parts[train], "trial")

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from ..arrays import FloatArray
 
 MOST: Final = 3000
 """Candidates that distances are taken between; of more, a random sample of so many."""

@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..features.matrix import Dataset
 from ..models.base import Candidate
 from ..models.baselines import AdditiveTime, Affine
@@ -136,8 +137,6 @@ same coverage; 20 to 200 rows made it 15 to 8 %.
 """
 LEVEL: Final = 0.9
 """Quantile at which errors of operators are compared."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -356,7 +355,7 @@ class _LeftOut:
             mixed[rest] = self.mixed(name, fade)[rest]
         return mixed, wide
 
-    def chosen(self, y: FloatArray, ends: Sequence[NDArray[np.bool_]]) -> tuple[str, float]:
+    def chosen(self, y: FloatArray, ends: Sequence[BoolArray]) -> tuple[str, float]:
         """Return rule and fade with the least mean error over the ends."""
 
         def error(choice: tuple[str, float]) -> float:

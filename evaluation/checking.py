@@ -39,6 +39,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from ..arrays import BoolArray, FloatArray
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .intervals import log_ratio
 from .metrics import ape, finite, inlier_ratios
@@ -54,8 +55,6 @@ EACH: Final = ALPHA / 3
 REPLICATES: Final = 1000
 LEAST_SHARE: Final = 0.5
 """Share of new rows in groups never trained from which they are compared with the folds that left groups out."""
-
-FloatArray = NDArray[np.float64]
 
 
 class Outcome(StrEnum):
@@ -166,7 +165,7 @@ class Checked:
     beyond: Score | None
 
 
-def inside(rows: pd.DataFrame) -> NDArray[np.bool_]:
+def inside(rows: pd.DataFrame) -> BoolArray:
     """Return which rows lie within their interval."""
     return rows["observed"].between(rows["lower"], rows["upper"]).to_numpy(dtype=bool)
 
@@ -296,7 +295,7 @@ def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> Cover
     return CoverageTest(share, level, rows, p_value)
 
 
-def independent_rows(held: NDArray[np.bool_], groups: pd.Series) -> float:
+def independent_rows(held: BoolArray, groups: pd.Series) -> float:
     """Return how many independent rows would tell the share of rows inside as surely: the rows over the design effect.
 
     It is 1 or more. Where all rows, or none, are inside, or there is one group, the groups are counted, since nothing

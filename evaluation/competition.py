@@ -11,11 +11,11 @@ from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
+from ..arrays import BoolArray
 from ..errors import FlopcastError, ParameterError
 from ..features.matrix import Dataset
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
@@ -252,8 +252,8 @@ def fit_all(
     dataset: Dataset,
     candidate: Candidate,
     scheme: str,
-    rows: NDArray[np.bool_] | slice = slice(None),
-    unpaired: NDArray[np.bool_] | slice = slice(None),
+    rows: BoolArray | slice = slice(None),
+    unpaired: BoolArray | slice = slice(None),
 ) -> Any:
     """Return the candidate fitted to all rows, or some, as under ``scheme``: told the groups that are left out there.
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import FloatArray, IntArray
 from ..models.base import Candidate
 
-FloatArray = NDArray[np.float64]
 LOOKS: Final = {2: 0.5, 4: 0.0}
 """Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
 how much worse than the best, as a share of its error, who leaves then must be."""
@@ -130,7 +130,7 @@ class Course:
     def __init__(
         self,
         candidates: Sequence[Candidate],
-        fold_of: Mapping[str, NDArray[np.int64]],
+        fold_of: Mapping[str, IntArray],
         *,
         clock: Callable[[], float],
         budget: float | None = None,
@@ -240,7 +240,7 @@ def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
     return list(found.values())
 
 
-def placed(found: list[Outcome], folds: NDArray[np.int64]) -> FloatArray:
+def placed(found: list[Outcome], folds: IntArray) -> FloatArray:
     """Return what was predicted in each fold in its rows; NaN elsewhere."""
     predicted = np.full(len(folds), np.nan)
     for outcome in found:

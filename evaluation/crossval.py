@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from threadpoolctl import ThreadpoolController
 
+from ..arrays import FloatArray, IntArray
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
@@ -32,8 +33,6 @@ SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
 Progress = Callable[[int, int, str, float], None]
 """Called as ``progress(done, total, label, eta_seconds)`` whenever fits are done; the last is NaN while unknown."""
-
-FloatArray = NDArray[np.float64]
 
 
 class LearningData(Protocol):
@@ -70,7 +69,7 @@ class SchemeResult:
     """
 
     scheme: str
-    folds: NDArray[np.int64]
+    folds: IntArray
     predictions: pd.DataFrame
     rows: list[dict[str, Any]]
     partial: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -167,13 +166,13 @@ class _Shared:
     columns: list[str]
     y: FloatArray
     groups: NDArray
-    fold_of: dict[str, NDArray[np.int64]]
+    fold_of: dict[str, IntArray]
     tell_groups: frozenset[str]
     unpaired: tuple[FloatArray, FloatArray, NDArray] | None
     campaigns: tuple[NDArray, NDArray] | None
 
     @classmethod
-    def of(cls, data: LearningData, fold_of: dict[str, NDArray[np.int64]], tell_groups: frozenset[str]) -> _Shared:
+    def of(cls, data: LearningData, fold_of: dict[str, IntArray], tell_groups: frozenset[str]) -> _Shared:
         extra, unpaired = data.unpaired, None
         if extra is not None and len(extra.y):
             values = extra.X.reindex(columns=data.X.columns).to_numpy(dtype=np.float64)
@@ -318,7 +317,7 @@ def _collect(
 
 
 def _assemble(
-    found: list[Outcome], folds: NDArray[np.int64], count: int, dataset: LearningData, budget: float | None
+    found: list[Outcome], folds: IntArray, count: int, dataset: LearningData, budget: float | None
 ) -> tuple[FloatArray | None, str | None]:
     """Return the out-of-fold predictions of one candidate, NaN in folds from ``count`` on, or why there are none."""
     failed = [outcome for outcome in found if outcome.error is not None]
@@ -351,7 +350,7 @@ def _sources(dataset: LearningData) -> list[str] | None:
     return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None
 
 
-def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, seed: int = 0) -> NDArray[np.int64]:
+def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, seed: int = 0) -> IntArray:
     """Return the fold in which each row is held out.
 
     Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one. ``"grouped"`` keeps every
@@ -380,7 +379,7 @@ def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, s
     raise ValueError(f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}")
 
 
-def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> NDArray[np.int64]:
+def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:
     if len(groups) != n:
         raise ValueError(f"parameter groups of make_folds must have {n} entries, got {len(groups)}")
     names, code, sizes = np.unique(groups, return_inverse=True, return_counts=True)
@@ -395,7 +394,7 @@ def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> NDArray[np.int64
     return _balanced(sizes, folds, seed)[code]
 
 
-def _balanced(sizes: NDArray, folds: int, seed: int) -> NDArray[np.int64]:
+def _balanced(sizes: NDArray, folds: int, seed: int) -> IntArray:
     """Fold of each group: the largest group first, each to the fold with the fewest rows so far."""
     shuffled = np.random.default_rng(seed).permutation(len(sizes))
     order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]

@@ -15,16 +15,17 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray, IntArray
 from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, pool
 from .beyond import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import FloatArray, Progress
+from .crossval import Progress
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
 from .intervals import ConformalIntervals, covered
@@ -173,7 +174,7 @@ def deploy(
     )
 
 
-def _fit_seconds(row: dict[str, Any], folds: NDArray[np.int64]) -> float:
+def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
     """Return what a fit without a fold took, from a model's row of metrics; 0 where it failed."""
     count = row["left"]["folds"] if row["left"] else len(np.unique(folds))
     return (row["fit_seconds"] or 0.0) / count
@@ -228,7 +229,7 @@ def _judged(competition: Competition) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _held(dataset: Dataset, name: str, predicted: FloatArray, folds: NDArray[np.int64], scheme: str) -> dict[str, Any]:
+def _held(dataset: Dataset, name: str, predicted: FloatArray, folds: IntArray, scheme: str) -> dict[str, Any]:
     """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
     y, groups = dataset.y, dataset.groups.astype(str)
     with threadpool_limits(limits=1):  # many small products: threads would wait for each other

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
 from .crossval import make_folds
 from .domain import LOG_PREFIX
@@ -37,8 +38,6 @@ _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: 
 _TOLD: Final = 3  # features named
 _EXACT: Final = 1e-6  # |r| under which it is rounding
 _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, few
 from ..features.catalogue import PERIODIC
 from ..remarks import Alike, Reasons, Remark, remark
@@ -34,8 +35,6 @@ _FURTHEST: Final = 20.0  # doublings; a zero where only positive values were tra
 _TOLERANCE: Final = 1e-6  # doublings or spans; rounding is not extrapolation
 _NAMED: Final = 3  # features named per row
 
-FloatArray = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class RangeCheck:
@@ -57,7 +56,7 @@ class RangeCheck:
         Distance from the range of all classes together: of what a class has not reached another may have.
     """
 
-    extrapolated: NDArray[np.bool_]
+    extrapolated: BoolArray
     reasons: Reasons
     distance: FloatArray
     widening: FloatArray
@@ -86,7 +85,7 @@ class TrainedRange:
     names: tuple[str, ...]
     low: FloatArray
     high: FloatArray
-    gaps: NDArray[np.bool_]
+    gaps: BoolArray
     own: Mapping[str, TrainedRange] = field(default_factory=dict)
 
     @classmethod
@@ -180,11 +179,11 @@ class TrainedRange:
         yield self, np.flatnonzero(rest)
 
     @property
-    def _is_log(self) -> NDArray[np.bool_]:
+    def _is_log(self) -> BoolArray:
         return np.array([name.startswith(LOG_PREFIX) for name in self.names], dtype=bool)
 
     @property
-    def _is_ratio(self) -> NDArray[np.bool_]:
+    def _is_ratio(self) -> BoolArray:
         """Features without a zero or a negative value in training: factors say how far a value lies outside."""
         category = np.array(["=" in name for name in self.names], dtype=bool)
         return (self.low > 0) & ~self._is_log & ~category
@@ -207,7 +206,7 @@ class TrainedRange:
         distances[distances <= _TOLERANCE] = 0.0
         return np.minimum(distances, _FURTHEST)
 
-    def _doublings(self, values: FloatArray, columns: NDArray[np.bool_]) -> FloatArray:
+    def _doublings(self, values: FloatArray, columns: BoolArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log2(np.maximum(values, 0.0))
             return np.maximum(np.maximum(logs - np.log2(self.high[columns]), np.log2(self.low[columns]) - logs), 0.0)

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import FloatArray
 from ..errors import DataError
 from .crossval import SCHEMES
 
@@ -42,9 +43,6 @@ SIDE_QUANTILE: Final = 0.9
 
 SIDE_LIMIT: Final = 4.0
 """Largest ratio believed between the errors of either sign: few rows cannot tell more."""
-
-
-FloatArray = NDArray[np.float64]
 
 
 class Coverage(NamedTuple):

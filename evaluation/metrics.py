@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from ..errors import DataError, ParameterError, few
 from ..operators.work import as_numbers
 from ..table.measurements import COUNTER
@@ -33,7 +34,7 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
         raise ParameterError("level", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
 
 
-def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> NDArray[np.float64]:
+def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:
     """Return the measured values as floats, refusing what no relative error can be taken of.
 
     ``sources`` says for the message where each row came from (``"file:row"``).
@@ -55,7 +56,7 @@ def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> 
     return values
 
 
-def ape(observed: ArrayLike, predicted: ArrayLike) -> NDArray[np.float64]:
+def ape(observed: ArrayLike, predicted: ArrayLike) -> FloatArray:
     """Absolute percentage error of each row, ``100 |y - f(x)| / y``.
 
     Raises
@@ -159,7 +160,6 @@ def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd
     return table.sort_values("e_out", ascending=False, kind="stable").reset_index()
 
 
-FloatArray = NDArray[np.float64]
 COST = "_target_cost_s"
 """Column: what measuring or simulating the target costs a row, seconds."""
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from .cluster_bootstrap import effective_groups, percentile_interval
 
 REPLICATES, EXACT = 10_000, 12
@@ -108,7 +109,7 @@ def _chunks(groups: int) -> list[int]:
     return [min(size, REPLICATES - done) for done in range(0, REPLICATES, size)]
 
 
-def _swapped(sums: NDArray[np.float64], seed: int) -> float:
+def _swapped(sums: FloatArray, seed: int) -> float:
     """Return the share of swaps whose difference is as large as that found."""
     least, rng = abs(sums.sum()) * (1 - 1e-12), np.random.default_rng(seed)
     if len(sums) <= EXACT:

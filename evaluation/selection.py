@@ -30,6 +30,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray
 from ..errors import FlopcastError
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
@@ -44,8 +45,6 @@ CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
 RULE: Final = "the most cautious model within one standard error of the {}"
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
-
-FloatArray = NDArray[np.float64]
 
 
 def select(

@@ -23,13 +23,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from ..errors import ParameterError
 from ..traces.cleaning.robust import THRESHOLD, mad_filter, median_intervals, part_intervals
 from .timing import Call, Timer, calls_per_sample
-
-FloatArray = NDArray[np.float64]
 
 INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
 """What ends a visit."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from ..arrays import FloatArray
+
 Call = Callable[[], Any]
 
 CLOCK_SHARE = 0.005

@@ -64,7 +64,9 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from ..arrays import FloatArray
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = "broadcast", "reduce", "scatter", "gather", "send_recv"
@@ -111,7 +113,6 @@ def collectives_of(activities: pd.DataFrame) -> pd.Series:
     return words.map(known).astype(object)
 
 
-FloatArray = NDArray[np.float64]
 Terms = tuple[FloatArray, FloatArray]
 
 RING, TREE, DIRECT = ALGORITHMS = ("ring", "tree", "direct")

@@ -12,17 +12,14 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError, UnknownGPUError
 from ..features import roofline
 from ..features.context import best_tile, quantise
 from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
 from ..remarks import Remark, remark
-
-FloatArray = NDArray[np.float64]
-ObjectArray = NDArray[np.object_]
 
 COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"
 FIXED_GRID = ("attention", "attention_backward")
@@ -114,13 +111,13 @@ def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArr
     return values, missing
 
 
-def given(reasons: ObjectArray) -> NDArray[np.bool_]:
+def given(reasons: ObjectArray) -> BoolArray:
     """Return where there is a reason: not None."""
     return np.array([reason is not None for reason in reasons], dtype=bool)
 
 
 def chosen(
-    conditions: Sequence[NDArray[np.bool_]], reasons: Sequence[ObjectArray | Remark | None],
+    conditions: Sequence[BoolArray], reasons: Sequence[ObjectArray | Remark | None],
     otherwise: ObjectArray | Remark | None = None,
 ) -> ObjectArray:  # fmt: skip
     """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""

@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 from isal import igzip
-from numpy.typing import NDArray
 
 from .. import __version__
+from ..arrays import IntArray
 from ..errors import DataError
 from ..output import whole_file
 from ..table.problems import codes_of
@@ -34,7 +34,6 @@ from ..traces.dispatches import empty_calls
 TEXTS: Final = ("law", "why", "bound", "op", "op_class", "op_name")
 """Columns of words that become arguments of an activity where the table has them and they are not empty."""
 
-IntArray = NDArray[np.int64]
 
 CHUNK: Final = 20_000
 """Events that are made and encoded at a time."""

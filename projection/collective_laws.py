@@ -38,11 +38,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError, ParameterError, nearest
 from ..hardware import GPU
 from ..hardware.networks import NODE_GPUS
 from ..remarks import Remark, remark
-from .alpha_beta import SEND_RECV, FloatArray, Link, collectives_of, find_link, law_errors, measured_links
+from .alpha_beta import SEND_RECV, Link, collectives_of, find_link, law_errors, measured_links
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
 ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
@@ -108,7 +109,7 @@ class _Answer(NamedTuple):
     factor: FloatArray | float
     law: str
     why: Remark | None
-    bound: NDArray[np.object_] | str
+    bound: ObjectArray | str
     sigma: float
 
 

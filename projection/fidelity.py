@@ -15,8 +15,8 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
 from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, empty_steps
@@ -131,8 +131,6 @@ def trace_times(trace: Profiled) -> TraceTimes:
         cpu_step_us=float(cpu.median()) / 1e3 if len(cpu) else None,
     )
 
-
-FloatArray = NDArray[np.float64]
 
 _LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
 _UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note

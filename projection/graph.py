@@ -31,15 +31,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..table.problems import codes_of
 from ..traces.dispatches import MEMCPY
 from ..traces.quality import queue_codes
 from .host_calls import Calls, Runs, relevant, runs_of, waits_of
 from .split import COMMUNICATION, categories
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
 """What held an activity back: nothing before it is known; the queue; its launch; another queue; none of these."""

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from ..arrays import BoolArray, FloatArray, IntArray
 
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free")
 _COPY = re.compile(r"Mem(?:cpy|set)")

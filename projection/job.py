@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 from ..hardware import GPU
 from ..traces.summary import Annotated
@@ -29,8 +29,6 @@ from .split import COMMUNICATION, COPY
 from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_trace
 from .worlds import ONE_NODE, model_us, stride_of
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 MEETING: Final = -1
 """Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
 PARTS: Final = ("computation_us", "communication_us", "waiting_us", "copy_us", "idle_us")

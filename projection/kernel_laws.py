@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..arrays import BoolArray
 from ..errors import DataError
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
@@ -226,7 +226,7 @@ def compute_factors(
     run: TrainedModel | None = None,
     overhead: Mapping[str, Overhead] | None = None,
     corrections: Mapping[str, Correction] | None = None,
-    queued: NDArray[np.bool_] | None = None,
+    queued: BoolArray | None = None,
     trained_for: GPU | None = None,
 ) -> pd.DataFrame:
     """Return by what the duration of each activity is multiplied on the target.

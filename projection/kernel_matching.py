@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, IntArray, ObjectArray
 from ..table.problems import codes_of
 from ..traces.classes import bare_name
-from ..traces.quality import IntArray
 from .split import DEVICE, STREAM
 
 _ARGUMENTS = re.compile(r"[<(].*$")
@@ -38,7 +37,7 @@ class Matching:
         1. Of these, the order may be shifted by what only one trace recorded.
     """
 
-    names: NDArray[np.object_]
+    names: ObjectArray
     durations_ns: IntArray
     by_queue: bool
     cut: bool
@@ -72,7 +71,7 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     )
 
 
-def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[NDArray[np.object_]], bool]:
+def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], bool]:
     """Return the names of each trace's kernels as all of the traces spell them, and whether that cut any.
 
     One profiler writes "void ns::function<float>(float*)", another "function" alone.
@@ -119,11 +118,11 @@ def _numbered(ordered: pd.DataFrame, columns: Sequence[str]) -> IntArray:
     return numbers[codes]
 
 
-def _uneven(kind: IntArray, trace: IntArray, traces: int) -> NDArray[np.bool_]:
+def _uneven(kind: IntArray, trace: IntArray, traces: int) -> BoolArray:
     """Return which rows are of a kind that the traces have in different numbers."""
     counts = np.bincount(kind * traces + trace, minlength=(int(kind.max()) + 1) * traces).reshape(-1, traces)
     return (counts.min(axis=1) < counts.max(axis=1))[kind]
 
 
-def _share(durations: IntArray, chosen: NDArray[np.bool_]) -> float:
+def _share(durations: IntArray, chosen: BoolArray) -> float:
     return float(durations[chosen].sum() / max(durations.sum(), 1))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..hardware import GPU
 from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
@@ -40,7 +40,7 @@ class Overhead:
     dispatch_us: float  # from the end of a kernel to the start of the next one, which was waiting already
     inside: bool
 
-    def fixed_us(self, queued: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def fixed_us(self, queued: BoolArray) -> FloatArray:
         """Return the part of each kernel's duration that is not work."""
         return np.where(queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us).astype(np.float64)
 
@@ -67,7 +67,7 @@ def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | Non
     return own or others or _NONE, others or own or _NONE
 
 
-def is_queued(activities: pd.DataFrame, overhead: Overhead) -> NDArray[np.bool_]:
+def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
     """Return whether each activity was waiting when the one before it in its queue ended.
 
     Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to `CLOCK_NS`); where they
@@ -76,8 +76,6 @@ def is_queued(activities: pd.DataFrame, overhead: Overhead) -> NDArray[np.bool_]
     longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
     return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
 
-
-ObjectArray = NDArray[np.object_]
 
 TF32 = r"(?i)tf32|xf32|s1688"
 """Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
@@ -108,20 +106,20 @@ class Rows:
     unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is known
     op: ObjectArray
     op_class: ObjectArray  # `traces.classes`
-    host_us: NDArray[np.float64]  # measured time, at least a nanosecond
-    queued: NDArray[np.bool_]  # whether it began as soon as the one before it in its queue had ended
+    host_us: FloatArray  # measured time, at least a nanosecond
+    queued: BoolArray  # whether it began as soon as the one before it in its queue had ended
     direction: ObjectArray  # of copies by the runtime ("HtoD", "DtoH", "DtoD", ...), "" for everything else
 
     def __len__(self) -> int:
         return len(self.host_us)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> BoolArray:
         """Whether the work is known."""
         return ~given(self.unknown)
 
 
-def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: NDArray[np.bool_] | None = None) -> Rows:
+def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None) -> Rows:
     """Return the rows of a trace: a dispatch table with classes and work (`traces.summary`).
 
     The overhead of the host decides which gaps count as none; ``queued`` is `is_queued` of the whole trace, where the
@@ -170,9 +168,7 @@ def class_of(rows: pd.DataFrame) -> ObjectArray:
     return np.where(stated == "", own, stated).astype(object)
 
 
-def _work(
-    activities: pd.DataFrame, known: NDArray[np.bool_], flops: NDArray[np.float64], moved: NDArray[np.float64]
-) -> Work:
+def _work(activities: pd.DataFrame, known: BoolArray, flops: FloatArray, moved: FloatArray) -> Work:
     """Return the work of all rows: that of `known` ones, NaN for the others, FLOPs and bytes as the table has them."""
     count = len(activities)
     numbers = {name: np.full(count, np.nan) for name in ("flops", "bytes", "batch", "m", "n", "k")}
@@ -188,7 +184,7 @@ def _work(
     return Work(**numbers, **words)
 
 
-def _problems(activities: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _problems(activities: pd.DataFrame, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Return the number of each row's problem, and the first row of each: a trace repeats a few problems many times."""
     code = codes_of(activities[name].iloc[rows] for name in activities.columns if name in _OPERANDS)
     return code, rows[np.unique(code, return_index=True)[1]]

@@ -25,17 +25,13 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..remarks import Remark, remark
 from ..table.problems import codes_of
 from ..traces.quality import queue_codes
 from ..traces.summary import Annotated
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 KEPT: Final = 3
 """Repeats of a phase that stand for others, at least: two for a spread, and one for what drifts along the trace."""

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray
 from ..errors import DataError, few
 from .alpha_beta import ALL_TO_ALL, DIRECT, SEND_RECV, collectives_of, cost_terms
 from .phases import repeats_of
 from .split import COMMUNICATION, categories
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, IntArray
 from .graph import OTHER, Graph
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 _AT_ONCE = 4_000_000  # numbers of one array: more samples are played one after the other
 
 

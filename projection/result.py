@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from ..arrays import FloatArray
 from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
@@ -40,18 +41,7 @@ from .replay import (
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
-from .whole_trace import (
-    BOUND,
-    CATEGORY,
-    LAW,
-    PUBLISHED,
-    WHY,
-    FloatArray,
-    Laws,
-    Projection,
-    project_trace,
-    with_collectives,
-)
+from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
 from .worlds import World, model_us, placed_messages
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError, ParameterError, nearest
 from ..features import roofline
 from ..features.roofline import LAUNCH_FLOOR_US
@@ -24,8 +24,6 @@ from .bounds import (
     LINK,
     MEMORY,
     Bounds,
-    FloatArray,
-    ObjectArray,
     bounds,
     by_kind,
     chosen,
@@ -263,5 +261,5 @@ def _clocks(pair: Pair) -> float:
     return 1.0 if missing else ratio
 
 
-def _filled(value: object, rows: Rows) -> NDArray[np.object_]:
+def _filled(value: object, rows: Rows) -> ObjectArray:
     return np.full(len(rows), value, dtype=object)

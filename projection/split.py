@@ -20,13 +20,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, IntArray
 from ..errors import DataError
 from ..table.problems import codes_of
 from ..traces.classes import COMPUTE, KERNEL_CLASS, classify
 from ..traces.dispatches import MEMSET
-from ..traces.quality import QUEUE, IntArray
+from ..traces.quality import QUEUE
 
 COMMUNICATION, COPY = "communication", "copy"
 CATEGORIES = (COMPUTE, COMMUNICATION, COPY)
@@ -140,7 +140,7 @@ def _measures(rows: pd.DataFrame, category: pd.Series, codes: IntArray, order: I
     return pd.DataFrame({name: value / 1e3 for name, value in zip(MEASURES, values, strict=True)})
 
 
-def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: NDArray[np.bool_]) -> IntArray:
+def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: BoolArray) -> IntArray:
     """Return the length of the union of the chosen intervals of each part; rows are sorted by part, then by start.
 
     The others stay as intervals without length, which cover nothing of what starts later.

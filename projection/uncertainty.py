@@ -33,11 +33,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray
 from ..errors import NotPublishedError, ParameterError, nearest
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, peak_path
@@ -46,8 +46,6 @@ from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
 from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
-
-FloatArray = NDArray[np.float64]
 
 LARGEST: Final = 2.0
 """Largest relative standard deviation taken from a user: more is a percentage meant as a fraction."""

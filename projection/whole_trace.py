@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
@@ -27,7 +27,6 @@ from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
 from .worlds import World, world_factors
 
-FloatArray = NDArray[np.float64]
 Gaps = Literal["kept", "scaled", "modelled"]
 GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 """What becomes of the time between activities:
@@ -109,7 +108,7 @@ class Projection:
     activities: pd.DataFrame
     graph: Graph
     target_graph: Graph
-    counted: NDArray[np.bool_]
+    counted: BoolArray
     cpu: float
     idle: float = 1.0
     folded: Folded | None = None

@@ -24,8 +24,9 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from ..errors import DataError, NotPublishedError, ParameterError, few
 from ..hardware import GPU, Network, read_networks
 from ..remarks import remark
@@ -42,7 +43,6 @@ from .collective_laws import (
     unknown_of,
 )
 
-FloatArray = NDArray[np.float64]
 STAND_IN: Final = "MI300X"
 """Whose links stand for those that were not measured, at the other GPU's bandwidth."""
 _BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")

@@ -28,16 +28,16 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 from ..remarks import Remark, remark
-from ..table.counters import FloatArray, channels_of, merge_passes
+from ..table.counters import channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, by_folder, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
 from .rocprof.results_csv import (
     DispatchTable,
-    IntArray,
     Times,
     at,
     channels_missing,

@@ -26,7 +26,8 @@ import numpy as np
 from scipy import stats
 
 from .. import datasets
-from .curves import Curve, FloatArray
+from ..arrays import FloatArray
+from .curves import Curve
 
 SOURCE = "SeyyedAghaei, Naderan-Tahan, Eeckhout: GPU Scale-Model Simulation, HPCA 2024 (artifact)"
 

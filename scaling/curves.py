@@ -28,15 +28,14 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import read_plain_table, with_points
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
-
-FloatArray = NDArray[np.float64]
 
 STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
 """The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""

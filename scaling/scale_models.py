@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import FloatArray
 from ..errors import DataError
 from ..models.baselines import weighted_median
 from ..remarks import remark
 from .calibration import MIN_BENCHMARKS, Case, Source, all_cases, with_published
-from .curves import STRONG, Curve, CurveError, FloatArray, log_ratio, within
+from .curves import STRONG, Curve, CurveError, log_ratio, within
 from .scaling_class import CliffPath
 from .scaling_laws import ScalingLaw
 

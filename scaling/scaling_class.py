@@ -17,12 +17,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from ..arrays import BoolArray, FloatArray
 from ..evaluation.law_comparison import p_value_of
 from ..remarks import Remark, remark
-from .curves import STRONG, Curve, FloatArray
+from .curves import STRONG, Curve
 
 THRESHOLD = 2.0
 """Misses must fall by more than this factor when the cache doubles."""
@@ -140,7 +140,7 @@ class CliffPath:
         before, after = self._gone[passed], self._gone[entered]
         return Jump(1 / (1 - self._f_mem * before), 1 / (1 - self._least * before), _inverse(1 - self._most * after))
 
-    def ends(self, sizes: FloatArray) -> NDArray[np.bool_]:
+    def ends(self, sizes: FloatArray) -> BoolArray:
         """Return which sizes are the first beyond a cliff, ndarray of bool."""
         return np.isin(sizes, [cliff.after for cliff in self.cliffs])
 

@@ -28,10 +28,11 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.optimize import nnls
 
+from ..arrays import FloatArray
 from ..errors import DataError
 from ..remarks import Remark, remark
 from .calibration import Calibration, Case, Teachers, cases_for
-from .curves import Curve, CurveError, FloatArray, doublings_away, listed, log_ratio, positive
+from .curves import Curve, CurveError, doublings_away, listed, log_ratio, positive
 
 
 class ScalingLaw(ABC):

@@ -14,11 +14,9 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import hardware
-
-FloatArray = NDArray[np.float64]
+from ..arrays import FloatArray
 
 _CHANNEL = re.compile(r"^(.+)\[(\d{1,6})\]$")
 _TIME = re.compile(

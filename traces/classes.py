@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import IntArray
 from .dispatches import KERNEL, MEMCPY, MEMSET
 
 KERNEL_CLASS, OP_CLASS = "kernel_class", "op_class"
@@ -154,7 +154,7 @@ def _kernel_class_of() -> dict[str, str]:
     return {op: kernel for kernel, ops in _data()["kernel_classes"].items() for op in ops}
 
 
-def _cases(table: pd.DataFrame) -> tuple[NDArray[np.int64], list[tuple[str, str, str, str, bool]]]:
+def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str, bool]]]:
     """Return a number per row and, for each number, what decides its class: traces repeat a few launches many times."""
     codes = np.asarray(table["collective"] != "", dtype=np.int64)
     for column in _CASE:

@@ -50,8 +50,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import IntArray
 from ..remarks import Remark
 from ..table.measurements import COUNTER
 
@@ -66,7 +66,7 @@ from ..table.measurements import COUNTER
 # ===========  =========================================================================================================
 
 
-def range_table(name: Sequence[str], start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> pd.DataFrame:
+def range_table(name: Sequence[str], start_ns: IntArray, end_ns: IntArray) -> pd.DataFrame:
     """Return a range table in the order of `start_ns`, of equal starts the longer first; RangeIndex."""
     words = pd.Categorical(np.array(name, dtype=object))
     table = pd.DataFrame({"name": words, "start_ns": start_ns, "duration_ns": end_ns - start_ns})

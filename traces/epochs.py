@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray, IntArray
 from ..errors import ParameterError
 from ..table.measurements import COUNTER
 from ..table.problems import codes_of
@@ -23,8 +23,6 @@ from .activity_work import launch_product
 from .dispatches import KERNEL, counters_of, empty_ranges
 from .quality import busy_ns, span_ns
 from .summary import UNCLASSIFIED
-
-IntArray = NDArray[np.int64]
 
 OUTSIDE = -1
 """Number of activities that belong to no epoch."""
@@ -187,7 +185,7 @@ def _by_work(part: pd.DataFrame, rule: EpochRule) -> IntArray:
         work = np.nan_to_num(part["flops"].to_numpy(dtype=np.float64))
         if not work.any():
             raise ParameterError("epochs", "flops: no kernel of known FLOPs: cut by kernels:N or marker:REGEX")
-    done: NDArray[np.float64] = np.cumsum(work) - work
+    done: FloatArray = np.cumsum(work) - work
     piece = np.floor(done / rule.amount)
     number = codes_of([pd.Series(piece)])  # a kernel larger than an epoch leaves no number out
     whole = work.sum() >= (piece[-1] + 1) * rule.amount

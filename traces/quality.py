@@ -29,14 +29,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, IntArray, ObjectArray
 from ..remarks import remark
 from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
-
-IntArray = NDArray[np.int64]
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
@@ -100,8 +98,6 @@ def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
     return starts[order], starts[order] + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
 
 
-BoolArray = NDArray[np.bool_]
-
 IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
 """Codes of times that no activity can take."""
 LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
@@ -159,7 +155,7 @@ def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
     return Finding(remark(item.code), item.severity, int(rows.sum()), share_of_time(table, rows), first)
 
 
-def impossible(table: pd.DataFrame) -> NDArray[np.object_]:
+def impossible(table: pd.DataFrame) -> ObjectArray:
     """Return why no activity can take the time of each row: one of `IMPOSSIBLE`, "" where one can."""
     start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
     overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))

@@ -20,13 +20,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, nearest
-
-FloatArray = NDArray[np.float64]
-
 
 DRAWS: Final = 512
 """Of a distribution."""

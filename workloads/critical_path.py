@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 from ..hardware import GPU
 from ..operators.elementwise import ROW_WISE, TRAINED
@@ -28,8 +28,6 @@ from .answer import Forecast, LayerTime, energy
 from .constants import DRAWS, standard_normal
 from .kernel_times import FITTED, LAUNCH_US, Times, attention_us, by_runs, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
-
-FloatArray = NDArray[np.float64]
 
 COMPUTE, LINKS = 0, 1
 NINETY_PERCENT: Final = 1.645
@@ -61,7 +59,7 @@ class _Times:
 
     compute: FloatArray
     sigma: FloatArray
-    part: NDArray[np.int64]
+    part: IntArray
     source: list[str]
     message: FloatArray
     message_sigma: FloatArray
@@ -184,7 +182,7 @@ def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> 
         found.source[place] = str(source) or LAW
 
 
-def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return µs, spread and part of operators by their work, shape (n_rows,) each."""
     work = work_of(frame)
     us, sigma = np.empty(len(frame)), np.empty(len(frame))

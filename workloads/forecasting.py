@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray
 from ..errors import FlopcastError, ParameterError
 from ..operators.work import BITS
 from ..remarks import Remark, remark
@@ -38,8 +38,6 @@ from .layers import check_split
 from .memory import RESERVED_GIB, InferenceMemory, inference_memory, training_memory
 from .setting import Setting, complete
 from .training import counted_flop, training_parts
-
-FloatArray = NDArray[np.float64]
 
 OTHER_MODEL: Final = 0.05
 """Spread of the logarithm that another model than the calibrated ones adds: 70B and 405B, each from the other."""

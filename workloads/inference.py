@@ -25,8 +25,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray
 from ..errors import DataError
 from ..hardware import GPU, Network
 from ..operators.work import BITS
@@ -141,8 +141,6 @@ def _joined(stretches: list[tuple[float, float, float]], read: list[tuple[float,
     prompts, lengths = (np.array(column, dtype=np.float64) for column in zip(*read, strict=True))
     return Schedule(steps, running, cached, prompts, lengths, fullest)
 
-
-FloatArray = NDArray[np.float64]
 
 US, MS = 1e-6, 1e-3
 PER_SEQUENCES: Final = 0.75

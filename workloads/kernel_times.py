@@ -25,16 +25,15 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray, ObjectArray
 from ..hardware import GPU
 from ..operators.operators import each_op
 from ..operators.work import BITS, as_numbers, texts
 from ..projection.bounds import matrix_shares, memory_shares
 from .architecture import Architecture
 from .layers import attention_flop
-
-FloatArray = NDArray[np.float64]
 
 SOURCE: Final = "MLPerf inference v4.1, Dell: hipBLASLt FP8 products of Llama-2-70B on MI300X"
 NORM: Final = 1.04
@@ -203,7 +202,7 @@ class Found:
 
     us: FloatArray
     spread: FloatArray
-    source: NDArray[np.object_]
+    source: ObjectArray
 
 
 def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:

@@ -26,16 +26,14 @@ from importlib import resources
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import FloatArray
 from ..errors import ParameterError, UnknownGPUError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
 from .constants import DRAWS, standard_normal
 from .memory import GIB
-
-FloatArray = NDArray[np.float64]
 
 FLOP_PER_BYTE: Final = 0.201
 """Of HPCG: flop per byte that it moves."""

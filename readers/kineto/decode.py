@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import FloatArray, IntArray
 from ...errors import DataError
 
 MISSING = int(np.iinfo(np.int64).min)
@@ -213,7 +213,6 @@ class File(msgspec.Struct):
 
 # From the bytes to events in columns, one table for each group.
 
-IntArray = NDArray[np.int64]
 Thread = tuple[int | str, int | str]
 
 _BOM = b"\xef\xbb\xbf"
@@ -439,7 +438,7 @@ def _whole(values: list[int | str]) -> IntArray:
     return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
 
-def _nanoseconds(times: NDArray[np.float64], field: str, numbers: IntArray) -> IntArray:
+def _nanoseconds(times: FloatArray, field: str, numbers: IntArray) -> IntArray:
     """Return microseconds as whole nanoseconds; each is rounded by itself, so that differences of them are exact."""
     absent = np.flatnonzero(np.isnan(times))
     if absent.size:

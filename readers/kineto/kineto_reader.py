@@ -33,8 +33,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray
 from ...hardware import GPU, all_gpus
 from ...remarks import Remark, remark
 from ...traces.dispatches import (
@@ -145,7 +145,7 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     linked = links.launch >= 0
     replayed = _replayed(document, links)
     without = linked & (links.operator < 0)
-    cases: list[tuple[Remark, Severity, NDArray[np.bool_]]] = [
+    cases: list[tuple[Remark, Severity, BoolArray]] = [
         (remark("orphan", launched="before the recording"), "warning", ~linked),
         (remark("graph-replay"), "info", replayed),
         (remark("no-operator"), "info", without & ~replayed),
@@ -161,16 +161,16 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
 def _finding(
     what: Remark,
     severity: Severity,
-    rows: NDArray[np.bool_],
+    rows: BoolArray,
     table: pd.DataFrame,
-    durations: NDArray[np.float64],
+    durations: FloatArray,
 ) -> Finding:
     total = durations.sum()
     share = float(durations[rows].sum() / total) if total else None
     return Finding(what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
 
 
-def _replayed(document: Document, links: Links) -> NDArray[np.bool_]:
+def _replayed(document: Document, links: Links) -> BoolArray:
     calls = [name in _GRAPH for name in document.launches.names]
     return np.array([*calls, False], dtype=bool)[links.launch]
 

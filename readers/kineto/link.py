@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, IntArray
 from ...operators.dtypes import canonical_dtypes
 from ...operators.work import BITS
 from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, range_table
 from ..rocpd import IN_WORK_ITEMS
-from .decode import MISSING, Category, Document, Events, IntArray, inputs_of, op_id_of, records_of
+from .decode import MISSING, Category, Document, Events, inputs_of, op_id_of, records_of
 
 
 class Nesting:
@@ -105,7 +105,7 @@ class Links:
     launch: IntArray
     operator: IntArray
     op_id: IntArray
-    by_time: NDArray[np.bool_]
+    by_time: BoolArray
     nesting: Nesting
 
 
@@ -143,7 +143,7 @@ def _ids(document: Document, operators: IntArray) -> IntArray:
     return np.array(ids, dtype=np.int64)[place]
 
 
-def _around(document: Document, operator: IntArray, launch: IntArray) -> NDArray[np.bool_]:
+def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArray:
     """Return whether each operator was running at its launch; where there is none to check it by, it is believed."""
     operators, launches = document.operators, document.launches
     around = operator >= 0
@@ -317,13 +317,13 @@ def _sizes(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     }
 
 
-def in_work_items(document: Document, links: Links) -> NDArray[np.bool_]:
+def in_work_items(document: Document, links: Links) -> BoolArray:
     """Return which activities were launched by a call whose grid is in work-items."""
     calls = [name in IN_WORK_ITEMS for name in document.launches.names]
     return np.array([*calls, False], dtype=bool)[links.launch]
 
 
-def in_unknown_unit(document: Document, links: Links, rocm: bool) -> NDArray[np.bool_]:
+def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:
     """Return which activities have a grid in a unit that only the launch, which is not there, would tell."""
     return rocm & (links.launch < 0) & (document.gpu.sizes["grid"][:, 0] != MISSING)
 

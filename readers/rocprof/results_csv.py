@@ -22,17 +22,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray, IntArray
 from ...errors import DataError
 from ...remarks import remark
-from ...table.counters import FloatArray, summarise
+from ...table.counters import summarise
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding, Severity
 from ..base import HEAD_BYTES, DataFile, Options
 from ..files import as_utf8, content
-
-IntArray = NDArray[np.int64]
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "dispatch_id": ("Dispatch_ID", "Index"),
@@ -291,9 +289,9 @@ class Times:
 
     start_ns: IntArray
     duration_ns: IntArray
-    known: NDArray[np.bool_]
+    known: BoolArray
     rounded_ns: float
-    spoiled: NDArray[np.bool_]
+    spoiled: BoolArray
 
     @property
     def sound(self) -> bool:
@@ -345,8 +343,8 @@ def dispatch_columns(table: DispatchTable, times: Times) -> dict[str, Any]:
 class _Stamps:
     whole: IntArray
     fraction: FloatArray
-    known: NDArray[np.bool_]
-    spoiled: NDArray[np.bool_]
+    known: BoolArray
+    spoiled: BoolArray
 
 
 def _stamps(column: Any) -> _Stamps:

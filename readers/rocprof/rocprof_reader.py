@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ...arrays import FloatArray
 from ...errors import DataError
 from ...remarks import Remark, remark
-from ...table.counters import FloatArray, merge_passes
+from ...table.counters import merge_passes
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
 from ..base import DataFile, Options, TraceReader, by_folder, register
 from ..files import content, head

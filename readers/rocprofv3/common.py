@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
+from ...arrays import BoolArray, IntArray
 from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
 from ..base import DataFile
 from ..files import by_number, csv_header
 from ..rocpd import device_named, streams_recorded
-
-IntArray = NDArray[np.int64]
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
@@ -92,7 +90,7 @@ def gfx_of(version: int | None) -> str:
     return f"gfx{major}{minor:x}{stepping:x}"
 
 
-def held(values: Iterable[int]) -> tuple[IntArray, NDArray[np.bool_]]:
+def held(values: Iterable[int]) -> tuple[IntArray, BoolArray]:
     """Return whole numbers as int64, those beyond it at its ends, and which ones those are."""
     numbers = list(values)
     try:

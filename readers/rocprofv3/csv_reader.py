@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, IntArray, ObjectArray
 from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
 from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
@@ -117,7 +117,7 @@ def launches(run: Run) -> pd.DataFrame:
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def linked(rows: pd.DataFrame, calls: pd.DataFrame) -> NDArray[np.bool_]:
+def linked(rows: pd.DataFrame, calls: pd.DataFrame) -> BoolArray:
     """Return which rows have the correlation id of a call of their process."""
     known = calls[calls["correlation"].notna()]
     found = rows["correlation"].isin(known["correlation"]).to_numpy(dtype=bool)
@@ -143,7 +143,7 @@ def processes(rows: pd.DataFrame, calls: pd.DataFrame, run: Run) -> pd.Series:
     return process.fillna(int(prefix)) if re.fullmatch(r"[0-9]{1,18}", prefix) else process
 
 
-def each(words: pd.Categorical, function: Callable[[str], Any]) -> NDArray[np.object_]:
+def each(words: pd.Categorical, function: Callable[[str], Any]) -> ObjectArray:
     """Return what a function makes of each word, called once for each different one."""
     made = np.empty(len(words.categories), dtype=object)
     made[:] = [function(str(word)) for word in words.categories]
@@ -254,7 +254,7 @@ def _items(table: CsvTable) -> pd.Series:
     return x * y * z
 
 
-def _process_codes(table: CsvTable) -> NDArray[np.int64]:
+def _process_codes(table: CsvTable) -> IntArray:
     """Return a number for the process of each row, in the order in which the processes appear."""
     process = table.words("guid") if "guid" in table.names else table.integers("process_id")
     return np.asarray(pd.factorize(process, use_na_sentinel=False)[0], dtype=np.int64)

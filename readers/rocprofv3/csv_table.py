@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray, IntArray
 from ...errors import DataError
 from ...remarks import Remark, remark
 from ...table.measurements import COUNTER
@@ -31,8 +32,6 @@ from ...traces.dispatches import Finding, Severity
 from ..base import HEAD_BYTES, DataFile, Options
 from ..files import as_utf8, content, csv_header
 from .common import FIRST, LAST, beyond_clock
-
-BoolArray = NDArray[np.bool_]
 
 _WORDS = frozenset(
     {
@@ -51,8 +50,8 @@ _BLOCK_BYTES = 1 << 24  # a line must fit
 class Times:
     """Start and end of every row in ns, 0 where unknown, and which rows have both."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    start: IntArray
+    end: IntArray
     known: BoolArray
 
 
@@ -60,7 +59,7 @@ class Times:
 class _Whole:
     """A column as whole numbers: which fields are numbers, which were not written whole, which are beyond 64 bits."""
 
-    values: NDArray[np.int64]
+    values: IntArray
     known: BoolArray
     rounded: BoolArray
     beyond: BoolArray
@@ -82,7 +81,7 @@ class CsvTable:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def _read(self, raw: bytes) -> tuple[Mapping[str, Any], NDArray[np.int64]]:
+    def _read(self, raw: bytes) -> tuple[Mapping[str, Any], IntArray]:
         """Return the lines that have as many fields as the header, by column, and their numbers."""
         header = [name.lower() for name in csv_header(raw[:HEAD_BYTES])]
         broken: dict[int, int] = {}
@@ -122,7 +121,7 @@ class CsvTable:
                 return pd.Series(pd.arrays.IntegerArray(whole.values, ~known))
         return pd.Series(pd.NA, index=range(len(self)), dtype="Int64")
 
-    def numbers(self, name: str) -> NDArray[np.float64]:
+    def numbers(self, name: str) -> FloatArray:
         """Return a column as float64, NaN where there is no number."""
         fields = pc.utf8_trim_whitespace(self._columns[name])
         try:
@@ -270,9 +269,7 @@ class Pass:
     source: str
 
 
-def dispatch_key(
-    run: NDArray[np.int64], name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series
-) -> pd.DataFrame:
+def dispatch_key(run: IntArray, name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series) -> pd.DataFrame:
     """Return what tells the dispatches of a file apart, comparable between passes.
 
     `run` is the number of the process, in the order in which the file mentions them, `dispatch_id` that of the dispatch

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.arrays import FloatArray
 from flopcast.errors import DataError
 from flopcast.measuring.protocol import (
     INTERVAL,
@@ -17,7 +18,6 @@ from flopcast.measuring.protocol import (
     TIME,
     WARMUP_SECONDS,
     WINDOW,
-    FloatArray,
     Rule,
     half_width,
     half_widths,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flopcast.arrays import FloatArray
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Device
 from flopcast.measuring.machine import Busy, Monitor
@@ -30,7 +31,6 @@ from flopcast.measuring.session import (
     journal_folder,
     unmeasured,
 )
-from flopcast.measuring.timing import FloatArray
 
 ROWS = [{"op": "softmax", "dtype_a": "fp32", "rows": size, "cols": 8} for size in (1, 2, 3, 4)]
 DEVICES = [Device("CPU-1T", 1), Device("CPU-2T", 2)]

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ...arrays import BoolArray, FloatArray
 from ...errors import DataError, ParameterError
-
-FloatArray = NDArray[np.float64]
 
 MARGINS: Final = ((25.0, 0.05), (50.0, 0.05), (200.0, 0.02), (1000.0, 0.02))
 """Time from which a margin holds, in microseconds, and the margin, as published."""
@@ -26,11 +25,11 @@ EACH_OTHER, MIDDLE = "each-other", "middle"
 class GoldenRuns:
     """The fullest bin."""
 
-    kept: NDArray[np.bool_]  # the golden runs, shape (n,)
+    kept: BoolArray  # the golden runs, shape (n,)
     lower: float  # edges of the bin, in the unit of the values; runs on an edge belong to it
     upper: float
     margin: float  # 0.05 is 5 %
-    fuller: NDArray[np.bool_]  # the runs of fuller bins, left out before this one was chosen
+    fuller: BoolArray  # the runs of fuller bins, left out before this one was chosen
     ratio: float  # of the upper edge to the lower
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import FloatArray
 from ...errors import DataError
 from ...remarks import Remark, remark
 from ...table.counters import merge_passes
@@ -25,8 +25,6 @@ from ...table.measurements import COUNTER
 from ...table.problems import codes_of
 from ..activity_work import launch_product
 from ..dispatches import KERNEL, counters_of
-
-FloatArray = NDArray[np.float64]
 
 PLACE = ("rank", "device_number", "name", "occurrence")
 """Columns that make a place."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ...errors import DataError, ParameterError
 from ...remarks import Remark, remark
 from ...table.measurements import clean as usable
@@ -96,16 +96,16 @@ class Cleaned:
 class _Verdict:
     """Why each row is left out: the first reason counts."""
 
-    reason: NDArray[np.object_]
-    median_us: NDArray[np.float64]
-    limit_us: NDArray[np.float64]
+    reason: ObjectArray
+    median_us: FloatArray
+    limit_us: FloatArray
     notes: list[Remark] = field(default_factory=list)
 
     @property
-    def kept(self) -> NDArray[np.bool_]:
+    def kept(self) -> BoolArray:
         return np.asarray(self.reason == "", dtype=bool)
 
-    def remove(self, rows: NDArray[np.bool_], reason: str) -> None:
+    def remove(self, rows: BoolArray, reason: str) -> None:
         self.reason[rows & self.kept] = reason
 
 
@@ -164,9 +164,7 @@ def _steps(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions,
     return pd.concat(parts, ignore_index=True)[[OF_RUN, "step", "activities", "span_us", "reason"]]
 
 
-def _warm_up(
-    dispatches: pd.DataFrame, repeats: NDArray[np.int64], resolution: NDArray[np.int64], verdict: _Verdict
-) -> NDArray[np.int64]:
+def _warm_up(dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, verdict: _Verdict) -> IntArray:
     """Leave out the warm-up of each series; return the kernels with a series that has not settled."""
     rows = np.flatnonzero(verdict.kept)
     series = series_codes(dispatches, repeats)[rows]
@@ -190,8 +188,8 @@ def _warm_up(
 
 def _outliers(
     dispatches: pd.DataFrame,
-    repeats: NDArray[np.int64],
-    resolution: NDArray[np.int64],
+    repeats: IntArray,
+    resolution: IntArray,
     threshold: float,
     verdict: _Verdict,
 ) -> None:
@@ -212,7 +210,7 @@ def _outliers(
         verdict.notes.append(remark("outliers-take-time", share=float(share), kernel=str(worst)))
 
 
-def _golden(duration: NDArray[np.int64], repeats: NDArray[np.int64], verdict: _Verdict) -> None:
+def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
     rows = np.flatnonzero(verdict.kept)
     order = rows[np.argsort(repeats[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(repeats[order], prepend=-1))

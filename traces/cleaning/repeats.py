@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, IntArray, ObjectArray
 from ...operators.operators import OPS
 from ...table.problems import codes_of
 from ..activity_work import SAME_CALL, UNKNOWN, WORDS
 from ..quality import resolution_ns
 from .robust import MAD_TO_SIGMA, drift_of_medians, repeat_intervals
-
-IntArray = NDArray[np.int64]
 
 OF_RUN = "run"
 """Column that numbers the runs of a program where several are put together; one run where it is absent. It is not
@@ -64,7 +62,7 @@ def resolutions_ns(table: pd.DataFrame) -> IntArray:
     return steps
 
 
-def rest_of_calls(table: pd.DataFrame, removed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def rest_of_calls(table: pd.DataFrame, removed: BoolArray) -> BoolArray:
     """Return the rows not removed whose operator's call has lost a kernel: its time would no longer be the call's."""
     if not removed.any():
         return np.zeros(len(table), dtype=bool)
@@ -86,7 +84,7 @@ _TEXT = ("device", "kind", "kernel_class", "op_class", "op", "variant", "dtype_a
 def spread_report(
     table: pd.DataFrame,
     repeats: IntArray,
-    reason: NDArray[np.object_],
+    reason: ObjectArray,
     *,
     resolution_ns: IntArray,
     unsettled: IntArray,
@@ -158,7 +156,7 @@ def spread_report(
     return report.sort_values("total_us", ascending=False, kind="stable")
 
 
-def _sides(first: pd.DataFrame, stem: str) -> NDArray[np.object_]:
+def _sides(first: pd.DataFrame, stem: str) -> ObjectArray:
     """Return grids or blocks as words, "" where they are not recorded."""
     columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
     rows = zip(*(column.tolist() for column in columns), strict=True)

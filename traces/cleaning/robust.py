@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binom, t
 
+from ...arrays import BoolArray, FloatArray, IntArray
 from ...errors import ParameterError
-
-FloatArray = NDArray[np.float64]
 
 THRESHOLD = 7.0
 """MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from."""
@@ -31,8 +30,8 @@ MAD_TO_SIGMA = 1.4826
 class MadFilter:
     """What the filter found; `median`, `mad` and `limit` are of each value's group, shape (n,)."""
 
-    kept: NDArray[np.bool_]
-    removed: NDArray[np.int64]  # positions of the outliers
+    kept: BoolArray
+    removed: IntArray  # positions of the outliers
     median: FloatArray
     mad: FloatArray  # median absolute deviation
     limit: FloatArray  # the distance from the median that is accepted (inf where nothing can be told)
@@ -213,7 +212,7 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     return pd.DataFrame({"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers))
 
 
-def _ranks(sizes: NDArray[np.int64], level: float) -> NDArray[np.int64]:
+def _ranks(sizes: IntArray, level: float) -> IntArray:
     """Return the largest rank whose interval covers the median with `level`, for each size; 0 where there is none."""
     rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
     exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.ndimage import median_filter
 from scipy.stats import mannwhitneyu
 
+from ...arrays import FloatArray, ObjectArray
 from ...errors import ParameterError
 from ...remarks import Remark, remark
 from .robust import THRESHOLD, mad_filter
@@ -47,7 +48,7 @@ class StepSelection:
     """
 
     steps: pd.DataFrame  # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
-    reason: NDArray[np.object_]  # why each activity is left out, "" where it is not; shape (n_dispatches,)
+    reason: ObjectArray  # why each activity is left out, "" where it is not; shape (n_dispatches,)
     notes: tuple[Remark, ...]
 
 
@@ -111,7 +112,7 @@ def _summary(dispatches: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _stable(table: pd.DataFrame, threshold: float) -> NDArray[np.object_]:
+def _stable(table: pd.DataFrame, threshold: float) -> ObjectArray:
     reason = np.full(len(table), "", dtype=object)
     if len(table) >= FEWEST:
         reason[0], reason[-1] = FIRST, LAST
@@ -126,7 +127,7 @@ def _stable(table: pd.DataFrame, threshold: float) -> NDArray[np.object_]:
     return reason
 
 
-def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> NDArray[np.object_]:
+def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> ObjectArray:
     number = table["step"].to_numpy()
     inside = (number >= wanted[0]) & (number <= wanted[1])
     if not inside.any():
@@ -142,8 +143,6 @@ def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
         notes.append(remark("too-few-steps-to-trim", steps=len(table)))
     return tuple(notes)
 
-
-FloatArray = NDArray[np.float64]
 
 BATCH = 5
 LEAST_KEPT = 10
