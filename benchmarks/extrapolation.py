@@ -27,6 +27,7 @@ from ..api.tables import load_measurements
 from ..api.training import Trained, trained_model
 from ..evaluation.competition import compete
 from ..evaluation.deployment import deploy
+from ..evaluation.intervals import LEVEL
 from ..evaluation.metrics import ape
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import build_dataset
@@ -35,7 +36,6 @@ from ..readers import Measurements
 from ..table.problems import HOST
 from .shared_data import run_on_data
 
-LEVEL = 0.9
 CHEAP = ("Additive", "ExtraTrees/Residual")
 SHARES = (0.15, 0.4)
 _OF_HOST = ("duration_us", "kernel", "library", "campaign")

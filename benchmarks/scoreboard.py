@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
+from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import find
 from ..report.document import Document, Lines, Section, Table, columns, lines, rows
 from ..report.formats import formatted, share
@@ -33,7 +34,6 @@ from ..workloads.training import counted_flop
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from .shared_data import run_on_data
 
-Z = 1.645
 LUMI_2022 = 2220288 // 944 * 8
 """Devices of LUMI in November 2022: a node is 944 cores in TOP500, 64 of the CPU, 8 times 110 compute units."""
 H100_NODE = "Voltage Park 1 node"
@@ -81,7 +81,8 @@ def served(data: Path) -> Iterator[Scored]:
         for train, test in pairs:
             release = fitted(runs[train], parts[train], "trial")
             ratios.append(parts[test] @ np.exp(release.mean) / seconds[test])
-            halves.append(Z * np.sqrt(_own(release, parts[test]) ** 2 + sum(spread**2 for spread in spreads)))
+            common = sum(spread**2 for spread in spreads)
+            halves.append(NINETY_PERCENT * np.sqrt(_own(release, parts[test]) ** 2 + common))
             rooflines.append(naive[test] / seconds[test])
         return Scored(name, *(np.concatenate(one) for one in (ratios, halves, rooflines)))
 
@@ -131,7 +132,7 @@ def attention(data: Path) -> Iterator[Scored]:
             slope, start = np.polyfit(1.0 / keys[others], 1.0 / rate[others], 1)
             ratio.append(rate[place] * (start + slope / keys[place]))
             naive.append(rate[place] / find(str(device)).peak_tflops("bf16"))
-    half = np.full(len(ratio), Z * TRAINING["attention"].spread)
+    half = np.full(len(ratio), NINETY_PERCENT * TRAINING["attention"].spread)
     yield Scored("attention: a length from the others", np.array(ratio), half, np.array(naive))
 
 

@@ -36,7 +36,7 @@ from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
 from .crossval import make_folds
 from .domain import OPERATORS, WIDENING, trained_range
-from .intervals import ConformalIntervals, Coverage, covered, log_ratio
+from .intervals import LEVEL, ConformalIntervals, Coverage, covered, log_ratio
 from .metrics import ape
 
 WIDER: Final = {True: 4.0, False: 10.0}
@@ -135,8 +135,6 @@ OTHERS: Final = 100.0
 In 12 splits of 15 operators (two pairs, one device, a quarter of the rows) that made intervals 11 % narrower at the
 same coverage; 20 to 200 rows made it 15 to 8 %.
 """
-LEVEL: Final = 0.9
-"""Quantile at which errors of operators are compared."""
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,9 @@ from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import Progress
 from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
-from .intervals import ConformalIntervals, covered
+from .intervals import LEVEL, ConformalIntervals, covered
 from .metrics import ape, finite
 
-LEVEL = 0.9
-"""Level of the intervals whose coverage is reported."""
 WORST: Final = 5
 NAMED: Final = 5
 """Groups named whose rows were covered least, and the rows that one must have."""

@@ -22,7 +22,7 @@ from ..arrays import FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
 from .crossval import make_folds
 from .domain import LOG_PREFIX
-from .intervals import ConformalIntervals, cross_bounds, interval_score, log_ratio
+from .intervals import LEVEL, ConformalIntervals, cross_bounds, interval_score, log_ratio
 
 POWERS: Final = (0.5, 1.0)
 """Of the difficulty found, how much is believed (0: intervals of one radius)."""
@@ -31,7 +31,6 @@ PENALTY: Final = 0.1
 FOLDS: Final = 5
 SURE: Final = 2.0
 """Standard errors by which the interval score must fall."""
-LEVEL: Final = 0.9
 LEAST_GROUPS: Final = 10
 """Groups below which no standard error can be trusted."""
 _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty

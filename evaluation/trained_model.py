@@ -24,12 +24,11 @@ from ..table.problems import HOST
 from .beyond import Beyond, FallbackLaw, blend, by_operator
 from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
-from .intervals import ConformalIntervals
+from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
 ANSWERS: Final = 5
-LEVEL: Final = 0.9
-"""Rows whose answers are kept with a model, and the level of their intervals."""
+"""Rows whose answers are kept with a model."""
 _WORDS: Final = tuple(
     dict.fromkeys(("op", "device", "library", *DTYPE_COLUMNS, *TEXT_COLUMNS, *sorted(TEXT_DIMENSIONS)))
 )

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from ..arrays import BoolArray
 from ..errors import DataError
+from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
@@ -76,8 +77,6 @@ def _correction(error: np.ndarray) -> Correction:
     return Correction(float(np.exp(centre)), spread, len(error))
 
 
-LEVEL = 0.9
-"""Of the interval that the standard deviation is read from."""
 DURATION = "duration_us"
 
 

@@ -38,7 +38,9 @@ from .bounds import (
 )
 from .kernel_work import Overhead, Rows, overheads_of
 
-MATRIX, ROW_WISE = "matrix", ("softmax", "norm", "reduction", "loss")
+MATRIX = "matrix"
+WITH_FLOPS = ("softmax", "norm", "reduction", "loss")
+"""Op classes of vector operators whose FLOPs count: they sum along their rows."""
 NO_FLOPS = remark("no-flops")
 """Why the FLOPs of a row say nothing of its time: its elements are read and written."""
 HOST_LINK = ("HtoD", "DtoH")
@@ -75,7 +77,7 @@ def flops(rows: Rows, pair: Pair) -> Scaled:
     have no FLOPs that count.
     """
     counts = rows.known & (np.nan_to_num(rows.work.flops) > 0)
-    counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, ROW_WISE)
+    counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, WITH_FLOPS)
     own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: roofline.peaks(work, pair.host))
     others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: roofline.peaks(work, pair.target))
     why = chosen([~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too)

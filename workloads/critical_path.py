@@ -17,6 +17,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError
+from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
@@ -30,8 +31,6 @@ from .kernel_times import FITTED, LAUNCH_US, Times, attention_us, by_runs, produ
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 
 COMPUTE, LINKS = 0, 1
-NINETY_PERCENT: Final = 1.645
-"""Standard deviations from the median to the ends of the 90 % interval of a normal distribution."""
 KERNEL_US: Final = 3.0
 """Least time of a kernel beside its work: the shortest tuned products of AITER take 2.8 to 4.1 µs."""
 ROW_WISE_SHARE: Final = 0.6

@@ -28,6 +28,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray, ObjectArray
+from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
 from ..operators.operators import each_op
 from ..operators.work import BITS, as_numbers, texts
@@ -141,8 +142,6 @@ def attention_us(
     return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
 
 
-Z: Final = 1.645
-"""Of a side of the intervals that runs give, 90 %."""
 BACKWARD_WORK: Final = 2.5
 """Work of the backward pass of fused attention over the forward one: five products instead of two."""
 Times = Callable[[pd.DataFrame], pd.DataFrame]
@@ -218,7 +217,7 @@ def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
         us[left] = np.where(known, answer["predicted_us"].to_numpy(dtype=float), np.nan)
         source[left[known]] = answer.attrs.get("source", "run")
         if "upper_us" in answer:
-            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * Z)
+            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * NINETY_PERCENT)
             spread[left] = np.where(known, width, np.nan)
     return Found(us, spread, source)
 
@@ -240,7 +239,8 @@ def measured_times(rows: pd.DataFrame) -> Times:
     def times(asked: pd.DataFrame) -> pd.DataFrame:
         us = np.array([known.get(key, np.nan) for key in _problems(asked)])
         found = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
-        found["lower_us"], found["upper_us"] = us * np.exp(-Z * REPEATED), us * np.exp(Z * REPEATED)
+        found["lower_us"] = us * np.exp(-NINETY_PERCENT * REPEATED)
+        found["upper_us"] = us * np.exp(NINETY_PERCENT * REPEATED)
         found.attrs["source"] = "measured"
         return found
 
