@@ -23,13 +23,13 @@ from ..report.html import Shown
 from ..report.words import say
 from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
-from ..workloads.constants import Release, as_rows, find_release, widened
-from ..workloads.constants import calibrate as fit_release
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.forecasting import forecast_all, parts_of
 from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting
+from ..workloads.releases import Release, as_rows, find_release, widened
+from ..workloads.releases import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def calibrate(
     Returns
     -------
     Release
-        ``release=`` of `forecast` takes the file that `workloads.constants.as_toml` makes of it.
+        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it.
 
     Raises
     ------

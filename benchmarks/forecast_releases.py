@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..workloads.constants import Release, as_rows, as_toml, calibrate
 from ..workloads.forecasting import parts_of
+from ..workloads.releases import Release, as_rows, as_toml, calibrate
 from ..workloads.setting import complete
 from .shared_data import run_on_data
 
@@ -91,8 +91,8 @@ def show(options: argparse.Namespace) -> None:
     """Fit and print."""
     runs = published_runs(options.data / "workloads" / RUNS)
     rows = rows_of(runs)
-    print("# Constants by release, fitted by benchmarks/forecast_releases.py to the runs that source names: mean")
-    print("# and root of the covariance of their logarithms, relative to the medians of constants.py and in its order.")
+    print("# Constants by release, fitted by benchmarks/forecast_releases.py to the runs that source names: mean and")
+    print("# root of the covariance of their logarithms, relative to the medians of constants.toml and in its order.")
     for name in in_order(runs["release"]):
         chosen = (runs["release"] == name).to_numpy()
         print()

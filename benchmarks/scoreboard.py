@@ -26,8 +26,8 @@ from ..report.document import Document, Lines, Section, Table, columns, lines, r
 from ..report.formats import formatted, share
 from ..report.html import page
 from ..report.terminal import show as show_document
-from ..workloads.constants import RESIDUAL, TRAINING, Release
 from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, roofline_s
+from ..workloads.releases import RESIDUAL, TRAINING, Release
 from ..workloads.setting import Setting, complete
 from ..workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
 from ..workloads.training import counted_flop

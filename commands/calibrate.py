@@ -28,7 +28,7 @@ def command(
     from ..api.forecasting import calibrate  # here: what it imports takes seconds
     from ..report.forecast import release_document
     from ..report.terminal import show
-    from ..workloads.constants import as_toml
+    from ..workloads.releases import as_toml
 
     found = calibrate(runs, name=name, prior=prior, source=runs.name)
     with whole_file(out) as beside:

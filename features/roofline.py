@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ..errors import NotPublishedError
 from ..hardware import GPU
+from ..hardware.constants import constant
 from ..operators.operators import Work
 
-LAUNCH_FLOOR_US = 2.0
-"""Rows whose roofline time is below this are launch-bound.
-
-An additive fit of measured MI300X and MI355X GEMMs puts 1.9 us before any work is done."""
+LAUNCH_FLOOR_US: Final = constant("launch.before_work").value
+"""Rows whose roofline time is below this are launch-bound."""
 
 
 def peaks(work: Work, gpu: GPU) -> np.ndarray:

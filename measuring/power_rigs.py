@@ -22,6 +22,7 @@ from scipy.signal import lfilter
 
 from ..errors import DataError, FlopcastError, ParameterError, one_line
 from ..hardware import find
+from ..hardware.constants import constant
 from ..operators.operators import work_of
 from ..operators.work import collective_sent_bytes
 from ..power.clocks import fit_clocks
@@ -271,7 +272,7 @@ OFFSET_NS, DRIFT = 3_000_000, 50e-6
 MODEL: Final = "MI300X"
 EFFICIENCY: Final = 0.45
 """Share of the peaks that kernels reach."""
-LAUNCH_US: Final = 3.0
+LAUNCH_US: Final = constant("launch.tuned_product").value
 IDLE_W, COMPUTE_W, HBM_W = 80.0, 640.0, 190.0
 IDLE_OF_W: Final = {"xcd": 40.0, "iod": 28.0, "hbm": 12.0}
 IOD_SHARE: Final = (0.1, 0.6)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..hardware import GPU
+from ..hardware.constants import constant
 from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
 from ..operators.work import positive, texts
@@ -45,15 +46,12 @@ class Overhead:
         return np.where(queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us).astype(np.float64)
 
 
+_KERNEL, _DISPATCH = constant("launch.empty_queue").by, constant("launch.dispatch").by
 OVERHEADS: Mapping[str, Overhead] = {
-    "AMD": Overhead(kernel_us=2.0, dispatch_us=2.3, inside=True),
-    "NVIDIA": Overhead(kernel_us=1.6, dispatch_us=1.3, inside=False),
+    "AMD": Overhead(_KERNEL["AMD"], _DISPATCH["AMD"], inside=True),
+    "NVIDIA": Overhead(_KERNEL["NVIDIA"], _DISPATCH["NVIDIA"], inside=False),
 }
-"""By vendor, from public traces: 10th percentiles over the kernels of at most 16 workgroups.
-
-AMD: an empty queue 1.8 to 2.2 us, a busy one 3.8 to 4.3 us (PyTorch on MI300X: TraceLens' normalisation and Flux
-traces; rocprofv3 on MI350X). NVIDIA: 1.6 us, and a median gap of 1.3 us in busy queues (PyTorch on A100: the NCCL
-trace of HolisticTraceAnalysis). MI210 and one MI300X trace of another ROCm lie about 1 us lower."""
+"""By vendor."""
 _NONE = Overhead(0.0, 0.0, inside=False)
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..workloads.answer import Forecast
-from ..workloads.constants import Release
 from ..workloads.layer_graph import GraphSetting
+from ..workloads.releases import Release
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
 from .document import (
@@ -175,8 +175,8 @@ def release_document(release: Release) -> Document:
     spread = np.sqrt((release.root**2).sum(axis=1))
     told = []
     for (name, constant), mean, own in zip(release.constants.items(), release.mean, spread, strict=True):
-        value = constant.median * float(np.exp(mean))
-        told.append((constant.meaning, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
+        value = constant.value * float(np.exp(mean))
+        told.append((constant.what, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
     told_of = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
     names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
     data = {

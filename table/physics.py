@@ -16,6 +16,7 @@ import pandas as pd
 
 from ..errors import ParameterError
 from ..hardware import all_gpus
+from ..hardware.constants import constant
 from ..operators.peaks import bound_of
 
 KEEP = "impossible"
@@ -26,7 +27,7 @@ FINDING, REFUSED_FROM = 1.0, 1.5
 """Shares of a peak."""
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
-_LAUNCH_US = 2.0  # added to the least time: what a kernel takes before it does anything
+_LAUNCH_US = constant("launch.before_work").value  # added to the least time
 _USUAL = (
     0.3,
     1000.0,

@@ -19,6 +19,7 @@ from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
+from ..hardware.constants import constant
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
 from ..projection.bounds import run_as
@@ -26,15 +27,11 @@ from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime, energy
-from .constants import DRAWS, standard_normal
-from .kernel_times import FITTED, LAUNCH_US, Times, attention_us, by_runs, product_law, streaming_gbs
+from .kernel_times import LAUNCH_US, Times, attention_us, by_runs, fitted, product_law, streaming_gbs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
+from .releases import DRAWS, standard_normal
 
 COMPUTE, LINKS = 0, 1
-KERNEL_US: Final = 3.0
-"""Least time of a kernel beside its work: the shortest tuned products of AITER take 2.8 to 4.1 µs."""
-ROW_WISE_SHARE: Final = 0.6
-"""Part of the streaming bandwidth that norms and softmax reach: PyTorch's on MI100 and MI210, 0.44 to 0.69 of it."""
 SIGMA: Final = {
     "fitted": 0.1,
     "products": 0.3,
@@ -197,16 +194,16 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
             dtype = str(work.dtype[place])
             outputs = work.batch[place] * work.m[place] * work.n[place]
             us[place] = product_law(gpu, dtype).work_us(work.flops[place], work.bytes[place], outputs)
-            plain = "fitted" if (gpu.gfx, dtype) in FITTED else "products"
+            plain = "fitted" if fitted(gpu, dtype) else "products"
             sigma[place] = SIGMA[plain if "gemm" in op else "other products"]
         else:
             row_wise, part[place] = op in ROW_WISE or op in TRAINED, PARTS.index("elementwise")
-            us[place] = moved / (ROW_WISE_SHARE if row_wise else 1.0)
+            us[place] = moved / (constant("streaming.row_wise").value if row_wise else 1.0)
             sigma[place] = SIGMA["row-wise" if row_wise else "elementwise"]
     if len(unknown := frame["source"][~np.isfinite(us)]):
         one = frame["op"][unknown.index[0]]
         raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[one].name} takes follows from no shape: state time_us")
-    return us + KERNEL_US, sigma, part
+    return us + constant("launch.tuned_product").value, sigma, part
 
 
 def _planned(layers: Sequence[LayerOfGraph], times: _Times) -> _Plan:

@@ -1,6 +1,6 @@
 """The forecast of a setting: a time with its interval, what it is made of, the memory, and why it cannot be.
 
-The parts of the time (`inference`, `training`) are multiplied by draws of their constants (`constants`), and all of
+The parts of the time (`inference`, `training`) are multiplied by draws of their constants (`releases`), and all of
 them by a common factor whose spread grows with the distance from what was calibrated: another model, another release,
 another GPU, more sequences than were measured. One distribution, from kernel to answer.
 """
@@ -19,8 +19,15 @@ from ..errors import FlopcastError, ParameterError
 from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .answer import Forecast, energy
-from .constants import (
+from .critical_path import forecast_graph
+from .inference import Schedule, batch, inference_parts, serve
+from .kernel_times import Sources, Times
+from .layer_graph import GraphSetting, complete_graph, is_graph
+from .layers import check_split
+from .memory import RESERVED_GIB, InferenceMemory, inference_memory, training_memory
+from .releases import (
     DRAWS,
+    PRIORS,
     RESIDUAL,
     Release,
     as_rows,
@@ -30,30 +37,17 @@ from .constants import (
     standard_normal,
     unknown_release,
 )
-from .critical_path import forecast_graph
-from .inference import Schedule, batch, inference_parts, serve
-from .kernel_times import Sources, Times
-from .layer_graph import GraphSetting, complete_graph, is_graph
-from .layers import check_split
-from .memory import RESERVED_GIB, InferenceMemory, inference_memory, training_memory
 from .setting import Setting, complete
 from .training import counted_flop, training_parts
 
-OTHER_MODEL: Final = 0.05
-"""Spread of the logarithm that another model than the calibrated ones adds: 70B and 405B, each from the other."""
-OTHER_RELEASE: Final = 0.05
-"""The same of another release: each from the one before, 6 pairs."""
-OTHER_GPU: Final = 0.12
-"""Of another GPU than the calibrated one; no pair of systems was measured with one release, so this is a judgement."""
-IN_STAGES: Final = 0.1
-"""Of a pipeline that serves: no such run was at hand, so this is a judgement."""
-OTHER_NODES: Final = 0.3
-"""Of messages beyond a node, as a share of theirs: two levels were measured on no machine at hand."""
-BEYOND: Final = 0.075
-"""Of more sequences at once than the calibrated runs had: offline throughput from constants of batches up to 128."""
-
-STEP: Final = 0.05
-"""Of a training step: what the count of its kernels leaves out (at worst 3.7 % of Megatron's published steps)."""
+# Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each rests on).
+OTHER_MODEL: Final = PRIORS["distance.model"].value
+OTHER_RELEASE: Final = PRIORS["distance.release"].value
+OTHER_GPU: Final = PRIORS["distance.gpu"].value
+IN_STAGES: Final = PRIORS["distance.stages"].value
+OTHER_NODES: Final = PRIORS["distance.nodes"].value
+BEYOND: Final = PRIORS["distance.beyond"].value
+STEP: Final = PRIORS["distance.step"].value
 STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 """GPUs whose steps were looked at."""
 

@@ -4,7 +4,7 @@ All requests are there from the start. A step gives every running sequence one t
 tokens have room in the cache and a place among the running ones, and the last admitted is put back, to be read again
 later, when the cache overflows (the recomputation of vLLM: Kwon et al., SOSP 2023, section 4.5).
 
-Every part is the time at the median of its constant (`constants.CONSTANTS`), which a draw of the constants multiplies:
+Every part is the time at the median of its constant (`releases.CONSTANTS`), which a draw of the constants multiplies:
 
 ===========  ===========================================================================================
 products     all matrix products, of prompts and of steps, by the law of the GPU
@@ -32,10 +32,10 @@ from ..hardware import GPU, Network
 from ..operators.work import BITS
 from ..projection.worlds import ONE_NODE, collective_us
 from .architecture import Architecture
-from .constants import CONSTANTS
 from .kernel_times import LAUNCH_US, Sources
 from .layers import cached_per_token, layer
 from .memory import WIDE_BYTES
+from .releases import CONSTANTS
 
 BLOCKS: Final = 256
 """Into how many stretches of equal steps the longest output is cut, at most."""
@@ -187,7 +187,7 @@ def inference_parts(
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
     if prefill and schedule.prompts.any():
         _add_prompts(parts, sources, cut, model, gpu, schedule, tp=tp, pp=pp, batched_tokens=batched_tokens)
-    scaled = {name: seconds * CONSTANTS[name].median for name, seconds in parts.items()}
+    scaled = {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
     if eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
     return scaled

@@ -5,7 +5,7 @@ A product takes the p-norm of its time at the memory's and at the matrix units' 
     t = [(bytes / bandwidth)^p + (flop / (rate · fill))^p]^(1/p) + launch,    fill = 1 / (1 + outputs_half / outputs)
 
 `outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill half. The figures
-of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (`SOURCE`; mean error 3.5 %), those of another
+of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (mean error 3.5 %), those of another
 GPU or precision follow from what its best products are measured to reach (hardware/measured.csv), and its units.
 
 Fused attention reaches a part of the 16-bit product rate that grows with the keys, as its blocks on the edge and its
@@ -30,23 +30,14 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray, ObjectArray
 from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
+from ..hardware.constants import constant
 from ..operators.operators import each_op
 from ..operators.work import BITS, as_numbers, texts
 from ..projection.bounds import matrix_shares, memory_shares
 from .architecture import Architecture
 from .layers import attention_flop
 
-SOURCE: Final = "MLPerf inference v4.1, Dell: hipBLASLt FP8 products of Llama-2-70B on MI300X"
-NORM: Final = 1.04
-OF_CEILING: Final = 0.93
-"""Part of the best measured rate that large products reach: BF16 on MI325X and MI355X."""
-FITTED: Final = {("gfx942", "fp8"): 1111.0 / 1273.0}
-"""The same where a law was fitted: FP8 on MI300X reaches 1111 of 1273 TFLOP/s."""
-OF_BANDWIDTH: Final = 5300.0 / 5325.0
-"""Part of the published bandwidth at which the weights are read, in the law's norm."""
-OUTPUTS_HALF_PER_CU: Final = 5.2e5 / 304
-LAUNCH_US: Final = 10.0
-"""Of a measured product: what its launch adds where no graph replays it."""
+LAUNCH_US: Final = constant("launch.by_cpu").value
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,8 @@ class ProductLaw:
         """Return the time of products that compute and move so much, without a launch."""
         reading = moved / (self.bandwidth_gbs * 1e3)
         computing = flop / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / np.maximum(outputs, 1.0))
-        return (reading**NORM + computing**NORM) ** (1.0 / NORM)
+        norm = constant("product.norm").value
+        return (reading**norm + computing**norm) ** (1.0 / norm)
 
 
 @cache
@@ -94,10 +86,15 @@ def product_law(gpu: GPU, dtype: str) -> ProductLaw:
     NotPublishedError
         The GPU has no matrix rate for it, or a figure that the law needs is not published.
     """
-    rate = ceiling_tflops(gpu, dtype) * FITTED.get((gpu.gfx, dtype), OF_CEILING)
-    bandwidth = gpu.require("memory_bw_gbs") * OF_BANDWIDTH
+    rate = ceiling_tflops(gpu, dtype) * constant("product.of_ceiling").of(f"{gpu.gfx} {dtype}")
+    bandwidth = gpu.require("memory_bw_gbs") * constant("product.of_bandwidth").value
     units = gpu.cus or gpu.reported_cus or 0
-    return ProductLaw(rate, bandwidth, OUTPUTS_HALF_PER_CU * units, BITS[dtype] / 8)
+    return ProductLaw(rate, bandwidth, constant("product.half_filled").value * units, BITS[dtype] / 8)
+
+
+def fitted(gpu: GPU, dtype: str) -> bool:
+    """Whether the law was fitted to products of that GPU and precision."""
+    return f"{gpu.gfx} {dtype}" in constant("product.of_ceiling").by
 
 
 def ceiling_tflops(gpu: GPU, dtype: str) -> float:
@@ -108,21 +105,6 @@ def ceiling_tflops(gpu: GPU, dtype: str) -> float:
 def streaming_gbs(gpu: GPU) -> float:
     """Return the bandwidth that a copy through the whole memory reaches, GB/s."""
     return gpu.require("memory_bw_gbs") * memory_shares(gpu, gpu)[0]
-
-
-ATTENTION_RATES: Final = {"gfx942": 534.0 / 708.0, "gfx950": 1345.0 / 1565.0}
-"""Part of the best measured 16-bit product rate that attention with heads of 128 reaches at length: where measured."""
-OTHER_ATTENTION: Final = 0.81
-"""The same elsewhere: the mean of the two."""
-NARROW_HEAD: Final = 0.74
-"""Rate with heads of 64 over that with heads of 128; both GPUs agree within 1 %."""
-BACKWARD_RATE: Final = 0.87
-"""Rate of the backward pass over that of the forward one, its work being 2.5 times as much (MI355X)."""
-KEYS_HALF: Final = {True: 1030.0, False: 350.0}
-"""Keys at which half of that rate is reached, with a causal mask and without one."""
-KEYS_HALF_FITTED: Final = {("gfx942", True): 1410.0}
-BACKWARD_KEYS: Final = 1.3
-"""That number of the backward pass over that of the forward one."""
 
 
 def attention_us(
@@ -136,9 +118,11 @@ def attention_us(
         The GPU's 16-bit matrix rate is not published.
     """
     flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(keys, dtype=np.float64)
-    part = ATTENTION_RATES.get(gpu.gfx or "", OTHER_ATTENTION) * (NARROW_HEAD if head_dim <= 64 else 1.0)
-    rate = ceiling_tflops(gpu, "bf16") * part * (BACKWARD_RATE if backward else 1.0)
-    half = KEYS_HALF_FITTED.get((gpu.gfx or "", causal), KEYS_HALF[causal]) * (BACKWARD_KEYS if backward else 1.0)
+    narrow = constant("attention.narrow_head").value if head_dim <= 64 else 1.0
+    part = constant("attention.of_ceiling").of(gpu.gfx) * narrow
+    rate = ceiling_tflops(gpu, "bf16") * part * (constant("attention.backward_rate").value if backward else 1.0)
+    half = constant("attention.half_rate_keys_causal" if causal else "attention.half_rate_keys").of(gpu.gfx)
+    half *= constant("attention.backward_keys").value if backward else 1.0
     return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
 
 
@@ -222,8 +206,7 @@ def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
     return Found(us, spread, source)
 
 
-REPEATED: Final = 0.03
-"""Spread of a measured time when it is measured again: a judgement."""
+REPEATED: Final = constant("repeated").value
 
 
 def measured_times(rows: pd.DataFrame) -> Times:

@@ -32,8 +32,8 @@ from ..errors import ParameterError, UnknownGPUError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
-from .constants import DRAWS, standard_normal
 from .memory import GIB
+from .releases import DRAWS, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201
 """Of HPCG: flop per byte that it moves."""

@@ -14,8 +14,8 @@ import pytest
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
 from flopcast.tests.commands.running import call
-from flopcast.workloads.constants import as_toml
 from flopcast.workloads.kernel_times import LAUNCH_US, attention_us, product_law
+from flopcast.workloads.releases import as_toml
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
 

@@ -11,8 +11,8 @@ import pytest
 
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
-from flopcast.workloads.constants import RESIDUAL, as_rows
 from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
+from flopcast.workloads.releases import RESIDUAL, as_rows
 from flopcast.workloads.setting import complete
 
 ASKED = {"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 256}
@@ -231,7 +231,7 @@ def test_throughput_from_latencies_and_from_the_other_model(runs: tuple[pd.DataF
 
 
 def test_the_shipped_releases_are_those_of_the_runs(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
-    from flopcast.workloads.constants import known_releases
+    from flopcast.workloads.releases import known_releases
 
     table, rows = runs
     assert list(known_releases()) == in_order(table["release"])

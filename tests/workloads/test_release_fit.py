@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.workloads.constants import (
+from flopcast.workloads.releases import (
     CONSTANTS,
     RESIDUAL,
     calibrate,

@@ -1,7 +1,7 @@
 """What is not a kernel: few, physical constants with a distribution each, by software release.
 
-A constant's logarithm is normal around its median; a release (`releases.toml`) has been calibrated on measured runs,
-which moves the medians and narrows them (`calibrate`). `Constants.draws` gives factors on the medians.
+A constant's logarithm is normal around its median (`constants.toml`); a release (`releases.toml`) was calibrated on
+measured runs, which moves the medians and narrows them (`calibrate`). `factors` draws factors on the medians.
 
 A release is fitted to parts p_i of runs (seconds at the medians), whose forecast is Σ p_i · exp(z_i). The z have the
 normal prior, the logarithm of measured over forecast a normal error of `RESIDUAL`; the maximum of the posterior is
@@ -24,42 +24,24 @@ from scipy.special import ndtri
 
 from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, nearest
+from ..hardware.constants import Constant, read_constants
 
 DRAWS: Final = 512
 """Of a distribution."""
 
 
-@dataclass(frozen=True)
-class Constant:
-    """Median, spread (standard deviation of its logarithm) before any measured run, unit, and what it is."""
-
-    median: float
-    spread: float
-    unit: str
-    meaning: str
+PRIORS: Final = read_constants(resources.files(__package__).joinpath("constants.toml").read_text(encoding="utf-8"))
+"""Of constants.toml: medians and spreads before any measured run, and spreads by the distance of a forecast."""
 
 
-CONSTANTS: Final = {
-    "products": Constant(1.0, 0.02, "", "matrix products over their law"),
-    "attention": Constant(1.1, 0.3, "", "attention to a prompt over its law"),
-    "cache": Constant(5325.0 / 3000.0, 0.15, "", "published bandwidth over what reading the cache reaches"),
-    "collectives": Constant(1.1, 0.1, "", "collectives over the model of the links"),
-    "layers": Constant(27.0, 0.15, "µs", "launches and small kernels per layer and step"),
-    "steps": Constant(0.5, 0.3, "ms", "scheduling and sampling per step"),
-    "sequences": Constant(1.3, 0.5, "µs", "per layer, step and sequence^0.75"),
-}
-"""In the order in which vectors of constants are written. Medians and spreads are those of vLLM on MI300X."""
-TRAINING: Final = {
-    "products": Constant(1.0, 0.05, "", "matrix products over their law"),
-    "attention": Constant(1.0, 0.15, "", "attention over its law"),
-    "elementwise": Constant(1.0, 0.2, "", "norms, activations and dropout over their count"),
-    "collectives": Constant(1.0, 0.15, "", "collectives over the model of the links"),
-    "head": Constant(1.0, 0.2, "", "output matrix and loss over their count"),
-    "pipeline": Constant(1.0, 0.2, "", "bubble and messages of the pipeline over their count"),
-    "gradients": Constant(1.0, 0.5, "", "what of the sum of gradients is not hidden, over a fifth"),
-    "optimizer": Constant(1.0, 0.2, "", "optimizer over its count"),
-}
-"""The same of training frameworks: spreads are judgements, of no measured step but the law errors of links."""
+def _group(name: str) -> dict[str, Constant]:
+    return {key.removeprefix(f"{name}."): one for key, one in PRIORS.items() if key.startswith(f"{name}.")}
+
+
+CONSTANTS: Final = _group("serving")
+"""In the order in which vectors of constants are written."""
+TRAINING: Final = _group("training")
+"""The same of training frameworks."""
 BY_KIND: Final = {"serving": CONSTANTS, "training": TRAINING}
 
 
@@ -217,8 +199,8 @@ def _own(path: Path) -> Release:
         raise DataError(f"holds no release that flopcast calibrated: {error}", source=str(path)) from None
 
 
-RESIDUAL: Final = 0.04
-"""Standard deviation of the logarithm of measured over forecast within one release, as the published runs scatter."""
+RESIDUAL: Final = PRIORS["distance.residual"].value
+"""Standard deviation of the logarithm of measured over forecast within one release."""
 
 
 def calibrate(
@@ -238,11 +220,11 @@ def calibrate(
     Parameters
     ----------
     parts : ndarray, shape (runs, n)
-        Seconds of each part of each run, in the order of the constants of its kind (`constants.BY_KIND`).
+        Seconds of each part of each run, in the order of the constants of its kind (`BY_KIND`).
     seconds : ndarray, shape (runs,)
         Measured.
     name, gpu, models, source, largest, kind
-        Of the release (`constants.Release`).
+        Of the release (`Release`).
     prior : Release, optional
         Where to start: another release, which one or two runs of a new setting then sharpen. By default the priors.
 

@@ -1,0 +1,85 @@
+"""Constants that were measured, or judged, as data: a TOML table each, with unit, device and source.
+
+`constant` gives those of hardware/constants.toml, by their name there; `read_constants` reads another such file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that was measured or judged.
+
+    Attributes
+    ----------
+    value : float
+        In `unit`; NaN where there is none but of its own (`by`).
+    unit, what, device, source : str
+        Unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or ``judgement``.
+    spread : float
+        Standard deviation of its logarithm; NaN where it is not known.
+    by : mapping of str to float
+        Where it was measured of its own: by gfx id, vendor, ...
+    """
+
+    value: float
+    unit: str
+    what: str
+    device: str
+    source: str
+    spread: float = float("nan")
+    by: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, key: str | None) -> float:
+        """Return the value of what was measured of its own, else the one for all."""
+        return self.by.get(key or "", self.value)
+
+
+def constant(name: str) -> Constant:
+    """Return a constant of hardware/constants.toml.
+
+    Examples
+    --------
+    >>> found = constant("launch.before_work")
+    >>> found.value, found.unit
+    (2.0, 'µs')
+    """
+    return _known()[name]
+
+
+def read_constants(text: str) -> dict[str, Constant]:
+    """Return the constants of a TOML file by their names, ``table.name``, in the order of the file."""
+    found: dict[str, Constant] = {}
+    for name, table in tomllib.loads(text).items():
+        alone = "unit" in table
+        found |= {name: _read(table)} if alone else {f"{name}.{key}": _read(one) for key, one in table.items()}
+    return found
+
+
+@cache
+def _known() -> dict[str, Constant]:
+    return read_constants((resources.files(__package__) / "constants.toml").read_text(encoding="utf-8"))
+
+
+def _read(table: Mapping[str, Any]) -> Constant:
+    return Constant(
+        value=_number(table.get("value", float("nan"))),
+        unit=table["unit"],
+        what=table["what"],
+        device=table["device"],
+        source=table["source"],
+        spread=float(table.get("spread", "nan")),
+        by={key: _number(value) for key, value in table.get("by", {}).items()},
+    )
+
+
+def _number(value: float | Mapping[str, float]) -> float:
+    """Return a number, or the share of what was reached."""
+    return float(value["reached"] / value["of"]) if isinstance(value, Mapping) else float(value)
