@@ -203,7 +203,7 @@ class TrainedModel:
     def _check_answers(self, source: Path | str) -> None:
         """Refuse a manifest under which rows are answered otherwise than when it was saved."""
         kept = self.saved.manifest.get("answers")
-        if kept is None:  # of an earlier version
+        if kept is None:  # they are being made
             return
         try:
             now = self._answers(kept["rows"], float(kept["level"]))

@@ -1,9 +1,9 @@
 """The saved model: a folder with ``manifest.json`` (what it is) and a file of the estimator (what it learnt).
 
 Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that folder, the
-manifest must have the hash it states, and the estimator the one that the manifest states; its types must be on the
-allow-lists of `models.persistence`, every index in it must stay inside its array, and it must reproduce
-the predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either predicts what the trained
+manifest must have the hash it states, and the estimator the one that the manifest states; its classes must be on the
+allow-list of `models.persistence`, every index in it must stay inside its array, and it must reproduce the
+predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either predicts what the trained
 model predicted or says that it cannot.
 
 What that promises: a folder that was damaged or cut short is always refused. Who changes files on purpose and computes
@@ -32,10 +32,10 @@ from sklearn.base import BaseEstimator
 from .. import __version__
 from .. import output as json_text
 from ..errors import ArtifactError, few
-from . import persistence, plain
+from . import persistence
 
 SCHEMA = 2
-"""Version of the manifest; those of version 1, without a hash of their own, are read too."""
+"""Version of the manifest."""
 PROBES = 20
 """Most probe rows a manifest holds."""
 TOLERANCE = 1e-9
@@ -44,8 +44,7 @@ TOLERANCE = 1e-9
 MODEL = "model"
 """Name of the model's folder in a run folder."""
 MANIFEST = "manifest.json"
-ESTIMATORS = {True: "estimator.zip", False: "estimator.skops"}
-"""Files of an estimator: as plain arrays, and in skops' format."""
+ESTIMATOR = "estimator.zip"
 _WRITTEN_HERE = ("schema", "versions", "estimator", "probes", "sha256")
 _MOST_TEXT = 2**26  # bytes of a manifest
 
@@ -109,12 +108,11 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
     _check_manifest(manifest, list(probes.columns))
     rows = _probe_rows(probes)
     data = persistence.to_bytes(estimator)
-    name = ESTIMATORS[persistence.is_plain(data)]
     full = {
         "schema": SCHEMA,
         **manifest,
         "versions": versions(),
-        "estimator": {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
+        "estimator": {"file": ESTIMATOR, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
         "probes": {
             "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
             "predictions": np.asarray(_predict(estimator, rows), dtype=float),
@@ -122,7 +120,7 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
     }
     text = json_text.dumps(sealed(full))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(data)
+    (folder / ESTIMATOR).write_bytes(data)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     load(folder)
 
@@ -151,8 +149,8 @@ def load(folder: Path) -> Artifact:
         installed versions do not reproduce the probes. One line that names the file.
     """
     manifest = _read_manifest(folder / MANIFEST)
-    path = folder / manifest["estimator"]["file"]
-    data = _content(path, plain.MOST_BYTES, "train again")
+    path = folder / ESTIMATOR
+    data = _content(path, persistence.MOST_BYTES, "train again")
     if hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
         raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
     artifact = Artifact(persistence.from_bytes(data, str(path)), manifest)
@@ -211,7 +209,7 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
 
 def versions() -> dict[str, str]:
     """Return the versions that a model depends on, by package."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")}
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "lightgbm")}
     return {"python": platform.python_version(), **packages, "flopcast": __version__}
 
 
@@ -246,7 +244,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
-    if schema not in (1, SCHEMA) or isinstance(schema, bool):
+    if schema == 1 and not isinstance(schema, bool):
+        raise ArtifactError(f"{path} has schema 1, of a version before the first release: train again")
+    if schema != SCHEMA:
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
     if problem := next(_missing_parts(manifest), None):
         raise ArtifactError(f"{path} is damaged ({problem}): train again")
@@ -276,9 +276,9 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
         if not all(isinstance(name, str) for name in names) or not isinstance(manifest["versions"], dict):
             yield "its features have no names, or its packages no versions"
         str(manifest["estimator"]["sha256"])
-        if manifest["estimator"].get("file") not in ESTIMATORS.values():
+        if manifest["estimator"].get("file") != ESTIMATOR:
             yield "its estimator is in no file of a saved model"
-        if manifest["schema"] == SCHEMA and sealed(manifest)["sha256"] != manifest["sha256"]:
+        if sealed(manifest)["sha256"] != manifest["sha256"]:
             yield "its SHA-256 differs from what it states"
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)

@@ -1,175 +1,108 @@
-"""Fitted estimators as bytes and back, without running any code that the bytes bring along.
+"""Fitted estimators as bytes: values as JSON, numbers in one block; reading them back runs no code of the file.
 
-What the suite is made of is stored as plain arrays (:mod:`flopcast.models.plain`); other estimators, and all of earlier
-versions, in skops' format (a zip of JSON and ``.npy`` files, no pickle). Three gates stand before a file becomes an
-object: only the node kinds a model needs, only the types on the allow-lists, and, for the compiled predictors that
-index memory without checks (trees, LightGBM's boosters, support vectors), only indices that stay inside their arrays. A
-file names classes by their modules: `MOVED` says where those of earlier versions stand now.
+A file is a zip of ``state.json`` and ``arrays.bin``. An object is the name of its class, which must be allowed, and
+its attributes; a class is never called. What compiled code would follow without a check is checked before it is used: a
+tree of scikit-learn is the arrays of its nodes, every link inside them, and as wide as the rows that reach it;
+LightGBM's text goes through `learners.checked`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import io
 import json
+import math
 import re
-import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
-from sklearn._loss._loss import CyAbsoluteError
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.ensemble._base import BaseEnsemble
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.tree import BaseDecisionTree
-from sklearn.tree._tree import TREE_LEAF, Tree
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
+from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, Tree
 
 from ..errors import ArtifactError
-from . import plain
 from .learners import Boosted
 
-_HOLDS_TREES = (BaseEnsemble, BaseDecisionTree, HistGradientBoostingRegressor, HistGradientBoostingClassifier)
-
-
-def misfits(model: Any) -> Iterator[str]:
-    """Yield, in words, each array inside a fitted estimator that compiled code would follow out of bounds.
-
-    Its attributes, lists, tuples, dicts and object arrays are searched.
-    """
-    pending: list[tuple[Any, int | None]] = [(model, None)]  # an object, and how many features reach the trees in it
-    seen: set[tuple[int, int | None]] = set()
-    while pending:
-        item, width = pending.pop()
-        if (id(item), width) in seen:
-            continue
-        seen.add((id(item), width))
-        if isinstance(item, Tree):
-            width = item.n_features if width is None else width
-            if not plain.links_fit(item.children_left, item.children_right, item.feature, width):
-                yield "a tree points outside itself"
-        elif isinstance(item, TreePredictor):
-            if not _predictor_fits(item.nodes, width or 0):
-                yield "a boosted tree points outside itself"
-        elif isinstance(item, BaseEstimator):
-            if hasattr(item, "support_vectors_") and not _support_vectors_fit(item):
-                yield "support vectors and their coefficients differ in number"
-            if isinstance(item, Boosted) and "text_" in vars(item):
-                try:
-                    item.native()
-                except (AttributeError, TypeError, ValueError) as error:
-                    yield f"a boosted tree is not as LightGBM writes it ({error})"
-            inside = _width(item, width)
-            pending.extend((value, inside) for value in vars(item).values())
-        else:
-            pending.extend((value, width) for value in _parts(item))
-
-
-def _width(estimator: BaseEstimator, outer: int | None) -> int | None:
-    """Return how many features the trees of an estimator may use: never more than the ensemble around it was given."""
-    if not isinstance(estimator, _HOLDS_TREES):
-        return None
-    own = int(vars(estimator).get("n_features_in_", 0))
-    return own if outer is None else min(own, outer)
-
-
-def _predictor_fits(nodes: np.ndarray, width: int) -> bool:
-    """As `plain.links_fit` for a histogram-boosted tree; categorical splits, which index more arrays, do not fit."""
-    left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
-    left[nodes["is_leaf"].astype(bool)] = TREE_LEAF
-    return plain.links_fit(left, right, feature, width) and not nodes["is_categorical"].any()
-
-
-def _support_vectors_fit(machine: Any) -> bool:
-    """Whether support vector regression has one index and one coefficient per vector, and vectors as wide as X."""
-    count, width = machine.support_vectors_.shape
-    coefficients = {machine.dual_coef_.shape, machine._dual_coef_.shape}
-    regresses = machine._n_support.size == 2 and machine._intercept_.size == 1 and coefficients == {(1, count)}
-    return regresses and machine.support_.shape == (count,) and width == machine.n_features_in_
-
-
-def _parts(item: Any) -> list[Any]:
-    if isinstance(item, dict):
-        return list(item.values())
-    if isinstance(item, list | tuple | set):
-        return list(item)
-    if isinstance(item, np.ndarray):
-        return item.ravel().tolist() if item.dtype == object else []
-    return list(vars(item).values()) if dataclasses.is_dataclass(item) and not isinstance(item, type) else []
-
+STATE, BLOCK = "state.json", "arrays.bin"
+"""Members of the file."""
+MOST_BYTES: Final = 2**31
+"""Largest content of a saved estimator, decompressed."""
 
 _OURS = __name__.rpartition(".")[0]
-"""The package whose estimators a file may hold: ``flopcast.models``."""
-
-MOVED = {
-    f"{_OURS}.{old}": f"{_OURS}.{new}"
-    for old, new in {
-        "additive": "baselines",
-        "analytic": "baselines",
-        "forest": "learners",
-        "geometric": "ensembles",
-        "least_squares": "linear.least_squares",
-        "network": "learners",
-        "regularised": "linear.regularised",
-        "residual": "ensembles",
-        "rfecv": "linear.rfecv",
-        "stepwise": "linear.stepwise",
-        "transfer": "ensembles",
-    }.items()
-} | {"_loss": CyAbsoluteError.__module__}  # "_loss" itself up to scikit-learn 1.7
-"""Modules that saved models name and that have moved since -> where their classes are now."""
-
-NODES = frozenset(
-    f"{kind}Node"
-    for kind in (
-        *("Dict", "DType", "Function", "Json", "List", "Loss", "MaskedArray", "NdArray", "Object", "RandomGenerator"),
-        *("RandomState", "Set", "Slice", "Tree", "Tuple", "Type"),
-    )
-)
-"""Kinds of skops nodes a model is made of; bound methods, partials, operators and constructor calls are not."""
-
-_KERNELS = ["ConstantKernel", "DotProduct", "Matern", "Product", "RBF", "RationalQuadratic", "Sum", "WhiteKernel"]
-_LOSSES = ["AbsoluteError", "HalfGammaLoss", "HalfPoissonLoss", "HalfSquaredError", "HuberLoss", "PinballLoss"]
-_SPLITTERS = ["GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "ShuffleSplit"]
-
-TYPES = frozenset(
-    {
-        "sklearn._loss.link.IdentityLink",
-        "sklearn._loss.link.Interval",
-        "sklearn._loss.link.LogLink",
-        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.metrics._scorer._PassthroughScorer",
-        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-        "sklearn.tree._tree.Tree",
-        "sklearn.utils._bunch.Bunch",
-        *(f"sklearn._loss.loss.{name}" for name in _LOSSES),
-        *(f"sklearn.gaussian_process.kernels.{name}" for name in _KERNELS),
-        *(f"sklearn.model_selection._split.{name}" for name in _SPLITTERS),
-    }
-)
-"""Types beyond those skops trusts by itself (scikit-learn's estimators, NumPy arrays, ufuncs, builtins)."""
+_TREES = (DecisionTreeRegressor, ExtraTreeRegressor)
+_FORESTS = (ExtraTreesRegressor, RandomForestRegressor)
+_FOREIGN = {
+    f"{one.__module__}.{one.__qualname__}": one
+    for one in (*_TREES, *_FORESTS, LinearRegression, Pipeline, StandardScaler)
+}
+"""scikit-learn's classes that a file may hold, besides the estimators and dataclasses of ``flopcast.models``."""
+_KINDS: Final = "biufU"  # kinds of NumPy arrays: truth values, integers, floats, texts
+_KIND: Final = "~"  # key of what a JSON object stands for
+_NODES: Final = tuple(NODE_DTYPE.names)
 
 
-def is_allowed(name: str) -> bool:
-    """Whether a file may hold the type ``name``: on the list, or an estimator or dataclass of ``flopcast.models``.
+def to_bytes(estimator: BaseEstimator) -> bytes:
+    """Return a fitted estimator as a compressed file; equal estimators give equal bytes.
 
-    Functions never are: a type brings data, a function is code that the file could have called.
+    Raises
+    ------
+    ArtifactError
+        The estimator holds something that :func:`from_bytes` would refuse.
     """
-    return name in TYPES or _own_class(name) is not None
+    writer = _Writer(type(estimator).__name__)
+    state = json.dumps(writer.plain(estimator), separators=(",", ":"), allow_nan=False)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as target:
+        for name, content in ((STATE, state.encode()), (BLOCK, bytes(writer.block))):
+            target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1)  # numbers hardly shrink
+    return out.getvalue()
 
 
-def _own_class(name: str) -> type | None:
-    """Return the estimator or dataclass of ``flopcast.models`` that has or had this name."""
+def from_bytes(data: bytes, where: str) -> Any:
+    """Return the estimator of a file after checking everything it is made of.
+
+    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages.
+
+    Raises
+    ------
+    ArtifactError
+        The bytes are no such file, hold too much, a class or an index that is not allowed, or do not fit this
+        scikit-learn.
+    """
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
+        raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            if size > MOST_BYTES:
+                raise ArtifactError(f"{where} is refused: it holds {size:,} bytes once decompressed")
+            state, block = archive.read(STATE), archive.read(BLOCK)
+        estimator = _Reader(block).value(json.loads(state))
+    except ArtifactError:
+        raise
+    except Exception as error:  # a file can be wrong in more ways than anybody has exceptions
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ArtifactError(f"{where} cannot be read: {said[:200]}; train again") from error
+    if not hasattr(estimator, "predict"):
+        raise ArtifactError(f"{where} holds a {type(estimator).__name__}, not a model: train again")
+    return estimator
+
+
+def _class_of(name: str) -> type | None:
+    """Return the class of this name where a file may hold objects of it.
+
+    Functions never are: a class brings data, a function is code that the file could have called.
+    """
+    if name in _FOREIGN:
+        return _FOREIGN[name]
     module, _, attribute = name.rpartition(".")
-    module = MOVED.get(module, module)
     if not re.fullmatch(rf"{re.escape(_OURS)}(\.[a-z_][a-z0-9_]*)+", module):
         return None
     try:
@@ -181,156 +114,165 @@ def _own_class(name: str) -> type | None:
     return found if issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found) else None
 
 
-def to_bytes(estimator: BaseEstimator) -> bytes:
-    """Return a fitted estimator as a compressed file; equal estimators give equal bytes.
+class _Writer:
+    """What an object looks like as JSON; arrays go to the block, equal ones once."""
 
-    Raises
-    ------
-    ArtifactError
-        The estimator holds something that :func:`from_bytes` would refuse.
-    """
-    with suppress(plain.NotPlainError):
-        return plain.dumps(estimator, _own_class)
-    import skops.io  # here: it takes most of a second
+    def __init__(self, saved: str) -> None:
+        self.block = bytearray()
+        self._saved, self._places = saved, dict[tuple[str, bytes], int]()
 
-    try:
-        data = _canonical(skops.io.dumps(estimator))
-    except Exception as error:  # skops raises whatever the state of the estimator makes it raise
-        raise ArtifactError(f"{type(estimator).__name__} cannot be saved: {_one_line(error)}") from error
-    _refuse_unknown(data, f"{type(estimator).__name__} cannot be saved")
-    return data
+    def plain(self, item: Any) -> Any:
+        if item is None or type(item) in (bool, int, str):
+            return item
+        if type(item) is float:
+            return item if math.isfinite(item) else {_KIND: "float", "is": repr(item)}
+        if type(item) is list:
+            return [self.plain(one) for one in item]
+        if type(item) in (tuple, set):
+            ordered = sorted(item, key=repr) if type(item) is set else item
+            return {_KIND: type(item).__name__, "items": [self.plain(one) for one in ordered]}
+        if type(item) is dict:
+            return {_KIND: "dict", "items": [[self.plain(key), self.plain(value)] for key, value in item.items()]}
+        if isinstance(item, np.generic):
+            return {_KIND: "scalar", "array": self._array(np.asarray(item))}
+        if type(item) is np.ndarray:
+            return self._array(item)
+        return self._tree(item) if type(item) is Tree else self._object(item)
 
+    def _array(self, array: np.ndarray) -> dict[str, Any]:
+        if array.dtype == object:
+            return {_KIND: "objects", "shape": list(array.shape), "items": [self.plain(one) for one in array.ravel()]}
+        if array.dtype.kind not in _KINDS or array.dtype.byteorder == ">":
+            raise self._cannot(f"an array of {array.dtype}")
+        order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        content = array.tobytes(order)
+        dtype = array.dtype.str
+        place = self._places.get((dtype, content))
+        if place is None:
+            self.block.extend(b"\0" * (-len(self.block) % 8))
+            place = self._places[dtype, content] = len(self.block)
+            self.block.extend(content)
+        return {_KIND: "array", "dtype": dtype, "shape": list(array.shape), "order": order, "at": place}
 
-def is_plain(data: bytes) -> bool:
-    """Whether `to_bytes` has returned plain arrays, not skops' format."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return plain.STATE in archive.namelist()
+    def _tree(self, tree: Tree) -> dict[str, Any]:
+        state = tree.__getstate__()
+        if tree.n_outputs != 1 or state["values"].shape[1:] != (1, 1):
+            raise self._cannot("a tree of several outputs or classes")
+        nodes = {}
+        for name in _NODES:
+            column = state["nodes"][name]
+            small = column.dtype.kind == "i" and np.abs(column).max(initial=0) < 2**31
+            nodes[name] = self._array(column.astype(np.int32) if small else np.ascontiguousarray(column))
+        size = {"features": int(tree.n_features), "depth": int(state["max_depth"])}
+        return {_KIND: "tree", **size, "nodes": nodes, "values": self._array(state["values"])}
 
+    def _object(self, item: Any) -> dict[str, Any]:
+        name = f"{type(item).__module__}.{type(item).__qualname__}"
+        if _class_of(name) is not type(item):
+            raise self._cannot(f"{name}, which is not on the list of types a model is made of")
+        state = item.__getstate__() or {}
+        if not isinstance(state, dict):
+            raise self._cannot(f"{name} with a state of its own")
+        return {_KIND: "object", "class": name, "state": {key: self.plain(value) for key, value in state.items()}}
 
-def from_bytes(data: bytes, where: str) -> Any:
-    """Return the estimator of a file after checking everything it is made of.
-
-    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages.
-
-    Raises
-    ------
-    ArtifactError
-        The bytes are no such file, hold too much, a type or an index that is not allowed, or do not fit this
-        scikit-learn.
-    """
-    if not zipfile.is_zipfile(io.BytesIO(data)):
-        kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
-        raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            sizes = {member.filename: member.file_size for member in archive.infolist()}
-        if sum(sizes.values()) > plain.MOST_BYTES:
-            raise ArtifactError(f"{where} is refused: it holds {sum(sizes.values()):,} bytes once decompressed")
-        estimator = plain.loads(data, _own_class) if plain.STATE in sizes else _from_skops(data, where)
-        problem = next(misfits(estimator), None)
-    except ArtifactError:
-        raise
-    except Exception as error:  # a file can be wrong in more ways than anybody has exceptions
-        raise ArtifactError(f"{where} cannot be read: {_one_line(error)}; train again") from error
-    if problem:
-        raise ArtifactError(f"{where} is damaged: {problem}; train again")
-    if not hasattr(estimator, "predict"):
-        raise ArtifactError(f"{where} holds a {type(estimator).__name__}, not a model: train again")
-    return estimator
-
-
-def _from_skops(data: bytes, where: str) -> Any:
-    import skops.io
-
-    data = _with_modules_of_today(data)
-    types = _refuse_unknown(data, f"{where} is refused")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentVersionWarning)  # the probes decide, not the version number
-        return skops.io.loads(data, trusted=types)
+    def _cannot(self, what: str) -> ArtifactError:
+        return ArtifactError(f"{self._saved} cannot be saved: it holds {what}")
 
 
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+class _Reader:
+    """The way back; every place, shape and index is checked."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+
+    def value(self, item: Any) -> Any:
+        if isinstance(item, list):
+            return [self.value(one) for one in item]
+        if not isinstance(item, dict):
+            return item
+        match item[_KIND]:
+            case "float":
+                return float(item["is"])
+            case "tuple":
+                return tuple(self.value(item["items"]))
+            case "set":
+                return set(self.value(item["items"]))
+            case "dict":
+                return {self.value(key): self.value(value) for key, value in item["items"]}
+            case "scalar":
+                return self._array(item["array"])[()]
+            case "array":
+                return self._array(item)
+            case "objects":
+                shape = _shape(item)
+                if len(item["items"]) != math.prod(shape):
+                    raise ValueError("an array's items differ in number from its shape")
+                values = np.empty(math.prod(shape), dtype=object)
+                values[:] = [self.value(one) for one in item["items"]]
+                return values.reshape(shape)
+            case "tree":
+                return self._tree(item)
+            case "object":
+                return self._object(item)
+            case kind:
+                raise ValueError(f"it holds something of the kind {kind!r}")
+
+    def _array(self, item: dict[str, Any]) -> np.ndarray:
+        dtype, shape, place = np.dtype(str(item["dtype"])), _shape(item), item["at"]
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in _KINDS or type(place) is not int or not 0 <= place <= len(self._block) - size:
+            raise ValueError("an array lies outside the file")
+        if item["order"] not in ("C", "F"):
+            raise ValueError(f"an array in the order {item['order']!r}")
+        flat = np.frombuffer(self._block, dtype, math.prod(shape), place) if size else np.empty(0, dtype)
+        return flat.reshape(shape, order=item["order"]).copy(order="K")
+
+    def _tree(self, item: dict[str, Any]) -> Tree:
+        """Return a tree whose every link leads to a later node of its own, and whose figures are finite."""
+        columns = {name: self._array(item["nodes"][name]) for name in _NODES}
+        values, count = self._array(item["values"]), len(columns["left_child"])
+        if any(column.shape != (count,) for column in columns.values()) or values.shape != (count, 1, 1) or not count:
+            raise ValueError("a tree's arrays differ in length")
+        nodes = np.zeros(count, dtype=NODE_DTYPE)
+        for name, column in columns.items():
+            nodes[name] = column
+        # A leaf has -1 in place of a left child. Children lie behind their parents: no walk can go in circles.
+        parents = np.flatnonzero(nodes["left_child"] != TREE_LEAF)
+        for side in ("left_child", "right_child"):
+            child = nodes[side][parents]
+            if not ((child > parents) & (child < count)).all():
+                raise ValueError("a tree points outside itself")
+        feature = nodes["feature"][parents]
+        if not ((feature >= 0) & (feature < int(item["features"]))).all():
+            raise ValueError("a tree splits on a feature that there is not")
+        if values.dtype != np.float64 or not np.isfinite(values).all() or np.isnan(nodes["threshold"]).any():
+            raise ValueError("a tree holds what is no number")
+        tree = Tree(int(item["features"]), np.ones(1, dtype=np.intp), 1)
+        tree.__setstate__({"max_depth": int(item["depth"]), "node_count": count, "nodes": nodes, "values": values})
+        return tree
+
+    def _object(self, item: dict[str, Any]) -> Any:
+        kind = _class_of(str(item["class"]))
+        if kind is None:
+            raise ValueError(f"it holds {item['class']}, which is not on the list of types a model is made of")
+        made: Any = object.__new__(kind)
+        state = {key: self.value(value) for key, value in item["state"].items()}
+        vars(made).update(state)
+        # scikit-learn holds rows against `n_features_in_` of the outermost alone, and trees read on without a check.
+        inside = [state["tree_"].n_features] if kind in _TREES and "tree_" in state else []
+        if kind in _FORESTS and "estimators_" in state:
+            if not all(type(one) in _TREES for one in state["estimators_"]):
+                raise ValueError("a forest holds what is no tree")
+            inside = [one.n_features_in_ for one in state["estimators_"]]
+        if any(width != made.n_features_in_ for width in inside):
+            raise ValueError("a tree is of other features than the rows that reach it")
+        if isinstance(made, Boosted) and "text_" in state:
+            made.native()
+        return made
 
 
-def _refuse_unknown(data: bytes, refusal: str) -> list[str]:
-    """Return the types to trust, or raise for the first node kind or type that is not allowed."""
-    import skops.io
-
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for node in _nodes(json.loads(archive.read("schema.json"))):
-            if isinstance(loader := node.get("__loader__"), str) and loader not in NODES:
-                name = f"{node.get('__module__')}.{node.get('__class__')}"
-                raise ArtifactError(f"{refusal}: it holds {name} as {loader}, which could run code")
-    types = skops.io.get_untrusted_types(data=data)
-    for name in types:
-        if not is_allowed(name):
-            raise ArtifactError(f"{refusal}: it holds {name}, which is not on the list of types a model is made of")
-    return types
-
-
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a skops schema, to be read or changed in place."""
-    pending = [schema]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            yield item
-            pending.extend(item.values())
-        elif isinstance(item, list):
-            pending.extend(item)
-
-
-def _with_modules_of_today(data: bytes) -> bytes:
-    """Return a skops file whose classes are named by the modules they are in now (see `MOVED`)."""
-    with zipfile.ZipFile(io.BytesIO(data)) as source:
-        schema = json.loads(source.read("schema.json"))
-        moved = [node for node in _nodes(schema) if str(node.get("__module__")) in MOVED]
-        if not moved:
-            return data
-        for node in moved:
-            node["__module__"] = MOVED[node["__module__"]]
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as target:
-            for name in source.namelist():
-                target.writestr(name, json.dumps(schema) if name == "schema.json" else source.read(name))
-    return out.getvalue()
-
-
-def _canonical(data: bytes) -> bytes:
-    """Rewrite a skops file so that its bytes depend on the estimator alone.
-
-    skops names files and nodes after memory addresses, and the zip carries the time. Here files are named after their
-    content (equal arrays are stored once), nodes have no identity (each is stored in full anyway), sets are sorted,
-    and there is no time.
-    """
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
-        contents = {name: source.read(name) for name in source.namelist()}
-        schema = json.loads(contents.pop("schema.json"))
-        names = {name: _content_name(name, content) for name, content in contents.items()}
-        files = {names[name]: content for name, content in contents.items()}
-        files["schema.json"] = json.dumps(_without_identity(schema, names), separators=(",", ":")).encode()
-        for name in sorted(files):
-            target.writestr(zipfile.ZipInfo(name), files[name], zipfile.ZIP_DEFLATED)
-    return out.getvalue()
-
-
-def _content_name(name: str, content: bytes) -> str:
-    return f"{hashlib.sha256(content).hexdigest()[:20]}.{name.rpartition('.')[2]}"
-
-
-def _without_identity(node: Any, names: dict[str, str]) -> Any:
-    """Return a schema without memory addresses and with its files renamed."""
-    if isinstance(node, list):
-        return [_without_identity(item, names) for item in node]
-    if not isinstance(node, dict):
-        return node
-    plain = {key: _without_identity(value, names) for key, value in node.items() if key != "__id__"}
-    if isinstance(node.get("__loader__"), str):
-        if isinstance(node.get("file"), str):
-            plain["file"] = names[node["file"]]
-        if node["__loader__"] == "SetNode":
-            plain["content"] = sorted(plain["content"], key=json.dumps)
-    return plain
+def _shape(item: dict[str, Any]) -> tuple[int, ...]:
+    shape = tuple(item["shape"])
+    if len(shape) > 8 or not all(type(side) is int and 0 <= side < 2**48 for side in shape):
+        raise ValueError("an array has an impossible shape")
+    return shape

@@ -1,9 +1,9 @@
 """Runs that earlier versions wrote, kept as they were: what is installed now predicts what they predicted.
 
-``stored/sklearn-1.7``: manifest schema 1, November 2026, scikit-learn 1.7.0, skops 0.13.0, NumPy 2.0.0;
-``train --where op=softmax --models Stack`` of the embedded measurements, with the suite's `_trees` cut to 5 trees of
-leaves of 3 rows, `_boosted` to 12 trees of 6 leaves, and a stack that does not learn its weights, so that a small file
-holds every kind of tree.
+``stored/sklearn-1.7``: manifest schema 2 (its line breaks left out), November 2026, scikit-learn 1.7.0, NumPy 2.0.0;
+``train --where op=softmax --models Stack`` of the embedded measurements, without most features, with `_trees` of the
+suite cut to 5 trees of leaves of 3 rows, `_boosted` to 12 trees of 6 leaves, and a stack that does not learn its
+weights, so that a small file holds every kind of tree.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 from flopcast.api.predicting import predict
 from flopcast.datasets import default_paths
 from flopcast.models.artifact import load
+from flopcast.report.run_folder import read_metrics
 from flopcast.table.measurements import prediction_columns
 
 STORED = sorted((Path(__file__).parent / "stored").iterdir())
@@ -32,3 +33,4 @@ def test_a_run_of_an_earlier_version_predicts_its_probes_and_new_rows(run: Path)
     assert np.isfinite(predicted).all()
     assert (lower < predicted).all()
     assert (predicted < upper).all()
+    assert read_metrics(run)["model"]["name"] == "Stack"
