@@ -13,7 +13,7 @@ from ..errors import DataError, ParameterError
 from ..output import dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
-from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions, clean_traces
+from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
@@ -140,10 +140,9 @@ def clean(
     traces, unreadable = _read(paths, reading, jobs)
     full = None if cover is None else full_list(Path(cover), reading, jobs)
     campaigns = {label: campaign_of(Path(label)) for label in traces}
-    result = clean_traces(
+    return Cleaning.of(
         traces, options, join=join, full=full, rule=rule, campaigns=campaigns, unreadable=tuple(unreadable)
     )
-    return Cleaning(**vars(result))
 
 
 def _check_epochs(asked: Mapping[str, float | bool | None]) -> None:

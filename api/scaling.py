@@ -200,7 +200,8 @@ def scale(
         if not targets:
             problem = f"must be stated: nothing was measured beyond {max(fit):g}"
             raise ParameterError("targets", problem)
-    return Scaling(**vars(predict_sizes(table, fit, targets, laws=names, level=level)))
+    found = predict_sizes(table, fit, targets, laws=names, level=level)
+    return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
 
 
 def _curves(
@@ -267,7 +268,7 @@ def scale_devices(
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, units, defaults, [gpu.name for gpu in gpus])
-    result = assess_devices(
+    found = assess_devices(
         read.frame,
         gpus,
         group=names_of(group, "group"),
@@ -276,4 +277,4 @@ def scale_devices(
         seed=seed,
         notes=read.notes,
     )
-    return MeasuredScaling(**vars(result))
+    return MeasuredScaling(found.measured, found.families, found.verdicts, found.limits, found.notes)

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
 from ..features.matrix import Dataset
@@ -279,28 +280,10 @@ def _adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | V
     for law in range(len(classes[0])):
         tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
         if tested:
-            p_values = holm(np.array([one.size_p for _, one in tested]))
+            _, p_values, *_ = multipletests([one.size_p for _, one in tested], method="holm")
             for (i, one), p in zip(tested, p_values, strict=True):
                 adjusted[i][law] = replace(one, size_p=float(p))
     return adjusted
-
-
-def holm(p_values: np.ndarray) -> np.ndarray:
-    """Return p-values adjusted for being several by Holm's step-down rule, shape (k,) as they are.
-
-    References
-    ----------
-    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
-
-    Examples
-    --------
-    >>> holm(np.array([0.04, 0.01, 0.5])).tolist()
-    [0.08, 0.03, 0.5]
-    """
-    order = np.argsort(p_values)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
-    return np.minimum(adjusted, 1.0)
 
 
 def _finding(

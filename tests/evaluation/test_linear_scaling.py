@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from flopcast.errors import DataError
 from flopcast.evaluation.law_comparison import slope_test
-from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling, holm
+from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
@@ -220,12 +219,6 @@ def test_what_no_law_can_be_judged_on_is_refused() -> None:
         assess_scaling(replace(data, metric="power_mhz", laws=data.laws[[]]))
     with pytest.raises(DataError, match="fp8 of X"):
         assess_scaling(replace(data, laws=data.laws * np.nan, report={"laws": {FLOPS: "fp8 of X is not published"}}))
-
-
-def test_holm_is_that_of_statsmodels() -> None:
-    p_values = np.random.default_rng(0).uniform(0, 0.4, (20, 7)) ** 2
-    for row in (*p_values, np.array([0.5, 0.5]), np.array([1.0])):
-        np.testing.assert_array_equal(holm(row), multipletests(row, method="holm")[1])
 
 
 @pytest.mark.long
