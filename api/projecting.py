@@ -264,7 +264,7 @@ def project_traces(
     host : str, Path or GPU, optional
         Where they were measured; by default what the traces say.
     compute_law : str, default="affine"
-        Law of computation and copies (`projection.scalings.LAWS`).
+        Law of computation and copies (`laws.OF_COMPUTATION`).
     comm_law : {"alpha-beta", "bandwidth", "kept"}
         Law of collectives (`projection.collective_laws`).
     gaps : {"kept", "scaled", "modelled"}

@@ -10,6 +10,7 @@ import typer
 
 from ..errors import ParameterError
 from ..hardware import GPU
+from ..laws import OF_COMPUTATION
 from ..output import check_output, dumps
 from .options import (
     ChakraOption,
@@ -26,7 +27,6 @@ from .options import (
 
 OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
-LAWS = "flops, flops-uniform, bandwidth, roofline, roofline-achieved, affine, kept"
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
 GAPS = "kept, scaled, modelled"
 """As the library has them, which takes seconds to import; a test holds both equal."""
@@ -42,7 +42,7 @@ def command(
     host: Annotated[
         str | None, typer.Option("--from", metavar="GPU", help="Where it was measured. Default: what the trace says.")
     ] = None,
-    compute_law: Annotated[str, typer.Option(help=f"Law of computation: {LAWS}.")] = "affine",
+    compute_law: Annotated[str, typer.Option(help=f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",
     comm_law: Annotated[str, typer.Option(help=f"Law of collectives: {COMMUNICATION_LAWS}.")] = "alpha-beta",
     gaps: Annotated[str, typer.Option(help=f"Time between activities: {GAPS}.")] = "modelled",
     model: Annotated[

@@ -1,4 +1,4 @@
-"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, commands, the Python API."""
+"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, laws, commands, the Python API."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pandas as pd
 import flopcast as fc
 from flopcast import models
 from flopcast.commands.app import COMMANDS, load
+from flopcast.laws import LAWS, OF_COMPUTATION, law
+from flopcast.laws.applied import OF_ONE, SCALING
 from flopcast.operators.operators import ALIASES
 
 RETURNED = ("Forecasts", "Ingested", "Scaling")
@@ -90,7 +92,7 @@ MEANING = {
 def pages(folder: Path) -> None:
     """Write all of them; a page that is as it was is left alone, so that it is not built again."""
     folder.mkdir(exist_ok=True)
-    made = {"columns.md": columns(), "gpus.md": gpus(), "commands.md": commands(), "api.rst": api()}
+    made = {"columns.md": columns(), "gpus.md": gpus(), "laws.md": laws(), "commands.md": commands(), "api.rst": api()}
     for name, lines in made.items():
         path, text = folder / name, "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -157,6 +159,29 @@ def gpus() -> Iterator[str]:
     heads = ("GPU", "maker", "gfx id or compute capability", "compute units", "memory, GB", "bandwidth, GB/s", "TDP, W")
     shown = fc.gpus().reset_index()[["name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w"]]
     yield from _table(heads, (map(_cell, row) for row in shown.itertuples(index=False)))
+
+
+def laws() -> Iterator[str]:
+    """Yield the page of the laws: what each says, what it needs of a GPU, where it is from, who reads it."""
+    yield "# Laws"
+    yield (
+        "\nA law says from the work of a kernel, and the published figures of a GPU, what it takes there; from host to "
+        "target it multiplies by the ratio of what it says of both. None is fitted to your data. Baselines are in the "
+        "tables of `train` and `validate`; laws of computation are those of `project --compute-law`; the others are of "
+        "`forecast`, which takes products, attention and what streams by them.\n"
+    )
+    titles = {id(one): name for table in (*OF_ONE.values(), *SCALING.values()) for name, one in table.items()}
+    rows = []
+    for name in LAWS:
+        one = law(name)
+        used = [f"baseline *{titles[id(one)]}*"] if id(one) in titles else []
+        used += ["law of computation"] if name in OF_COMPUTATION else []
+        says = (type(one).__doc__ or "").partition("\n")[0].replace("``", "`")
+        needs = ", ".join(f"`{key}`" for key in one.needs)
+        rows.append((f"`{name}`", " ".join(says.split()), needs, one.source, "; ".join(used) or "forecasts"))
+    yield "| law | what it says | needs | from | read by |\n|---|---|---|---|---|"
+    yield from ("| " + " | ".join(row) + " |" for row in rows)
+    yield ""
 
 
 def commands() -> Iterator[str]:

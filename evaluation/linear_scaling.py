@@ -12,8 +12,9 @@ from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
 from ..features.matrix import Dataset
-from ..features.roofline import SCALING, compute_us, memory_us, where_published
 from ..hardware import GPU
+from ..laws.applied import SCALING
+from ..laws.rates import compute_us, memory_us, where_published
 from ..operators.operators import Work, work_of
 from ..remarks import Remark
 from ..table.measurements import quantity

@@ -12,9 +12,10 @@ import pandas as pd
 from scipy import stats
 
 from ..errors import ArtifactError, DataError, NotPublishedError
-from ..features import roofline
 from ..features.recipe import FeatureRecipe
-from ..features.roofline import own_laws, scaling_laws
+from ..laws.applied import own_laws, scaling_laws
+from ..laws.rates import where_published
+from ..laws.roofline import size
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..operators.work import told_apart
@@ -309,7 +310,7 @@ class TrainedModel:
         if self.recipe.host is not None:
             return rows[self.recipe.metric].to_numpy(dtype=float)
         measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
-        return roofline.where_published(work, lambda kind: roofline.size(measure, kind, target))[0]
+        return where_published(work, lambda kind: size(measure, kind, target))[0]
 
     def _baselines(self, rows: pd.DataFrame, work: Work, reference: np.ndarray) -> pd.DataFrame:
         """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
@@ -326,7 +327,7 @@ class TrainedModel:
         return self._laws(rows, work_of(rows))[1] if len(rows) else {}
 
     def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Return what the analytic laws predict, and what they lack (see `features.roofline`)."""
+        """Return what the analytic laws predict, and what they lack (see `laws`)."""
         host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
         if host is None:
             laws, lacking = own_laws(metric, work, target)

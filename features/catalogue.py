@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..laws.tiles import quantise
 from ..operators.operators import WHOLE
-from .context import Context, Device, quantise
+from .context import Context, Device
 
 _CUT = re.compile(r"[<(]| \[clone")
 _TILE = re.compile(r"^(?:MT|t|BK|bk)?\d+x\d+")

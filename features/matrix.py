@@ -11,14 +11,15 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import GPU
+from ..laws.applied import own_laws, scaling_laws
+from ..laws.rates import where_published
+from ..laws.roofline import ROOFLINE, bound, size
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..table.measurements import quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
-from . import roofline
 from .catalogue import WITHOUT_WORK
 from .recipe import FeatureRecipe, learn_recipe
-from .roofline import own_laws, scaling_laws
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Dataset:
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
         formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
     laws : DataFrame of n rows
-        What the laws of the metric predict (`roofline.SCALING`; with one device `roofline.OF_ONE`), in its unit;
+        What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit;
         no column for a metric without laws. NaN where a figure is not published.
     reference : Series of n rows
         What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
-        host a measure of `roofline.size`. NaN for unpaired rows.
+        host a measure of `laws.roofline.size`. NaN for unpaired rows.
     unpaired : Dataset or None
         The target's rows that the host has not measured: NaN in the columns that need its measurement.
     host : GPU or None
@@ -185,10 +186,10 @@ def _size(metric: str, work: Work, target: GPU) -> pd.Series:
     """
     measure = "constant"
     if quantity(metric).grows:
-        bounds, _ = roofline.where_published(work, lambda kind: roofline.roofline_us(kind, target))
+        bounds, _ = where_published(work, lambda kind: ROOFLINE(kind, target))
         known = "memory" if np.isfinite(work.bytes).all() else "work-items"
         measure = "roofline" if np.isfinite(bounds).all() else known
-    return pd.Series(roofline.size(measure, work, target), name=measure)
+    return pd.Series(size(measure, work, target), name=measure)
 
 
 def _unpaired(
@@ -244,7 +245,7 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool 
 
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:
     """Return the rows with our own figures of their work, columns without any value left out."""
-    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": roofline.bound(work, gpu)}
+    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": bound(work, gpu)}
     return rows.dropna(axis=1, how="all").assign(**own)
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, FlopcastError, ParameterError
-from ..features.roofline import machine_balance
 from ..hardware import find
+from ..laws.rates import machine_balance
 from ..operators.operators import work_of
 from ..output import check_output, whole_file
 from ..power.logs import TOTAL

@@ -1,7 +1,7 @@
 """Durations of computation and copies on another GPU: a factor for each activity, with the law it comes from.
 
-`compute_factors` applies a law of `scalings`, corrects it or puts the predictions of a trained model in its place
-(`predicted_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
+`compute_factors` applies a law of computation (`laws`), corrects it or puts the predictions of a trained model in its
+place (`predicted_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
 Corrections (`learn_corrections`) come from problems measured on both: by what the times of a class lie off a law, and
 the spread that remains. A trained model predicts call by call; its times become factors of the activities of each call.
 """
@@ -24,6 +24,8 @@ from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
 from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
+from ..laws.applied import KEPT, by_law
+from ..laws.base import Overhead, Pair, Rows
 from ..remarks import Remark, remark
 from ..table.measurements import REFUSED, fill_text, judge
 from ..table.problems import pair as pair_rows
@@ -31,8 +33,7 @@ from ..table.problems import problem_ids
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from ..traces.dispatches import empty_steps
 from ..traces.summary import Annotated, call_codes, measurements
-from .kernel_work import Overhead, Rows, of_activities, of_pairs
-from .scalings import KEPT, Pair, by_law
+from .kernel_work import of_activities, of_pairs
 
 FEWEST = 3
 """Pairs from which a spread can be told."""
@@ -237,12 +238,12 @@ def compute_factors(
     host, target : GPU
         Where it was measured, and where it is to run.
     law : str, default="affine"
-        A name of `scalings.LAWS`.
+        A name of `laws.OF_COMPUTATION`.
     run : TrainedModel, optional
         A loaded run folder of `train` for this host and target (or for the target alone). Its predictions go before the
         law wherever they apply.
     overhead : mapping of str to Overhead, optional
-        Fixed times of kernels by vendor, for the law "affine"; `kernel_work.OVERHEADS` by default.
+        Fixed times of kernels by vendor, for the law "affine"; `laws.base.OVERHEADS` by default.
     corrections : mapping of str to Correction, optional
         Op class -> what the law's factor is multiplied by (`learn_corrections`).
     queued : ndarray of bool of shape (n_activities,), optional

@@ -6,15 +6,12 @@ kernel (`Overhead`). `of_activities` and `of_pairs` make `Rows` of a trace and o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from ..hardware import GPU
-from ..hardware.constants import constant
+from ..laws.base import Overhead, Rows
+from ..laws.rates import chosen
 from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
 from ..operators.work import positive, texts
@@ -23,46 +20,9 @@ from ..table.problems import HOST, codes_of
 from ..traces.activity_work import UNKNOWN
 from ..traces.dispatches import COLUMNS, MEMCPY
 from ..traces.quality import gaps_ns
-from .bounds import chosen, given
 
 CLOCK_NS = 160
 """Largest step of a GPU's clock in a profile (MI210); a gap up to it is none."""
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """The fixed times of a kernel.
-
-    `inside` says whether profilers count the dispatch in the duration of the later kernel (kernels then follow each
-    other without a gap) or leave a gap.
-    """
-
-    kernel_us: float  # from start to end of a kernel that has next to nothing to do
-    dispatch_us: float  # from the end of a kernel to the start of the next one, which was waiting already
-    inside: bool
-
-    def fixed_us(self, queued: BoolArray) -> FloatArray:
-        """Return the part of each kernel's duration that is not work."""
-        return np.where(queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us).astype(np.float64)
-
-
-_KERNEL, _DISPATCH = constant("launch.empty_queue").by, constant("launch.dispatch").by
-OVERHEADS: Mapping[str, Overhead] = {
-    "AMD": Overhead(_KERNEL["AMD"], _DISPATCH["AMD"], inside=True),
-    "NVIDIA": Overhead(_KERNEL["NVIDIA"], _DISPATCH["NVIDIA"], inside=False),
-}
-"""By vendor."""
-_NONE = Overhead(0.0, 0.0, inside=False)
-
-
-def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None) -> tuple[Overhead, Overhead]:
-    """Return the fixed times on both devices; where those of one are not known, those of the other stand for both.
-
-    ``overheads`` are by vendor, `OVERHEADS` by default.
-    """
-    known = OVERHEADS if overheads is None else overheads
-    own, others = known.get(host.vendor), known.get(target.vendor)
-    return own or others or _NONE, others or own or _NONE
 
 
 def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
@@ -94,27 +54,6 @@ _CLASSES = {
     "gather": "embedding",
 }
 """Op class of the operators that are not called as their class is."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What the laws need of each row; arrays of shape (n_rows,)."""
-
-    work: Work  # NaN for FLOPs and bytes where it is unknown
-    unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is known
-    op: ObjectArray
-    op_class: ObjectArray  # `traces.classes`
-    host_us: FloatArray  # measured time, at least a nanosecond
-    queued: BoolArray  # whether it began as soon as the one before it in its queue had ended
-    direction: ObjectArray  # of copies by the runtime ("HtoD", "DtoH", "DtoD", ...), "" for everything else
-
-    def __len__(self) -> int:
-        return len(self.host_us)
-
-    @property
-    def known(self) -> BoolArray:
-        """Whether the work is known."""
-        return ~given(self.unknown)
 
 
 def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None) -> Rows:

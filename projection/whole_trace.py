@@ -14,16 +14,17 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
+from ..laws.applied import check_law
+from ..laws.base import overheads_of
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated
 from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, communication_factors
 from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
 from .kernel_laws import DEFAULT_LAW, SPLITS, Correction, compute_factors
-from .kernel_work import is_queued, overheads_of
+from .kernel_work import is_queued
 from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
 from .replay import Times, critical_path, own_time, replay, totals_us
-from .scalings import check_law
 from .split import CATEGORIES, COMMUNICATION, categories
 from .worlds import World, world_factors
 
@@ -34,7 +35,7 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 - kept: as measured.
 - scaled: shrunk like the activities.
 - modelled: as the target has it, and the CPU's work as long as ever. Where one of the devices counts the dispatch of a
-  waiting kernel in its duration and the other leaves a gap (`kernel_work.Overhead`), the gap before each kernel changes
+  waiting kernel in its duration and the other leaves a gap (`laws.base.Overhead`), the gap before each kernel changes
   whose law moves the dispatch (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws,
   and a trained model, speak of whole durations: their gaps stay.
 """

@@ -27,6 +27,7 @@ LAYERS = (
     ("errors", "arrays", "output", "staging", "workers", "remarks", "datasets"),
     ("hardware",),
     ("operators",),
+    ("laws",),
     ("table",),
     ("traces",),
     ("readers",),

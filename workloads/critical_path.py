@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,14 +19,18 @@ from ..errors import DataError
 from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware.constants import constant
+from ..laws.fused_attention import Attention
+from ..laws.product import PRODUCT, fitted
+from ..laws.rates import run_as
+from ..laws.streaming import ROW_WISE as ROW_WISE_STREAMING
+from ..laws.streaming import STREAMING
 from ..operators.elementwise import ROW_WISE, TRAINED
 from ..operators.operators import OPS, work_of
-from ..projection.bounds import run_as
 from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
 from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime, energy
-from .kernel_times import LAUNCH_US, Times, attention_us, by_runs, fitted, product_law, streaming_gbs
+from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .releases import DRAWS, standard_normal
 
@@ -184,25 +187,24 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
     us, sigma = np.empty(len(frame)), np.empty(len(frame))
     part = np.zeros(len(frame), dtype=np.int64)
     for place, op in enumerate(frame["op"]):
-        moved = work.bytes[place] / (streaming_gbs(gpu) * 1e3)
+        one = work.take(np.array([place]))
+        moved = float(STREAMING(one, gpu)[0])
         if op.startswith("attention"):
             row, part[place] = frame.iloc[place], PARTS.index("attention")
             causal, backward = bool(row.get("causal", 0) == 1), op == "attention_backward"
-            law = partial(attention_us, head_dim=int(row["head_dim"]), causal=causal, backward=backward)
-            us[place], sigma[place] = max(float(law(gpu, work.flops[place], row["seq_kv"])), moved), SIGMA["attention"]
+            law = Attention(keys=row["seq_kv"], head_dim=int(row["head_dim"]), causal=causal, backward=backward)
+            us[place], sigma[place] = max(float(law(one, gpu)[0]), moved), SIGMA["attention"]
         elif work.unit[place] == "matrix":
-            dtype = str(work.dtype[place])
-            outputs = work.batch[place] * work.m[place] * work.n[place]
-            us[place] = product_law(gpu, dtype).work_us(work.flops[place], work.bytes[place], outputs)
-            plain = "fitted" if fitted(gpu, dtype) else "products"
+            us[place] = PRODUCT(one, gpu)[0]
+            plain = "fitted" if fitted(gpu, str(work.dtype[place])) else "products"
             sigma[place] = SIGMA[plain if "gemm" in op else "other products"]
         else:
             row_wise, part[place] = op in ROW_WISE or op in TRAINED, PARTS.index("elementwise")
-            us[place] = moved / (constant("streaming.row_wise").value if row_wise else 1.0)
+            us[place] = ROW_WISE_STREAMING(one, gpu)[0] if row_wise else moved
             sigma[place] = SIGMA["row-wise" if row_wise else "elementwise"]
     if len(unknown := frame["source"][~np.isfinite(us)]):
-        one = frame["op"][unknown.index[0]]
-        raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[one].name} takes follows from no shape: state time_us")
+        op = frame["op"][unknown.index[0]]
+        raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[op].name} takes follows from no shape: state time_us")
     return us + constant("launch.tuned_product").value, sigma, part
 
 

@@ -1,26 +1,14 @@
-"""How long kernels take on one GPU: laws of achieved rates for products, attention and norms, or better sources.
+"""How long kernels take on one GPU: the laws of products and attention, or better sources.
 
-A product takes the p-norm of its time at the memory's and at the matrix units' achieved rate:
-
-    t = [(bytes / bandwidth)^p + (flop / (rate · fill))^p]^(1/p) + launch,    fill = 1 / (1 + outputs_half / outputs)
-
-`outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill half. The figures
-of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (mean error 3.5 %), those of another
-GPU or precision follow from what its best products are measured to reach (hardware/measured.csv), and its units.
-
-Fused attention reaches a part of the 16-bit product rate that grows with the keys, as its blocks on the edge and its
-start weigh less: t = flop / rate · (1 + keys_half / keys). The rates were fitted to AITER on MI300X and HipKittens on
-MI355X (forward and backward, heads of 64 and 128, with and without a mask: mean error 3.5 %, worst 18 %).
-
-A run that learnt time from shape (no host) of the GPU and precision asked for is a better source than the law, where
-it has seen such shapes, and so are measured rows; a prediction that is flagged is not a source.
+A run that learnt time from shape (no host) of the GPU and precision asked for is a better source than the law
+(`laws.product`, `laws.fused_attention`), where it has seen such shapes, and so are measured rows; a prediction that is
+flagged is not a source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -31,99 +19,14 @@ from ..arrays import FloatArray, ObjectArray
 from ..evaluation.intervals import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware.constants import constant
+from ..laws.fused_attention import Attention
+from ..laws.product import ProductLaw, product_law
 from ..operators.operators import each_op
-from ..operators.work import BITS, as_numbers, texts
-from ..projection.bounds import matrix_shares, memory_shares
+from ..operators.work import as_numbers, texts
 from .architecture import Architecture
 from .layers import attention_flop
 
 LAUNCH_US: Final = constant("launch.by_cpu").value
-
-
-@dataclass(frozen=True)
-class ProductLaw:
-    """Times of matrix products on one GPU.
-
-    Attributes
-    ----------
-    rate_tflops, bandwidth_gbs : float
-        Achieved rates of large products and of reading weights.
-    outputs_half : float
-        Elements of the result that fill half of the compute units.
-    in_bytes, out_bytes : float
-        Of one element of the inputs and of the result.
-    """
-
-    rate_tflops: float
-    bandwidth_gbs: float
-    outputs_half: float
-    in_bytes: float
-    out_bytes: float = 2.0
-
-    def time_us(self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0) -> FloatArray:
-        """Return the time of products of (n, k) weights with so many tokens, without a launch.
-
-        ``copies`` are the weight matrices among which the tokens are spread (the experts of a mixture). All broadcast.
-        """
-        n, tokens, k, copies = (np.asarray(one, dtype=np.float64) for one in (n, tokens, k, copies))
-        moved = (copies * n * k + tokens * k) * self.in_bytes + n * tokens * self.out_bytes
-        return self.work_us(2.0 * n * k * tokens, moved, n * tokens)
-
-    def work_us(self, flop: FloatArray, moved: FloatArray, outputs: FloatArray) -> FloatArray:
-        """Return the time of products that compute and move so much, without a launch."""
-        reading = moved / (self.bandwidth_gbs * 1e3)
-        computing = flop / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / np.maximum(outputs, 1.0))
-        norm = constant("product.norm").value
-        return (reading**norm + computing**norm) ** (1.0 / norm)
-
-
-@cache
-def product_law(gpu: GPU, dtype: str) -> ProductLaw:
-    """Return the law of a GPU for a precision.
-
-    Raises
-    ------
-    NotPublishedError
-        The GPU has no matrix rate for it, or a figure that the law needs is not published.
-    """
-    rate = ceiling_tflops(gpu, dtype) * constant("product.of_ceiling").of(f"{gpu.gfx} {dtype}")
-    bandwidth = gpu.require("memory_bw_gbs") * constant("product.of_bandwidth").value
-    units = gpu.cus or gpu.reported_cus or 0
-    return ProductLaw(rate, bandwidth, constant("product.half_filled").value * units, BITS[dtype] / 8)
-
-
-def fitted(gpu: GPU, dtype: str) -> bool:
-    """Whether the law was fitted to products of that GPU and precision."""
-    return f"{gpu.gfx} {dtype}" in constant("product.of_ceiling").by
-
-
-def ceiling_tflops(gpu: GPU, dtype: str) -> float:
-    """Return the rate that the best products of a precision are measured to reach, or are reckoned to."""
-    return gpu.peak_tflops(dtype) * matrix_shares(gpu, gpu, dtype)[0]
-
-
-def streaming_gbs(gpu: GPU) -> float:
-    """Return the bandwidth that a copy through the whole memory reaches, GB/s."""
-    return gpu.require("memory_bw_gbs") * memory_shares(gpu, gpu)[0]
-
-
-def attention_us(
-    gpu: GPU, flop: ArrayLike, keys: ArrayLike, *, head_dim: int = 128, causal: bool = True, backward: bool = False
-) -> FloatArray:
-    """Return the time of fused attention that does so many operations, each query over so many keys.
-
-    Raises
-    ------
-    NotPublishedError
-        The GPU's 16-bit matrix rate is not published.
-    """
-    flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(keys, dtype=np.float64)
-    narrow = constant("attention.narrow_head").value if head_dim <= 64 else 1.0
-    part = constant("attention.of_ceiling").of(gpu.gfx) * narrow
-    rate = ceiling_tflops(gpu, "bf16") * part * (constant("attention.backward_rate").value if backward else 1.0)
-    half = constant("attention.half_rate_keys_causal" if causal else "attention.half_rate_keys").of(gpu.gfx)
-    half *= constant("attention.backward_keys").value if backward else 1.0
-    return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
 
 
 BACKWARD_WORK: Final = 2.5
@@ -271,7 +174,8 @@ class Sources:
         sequences, tokens = np.broadcast_arrays(*(np.asarray(one, dtype=float) for one in (sequences, tokens)))
         flop = (BACKWARD_WORK if backward else 1.0) * sequences * attention_flop(model, tokens, tokens, tp)
         width = model.head_dim
-        by_law = attention_us(gpu, flop, tokens, head_dim=width, causal=model.causal, backward=backward)
+        law = Attention(keys=tokens, head_dim=width, causal=model.causal, backward=backward)
+        by_law = law.us(flop, gpu)
         if not self.runs:
             return by_law
         rows = pd.DataFrame({"batch": np.maximum(np.rint(sequences), 1.0).ravel(), "seq_q": tokens.ravel()})

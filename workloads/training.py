@@ -22,9 +22,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from ..laws.achieved import streaming_gbs
+from ..laws.product import ProductLaw
 from ..projection.worlds import collective_us
 from .architecture import Architecture
-from .kernel_times import LearnedProducts, ProductLaw, Sources, streaming_gbs
+from .kernel_times import LearnedProducts, Sources
 from .layers import Layer, cached_per_token, layer
 from .setting import Setting
 

@@ -13,8 +13,10 @@ import pytest
 
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
+from flopcast.laws.fused_attention import Attention
+from flopcast.laws.product import product_law
 from flopcast.tests.commands.running import call
-from flopcast.workloads.kernel_times import LAUNCH_US, attention_us, product_law
+from flopcast.workloads.kernel_times import LAUNCH_US
 from flopcast.workloads.releases import as_toml
 
 ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 128}
@@ -196,7 +198,7 @@ def test_attention_comes_from_a_run_that_knows_it() -> None:
     rows = pd.DataFrame(sizes, columns=["batch", "seq_q"]).assign(device="MI300X", op="attention", dtype_a="bf16")
     rows = rows.assign(seq_kv=rows["seq_q"], heads=8, kv_heads=1, head_dim=128, causal=1)
     flop = 2.0 * rows["batch"] * 8 * rows["seq_q"] ** 2 * 128
-    rows["duration_us"] = 2.0 * attention_us(gpu, flop, rows["seq_q"])
+    rows["duration_us"] = 2.0 * Attention(rows["seq_q"]).us(flop, gpu)
     run = fc.train(rows, target="MI300X", models=["OLS"], jobs=1, group=["batch"])
     asked = {**ASKED, "batch": 8, "input_len": 1024, "release": "vllm-0.8.5"}
     law, learnt = (fc.forecast("llama-3.1-70b", **asked, runs=runs).answers[0] for runs in ((), run))

@@ -19,7 +19,6 @@ from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
-from flopcast.projection.scalings import LAWS
 from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
@@ -427,8 +426,8 @@ def test_networks() -> None:
 
 def test_the_help_names_what_there_is() -> None:
     assert command.FILES == FILES
-    assert [names.split(", ") for names in (command.LAWS, command.COMMUNICATION_LAWS, command.GAPS)] == [
-        list(LAWS), list(COMMUNICATION_LAWS), list(GAPS),
+    assert [names.split(", ") for names in (command.COMMUNICATION_LAWS, command.GAPS)] == [
+        list(COMMUNICATION_LAWS), list(GAPS),
     ]  # fmt: skip
 
 

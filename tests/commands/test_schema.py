@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.features.roofline import roofline_us, where_published
+from flopcast.laws.rates import where_published
+from flopcast.laws.roofline import ROOFLINE
 from flopcast.operators.operators import OPS, example_of, work_of
 from flopcast.tests.commands import running
 
@@ -39,7 +40,7 @@ def test_a_template_of_one_operator_has_its_columns(tmp_path: Path, name: str) -
 
 def test_the_examples_are_possible() -> None:
     frame = fc.read(pd.DataFrame([example_of(op) for op in OPS.values()])).frame
-    floor, _ = where_published(work_of(frame), partial(roofline_us, gpu=fc.gpu("MI300X")))
+    floor, _ = where_published(work_of(frame), partial(ROOFLINE, gpu=fc.gpu("MI300X")))
     assert len(frame) == len(OPS)
     assert (np.nan_to_num(floor) < frame["duration_us"]).all()
 

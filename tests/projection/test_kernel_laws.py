@@ -10,9 +10,10 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import all_gpus, find
+from flopcast.laws import OF_COMPUTATION
+from flopcast.laws.base import Overhead
 from flopcast.projection.kernel_laws import COLUMNS, ERRORS, Correction, LawError, compute_factors, sigmas
-from flopcast.projection.kernel_work import NO_WORK, Overhead
-from flopcast.projection.scalings import LAWS
+from flopcast.projection.kernel_work import NO_WORK
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
@@ -151,7 +152,7 @@ def test_what_nobody_measured_is_not_known_and_equal_devices_agree() -> None:
 
 def test_every_error_is_of_a_law_a_class_and_architectures_there_are() -> None:
     architectures = {gpu.arch for gpu in all_gpus()}
-    assert {e.law for e in ERRORS} <= set(LAWS)
+    assert {e.law for e in ERRORS} <= set(OF_COMPUTATION)
     assert {e.op_class for e in ERRORS} <= set(op_classes())
     assert {name for e in ERRORS for name in (e.host, e.target)} <= architectures
     assert len({(e.law, e.op_class, e.host, e.target) for e in ERRORS}) == len(ERRORS)

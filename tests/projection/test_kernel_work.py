@@ -8,17 +8,15 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
+from flopcast.laws.base import OVERHEADS, Overhead, overheads_of
 from flopcast.operators.operators import OPS, WHOLE
 from flopcast.projection.kernel_work import (
     HELPER,
     NO_WORK,
-    OVERHEADS,
-    Overhead,
     class_of,
     is_queued,
     of_activities,
     of_pairs,
-    overheads_of,
 )
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu

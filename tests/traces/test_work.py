@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.roofline import bound
 from flopcast.hardware import GPU
+from flopcast.laws.roofline import bound
 from flopcast.operators.operators import work_of
 from flopcast.table.measurements import clean
 from flopcast.traces.activity_work import describe, work_of_dispatches

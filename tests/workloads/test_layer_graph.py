@@ -14,9 +14,9 @@ import flopcast as fc
 from flopcast.benchmarks.scoreboard import measured_attention
 from flopcast.errors import DataError
 from flopcast.hardware import Network, find
+from flopcast.laws.fused_attention import Attention
 from flopcast.projection.worlds import collective_us
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.kernel_times import attention_us
 from flopcast.workloads.layer_graph import is_graph, read_layers
 
 GEMM = {"op": "gemm", "m": 4096, "n": 4096, "k": 4096}
@@ -157,9 +157,9 @@ def test_messages_beyond_a_node_take_the_network() -> None:
 
 def test_attention_reaches_more_of_its_rate_over_more_keys() -> None:
     gpu = find("MI300X")
-    times = attention_us(gpu, 1e12, [512, 2048, 8192, 32768])
+    times = Attention([512, 2048, 8192, 32768]).us(1e12, gpu)
     assert (np.diff(times) < 0).all()
-    assert attention_us(gpu, 1e12, 8192, causal=False) < times[2] < attention_us(gpu, 1e12, 8192, backward=True)
+    assert Attention(8192, causal=False).us(1e12, gpu) < times[2] < Attention(8192, backward=True).us(1e12, gpu)
     assert 1e12 / times[2] / 1e6 == pytest.approx(446.0, rel=0.05)  # TFLOP/s of AITER at 8192 keys
 
 
@@ -168,7 +168,7 @@ def test_the_law_of_attention_is_that_of_the_measured_kernels(shared_data: Path)
     errors = []
     for row in table.to_dict("records"):
         shape = {"head_dim": row["head_dim"], "causal": bool(row["causal"]), "backward": bool(row["backward"])}
-        rate = 1e6 / float(attention_us(find(row["device"]), 1e12, row["keys"], **shape))
+        rate = 1e6 / float(Attention(row["keys"], **shape).us(1e12, find(row["device"])))
         errors.append(abs(rate / row["tflops"] - 1))
     assert np.mean(errors) < 0.04
     assert max(errors) < 0.19

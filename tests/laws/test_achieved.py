@@ -6,20 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.context import best_tile
 from flopcast.hardware import find, measured
+from flopcast.laws.achieved import matrix_shares, memory_shares, reached, shares, stretch, typical
+from flopcast.laws.rates import by_kind, runnable
+from flopcast.laws.roofline import bounds
+from flopcast.laws.tiles import best_tile
 from flopcast.operators.operators import Work, work_of
-from flopcast.projection.bounds import (
-    bounds,
-    by_kind,
-    matrix_shares,
-    memory_shares,
-    reached,
-    runnable,
-    shares,
-    stretch,
-    typical,
-)
 from flopcast.projection.sweep import swept
 from flopcast.tests.projection.oracles.activities import HOST, TARGET
 

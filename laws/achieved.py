@@ -1,27 +1,24 @@
-"""What each row would take on a GPU by its compute and its memory alone, and what of the two bounds it.
+"""The roofline at what real kernels reach: parts of the peaks that were measured, in whole tiles and waves.
 
-`bounds` gives the times at the published peaks or at a part of them. Which part real kernels reach is read from
-hardware/measured.csv, as far as both devices were measured in the same way (`reached`, `memory_shares`).
+Which part is read from hardware/measured.csv, as far as both devices were measured in the same way (`reached`,
+`memory_shares`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import BoolArray, FloatArray, ObjectArray
-from ..errors import DataError, NotPublishedError, UnknownGPUError
-from ..features import roofline
-from ..features.context import best_tile, quantise
+from ..arrays import FloatArray, ObjectArray
+from ..errors import UnknownGPUError
 from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
-from ..remarks import Remark, remark
+from .base import Law, Pair, Rows, Scaled
+from .roofline import Bounds, bounded, bounds
+from .tiles import best_tile, quantise
 
-COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"
 FIXED_GRID = ("attention", "attention_backward")
 """Operators whose prefill kernels give one workgroup a block of queries of one head, whatever the GPU: few of them
 leave most of a larger GPU idle. Libraries of matrix products choose tile and split of k to fill it."""
@@ -29,54 +26,39 @@ QUERIES = 128
 """Queries of such a block (FlashAttention-2, arXiv:2307.08691, section 3.3); fewer queries are split along the keys."""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Times of the rows on one GPU, microseconds, shape (n_rows,); NaN where the work or a figure is not known."""
+class RooflineAchieved(Law):
+    """The ratio of the rooflines at the part of the figures that the best kernels reach (`reached`, `memory_shares`).
 
-    compute_us: FloatArray  # the arithmetic alone
-    memory_us: FloatArray  # the memory traffic alone
-    missing: ObjectArray  # Remark or None: ``figure-not-published``, ``no-such-unit`` (does this arithmetic)
-
-    @property
-    def roofline_us(self) -> FloatArray:
-        """The larger of the two."""
-        return np.maximum(self.compute_us, self.memory_us)
-
-    @property
-    def names(self) -> ObjectArray:
-        """Which of the two is the larger: "compute" or "memory"."""
-        return np.where(self.compute_us > self.memory_us, COMPUTE, MEMORY).astype(object)
-
-
-def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: float = 1.0) -> Bounds:
-    """Return the times at the published peaks, or at a part of them.
-
-    ``matrix`` is the part of the peak that each row can reach, ``memory`` that of the memory bandwidth.
+    The arithmetic of matrix operators runs in whole tiles and waves (`stretch`).
     """
-    peaks, missing = by_kind(runnable(work, gpu), lambda part: roofline.peaks(part, gpu))
-    moved, bandwidth = by_kind(work, lambda part: roofline.memory_us(part, gpu))
-    compute_us = np.where(work.flops == 0, 0.0, work.flops / (peaks * 1e6 * matrix))
-    lacks = chosen([given(bandwidth), work.flops == 0], [bandwidth, None], missing)
-    return Bounds(compute_us, moved / memory, lacks)
+
+    name = "roofline-achieved"
+    needs = ("peak_tflops", "memory_bw_gbs")
+    source = "hardware/measured.csv"
+
+    def scaled(self, rows: Rows, pair: Pair) -> Scaled:
+        """Return the ratio."""
+        return bounded(rows, *achieved(rows, pair))
 
 
-def runnable(work: Work, gpu: GPU) -> Work:
-    """Return the work at the precisions that the GPU runs (see `run_as`)."""
-    if run_as("tf32", gpu) == "tf32" or "tf32" not in work.dtype:
-        return work
-    dtype = np.where(work.dtype == "tf32", run_as("tf32", gpu), work.dtype).astype(object)
-    return Work(work.flops, work.bytes, work.batch, work.m, work.n, work.k, dtype, work.unit)
+ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
-def run_as(dtype: str, gpu: GPU) -> str:
-    """Return fp32 in place of TF32 where the GPU has no TF32, any other precision as it is: so do frameworks."""
-    return "fp32" if dtype == "tf32" and "tf32_matrix" not in gpu.peaks else dtype
+def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
+    """Return the times on both devices at what real kernels reach, the arithmetic in whole tiles and waves."""
+    memory = memory_shares(pair.host, pair.target)
+    matrix = reached(rows.work, pair.host, pair.target)
+    gpus = (pair.host, pair.target)
+    found = []
+    for gpu, share, part in zip(gpus, memory, matrix, strict=True):
+        found.append(bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share))
+    return found[0], found[1]
 
 
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
 
-    See `features.context`: the best tile and split of k; for prefill attention, blocks of 128 queries (see
+    See `tiles`: the best tile and split of k; for prefill attention, blocks of 128 queries (see
     `FIXED_GRID`). 1 for vector operators, rows of unknown work, and a GPU whose compute units are not published.
     """
     found = np.ones(len(work))
@@ -92,47 +74,6 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     fixed, best = quantise(once, gpu.cus, (QUERIES, QUERIES)), best_tile(once, gpu.cus)
     found[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
     return found
-
-
-def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:
-    """Apply a formula to each kind of arithmetic in turn; return NaN, and which figure is missing, where one is."""
-    values, missing = np.full(len(work), np.nan), np.full(len(work), None, dtype=object)
-    codes, kinds = work.kinds()
-    for code, (dtype, _) in enumerate(kinds):
-        rows = np.flatnonzero(codes == code)
-        if not dtype:  # unknown work
-            continue
-        try:
-            values[rows] = formula(work.take(rows))
-        except NotPublishedError as error:
-            missing[rows] = not_published(error)
-        except DataError as error:  # products of integers that no GPU has a unit for
-            missing[rows] = no_unit(error)
-    return values, missing
-
-
-def given(reasons: ObjectArray) -> BoolArray:
-    """Return where there is a reason: not None."""
-    return np.array([reason is not None for reason in reasons], dtype=bool)
-
-
-def chosen(
-    conditions: Sequence[BoolArray], reasons: Sequence[ObjectArray | Remark | None],
-    otherwise: ObjectArray | Remark | None = None,
-) -> ObjectArray:  # fmt: skip
-    """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""
-    choices = [np.asarray(reason, dtype=object) for reason in reasons]
-    return np.asarray(np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object)
-
-
-def not_published(error: NotPublishedError) -> Remark:
-    """Return the remark on a figure that is not published."""
-    return remark("figure-not-published", figure=error.figure, gpu=error.gpu)
-
-
-def no_unit(error: DataError) -> Remark:
-    """Return the remark on arithmetic that no GPU has a unit for."""
-    return remark("no-such-unit", problem=str(error))
 
 
 STREAMING = "hbm_copy"
@@ -188,6 +129,16 @@ def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]
     pairs = [matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0) for dtype, unit in kinds]
     found = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
     return found[:, 0], found[:, 1]
+
+
+def ceiling_tflops(gpu: GPU, dtype: str) -> float:
+    """Return the rate that the best products of a precision are measured to reach, or are reckoned to."""
+    return gpu.peak_tflops(dtype) * matrix_shares(gpu, gpu, dtype)[0]
+
+
+def streaming_gbs(gpu: GPU) -> float:
+    """Return the bandwidth that a copy through the whole memory reaches, GB/s."""
+    return gpu.require("memory_bw_gbs") * memory_shares(gpu, gpu)[0]
 
 
 def _by_method(gpu: GPU, metric: str) -> dict[str, float]:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.features.roofline import OF_ONE, SCALING, own_laws, scaling_laws
 from flopcast.hardware import GPU
+from flopcast.laws.applied import OF_ONE, SCALING, own_laws, scaling_laws
 from flopcast.operators.operators import work_of
 
 PEAKS = {"bf16_matrix": 100.0, "fp32_vector": 10.0}

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import NotPublishedError
-from flopcast.features import roofline
 from flopcast.hardware import GPU
+from flopcast.laws import rates, roofline
 from flopcast.operators.operators import work_of
 
 SLOW = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
@@ -24,23 +24,23 @@ MIXED = pd.concat([rows(), pd.DataFrame({"op": ["add"], "dtype_a": "bf16", "rows
 
 def test_times_are_in_microseconds():
     work = work_of(MIXED)
-    assert roofline.compute_us(work, SLOW) == pytest.approx([2e9 / 100e12 * 1e6, 1e6 / 10e12 * 1e6])
-    assert roofline.memory_us(work, SLOW) == pytest.approx([6e6 / 1000e9 * 1e6] * 2)
-    assert roofline.roofline_us(work, SLOW) == pytest.approx([20, 6])
+    assert rates.compute_us(work, SLOW) == pytest.approx([2e9 / 100e12 * 1e6, 1e6 / 10e12 * 1e6])
+    assert rates.memory_us(work, SLOW) == pytest.approx([6e6 / 1000e9 * 1e6] * 2)
+    assert roofline.ROOFLINE(work, SLOW) == pytest.approx([20, 6])
 
 
 def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():
     with pytest.raises(NotPublishedError, match="secret"):
-        roofline.compute_us(work_of(rows()), NO_PEAK)
+        rates.compute_us(work_of(rows()), NO_PEAK)
     vector_only = GPU(name="vector", peaks={"fp32_vector": 1.0}, memory_bw_gbs=10.0)
-    assert len(roofline.compute_us(work_of(MIXED.iloc[[1]]), vector_only)) == 1
+    assert len(rates.compute_us(work_of(MIXED.iloc[[1]]), vector_only)) == 1
     with pytest.raises(NotPublishedError, match="bf16_matrix"):
-        roofline.compute_us(work_of(MIXED), vector_only)
+        rates.compute_us(work_of(MIXED), vector_only)
 
 
 def test_what_stands_for_the_size_of_a_row():
     work = work_of(MIXED)
-    assert roofline.size("roofline", work, SLOW).tolist() == roofline.roofline_us(work, SLOW).tolist()
+    assert roofline.size("roofline", work, SLOW).tolist() == roofline.ROOFLINE(work, SLOW).tolist()
     assert roofline.size("memory", work, NO_PEAK).tolist() == pytest.approx([6, 6])
     assert roofline.size("work-items", work, NO_PEAK).tolist() == [1e6, 1e6]
     assert roofline.size("constant", work, NO_PEAK).tolist() == [1, 1]
@@ -56,4 +56,4 @@ def test_bound_classes():
 
 def test_weights_of_four_bits_run_at_the_rate_of_their_activations():
     work = work_of(rows(dtype_b="int4"))
-    assert roofline.peaks(work, SLOW).tolist() == [100]
+    assert rates.peaks(work, SLOW).tolist() == [100]

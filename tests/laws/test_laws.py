@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.hardware import GPU, find
-from flopcast.projection.kernel_work import NO_WORK, Overhead, of_activities
-from flopcast.projection.scalings import LAWS, NO_FLOPS, OVER_PCIE, Pair, Scaled, by_law
+from flopcast.laws import OF_COMPUTATION
+from flopcast.laws import law as find_law
+from flopcast.laws.applied import OVER_PCIE, by_law
+from flopcast.laws.base import Overhead, Pair, Scaled
+from flopcast.laws.ratios import NO_FLOPS
+from flopcast.projection.kernel_work import NO_WORK, of_activities
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
 
 LARGE, THIN, TINY = (4096, 4096, 4096), (1, 4096, 4096), (64, 64, 64)
@@ -23,7 +27,7 @@ LARGE, THIN, TINY = (4096, 4096, 4096), (1, 4096, 4096), (64, 64, 64)
 
 def scaled(law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET, **options: Any) -> Scaled:
     pair = Pair.of(host, target, **options)
-    return LAWS[law](of_activities(activities(*rows), pair.fixed[0]), pair)
+    return find_law(law).scaled(of_activities(activities(*rows), pair.fixed[0]), pair)
 
 
 def test_flops_go_by_the_peak_of_the_precision_and_unit_used() -> None:
@@ -137,7 +141,7 @@ def test_kept_is_one() -> None:
     n=st.integers(1, 10**4),
     k=st.integers(1, 10**4),
     us=st.floats(0.01, 1e5),
-    law=st.sampled_from([law for law in LAWS if law != "affine"]),
+    law=st.sampled_from([law for law in OF_COMPUTATION if law != "affine"]),
 )
 def test_there_and_back_is_where_it_began(m: int, n: int, k: int, us: float, law: str) -> None:
     there, back = scaled(law, gemm(m, n, k, us=us)), scaled(law, gemm(m, n, k, us=us), host=TARGET, target=HOST)
@@ -152,7 +156,7 @@ def applied(law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TAR
     return by_law(of_activities(activities(*(rows or ROWS)), pair.fixed[0]), pair, law)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", OF_COMPUTATION)
 def test_between_equal_devices_nothing_changes(law: str) -> None:
     assert applied(law, target=HOST)["factor"].tolist() == [1.0] * len(ROWS)
 
@@ -162,7 +166,7 @@ def test_every_factor_is_finite_and_positive_whatever_is_published() -> None:
     for host, target in ((HOST, TARGET), (HOST, bare), (bare, TARGET), (bare, replace(bare, name="Other"))):
         pair = Pair.of(host, target)
         work = of_activities(activities(*ROWS), pair.fixed[0])
-        for law in LAWS:
+        for law in OF_COMPUTATION:
             assert by_law(work, pair, law)["factor"].between(1e-6, 1e6).all(), law
 
 
@@ -187,7 +191,7 @@ def test_where_no_figure_is_published_durations_are_kept_and_both_reasons_given(
 
 
 def test_copies_between_host_and_gpu_go_over_pcie_whatever_the_law() -> None:
-    for law in LAWS:
+    for law in OF_COMPUTATION:
         found = applied(law, copy("DtoH"))
         why = () if law in ("kept", "bandwidth") else (OVER_PCIE,)
         expected = ("kept", 1.0, why) if law == "kept" else ("bandwidth", 2.0, why)

@@ -1,0 +1,55 @@
+"""A fixed time of every kernel, and work at the achieved roofline: the default of projections."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import FloatArray
+from .achieved import achieved, memory_shares
+from .base import LATENCY, Law, Pair, Rows, Scaled
+from .rates import ratio
+from .ratios import BANDWIDTH
+from .roofline import LAUNCH_FLOOR_US, bounded
+
+
+class Affine(Law):
+    """``t' = a_target + (t - a_host) r``, relative to t.
+
+    - a is the fixed time of a kernel on its device (`base.Overhead`): it does not shrink with any rate. On AMD it holds
+      the dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
+    - r is the ratio of the achieved rooflines (`achieved`), the arithmetic in whole tiles and waves.
+    - A kernel whose roofline is below `roofline.LAUNCH_FLOOR_US` on both devices waits for chains of dependent
+      instructions: r is the ratio of the boost clocks. It passes into that of the rooflines over a factor of two around
+      the floor.
+    - Of kernels of unknown work r is the ratio of the achieved bandwidths.
+    """
+
+    name = "affine"
+    needs = ("peak_tflops", "memory_bw_gbs")
+    source = "fixed times of public traces (hardware/constants.toml), hardware/measured.csv"
+
+    def scaled(self, rows: Rows, pair: Pair) -> Scaled:
+        """Return ``t' / t``."""
+        own, others = achieved(rows, pair)
+        law = bounded(rows, own, others)
+        memory = BANDWIDTH.scaled(rows, pair)
+        shares = memory_shares(pair.host, pair.target)
+        works = _share_of_work(np.maximum(own.roofline_us, others.roofline_us))
+        clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
+        factor = law.factor**works * (1.0 if missing else clocks) ** (1 - works)
+        bound, why = np.where(works < 0.5, LATENCY, law.bound).astype(object), law.why.copy()
+        blind = np.isnan(factor) & ~rows.known & (rows.direction == "")
+        factor[blind] = memory.factor[blind] * shares[0] / shares[1]
+        fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
+        kept = np.minimum(fixed, rows.host_us)
+        began = np.where(fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there)
+        return Scaled((began + (rows.host_us - kept) * factor) / rows.host_us, bound, why)
+
+
+AFFINE = Affine()
+
+
+def _share_of_work(roofline_us: FloatArray) -> FloatArray:
+    """Return how far each kernel follows its roofline: from 0 to 1 between the floor over and times the root of 2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.clip(np.log2(roofline_us / LAUNCH_FLOOR_US) + 0.5, 0.0, 1.0), dtype=np.float64)

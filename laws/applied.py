@@ -1,0 +1,105 @@
+"""What the laws say of rows: the baselines of training and validation, and the factors of a projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import ObjectArray
+from ..errors import ParameterError, nearest
+from ..hardware import GPU
+from ..operators.operators import Work
+from ..remarks import remark
+from . import LAWS, OF_COMPUTATION
+from . import law as find_law
+from .base import HOST_LINK, DeviceLaw, Pair, Rows
+from .rates import chosen, where_published
+
+_OF_DEVICES = [found for name in LAWS if isinstance(found := find_law(name), DeviceLaw)]
+_METRICS = tuple(dict.fromkeys(law.metric for law in _OF_DEVICES))
+SCALING: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
+    metric: {f"{law.title} scaling": law for law in _OF_DEVICES if law.metric == metric and law.scales}
+    for metric in _METRICS
+}
+"""For each metric the laws from host to target by the name the user sees."""
+OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
+    metric: {law.title: law for law in _OF_DEVICES if law.metric == metric and law.alone} for metric in _METRICS
+}
+"""For each metric the laws of one device by the name the user sees."""
+
+
+def scaling_laws(
+    metric: str, work: Work, host_values: np.ndarray, host: GPU, target: GPU
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
+
+    `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the unit of the metric;
+    none for a metric without laws; NaN in rows whose law needs a figure that is not published. The notes say for each
+    law with such rows, which figures those are.
+    """
+    laws = SCALING.get(metric, {})
+    ratios, notes = _table(work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()})
+    return ratios.mul(host_values, axis=0), notes
+
+
+def own_laws(metric: str, work: Work, gpu: GPU) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return what the laws of one device say of a metric; as `scaling_laws`, without a host."""
+    return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
+
+
+def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tuple[pd.DataFrame, dict[str, str]]:
+    found = {name: where_published(work, law) for name, law in laws.items()}
+    columns = {name: values for name, (values, _) in found.items()}
+    notes = {name: "; ".join(missing) for name, (_, missing) in found.items() if missing}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
+
+
+def check_law(law: str) -> None:
+    """Raise a ParameterError, with the nearest names, if no law of computation is called so."""
+    if law not in OF_COMPUTATION:
+        known = nearest(law, OF_COMPUTATION)
+        raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {known}")
+
+
+BANDWIDTH, KEPT = "bandwidth", "kept"
+"""What stands in for a law that says nothing of a row, and for that."""
+OVER_PCIE = remark("over-pcie")
+"""A copy between host and GPU goes by the generations of PCIe."""
+
+
+def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
+    """Return what a law of `laws.OF_COMPUTATION` says of each row, or what says it in its place.
+
+    Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not
+    published the duration is kept. Between equal devices every factor is 1. A DataError says that the law is unknown.
+
+    Returns
+    -------
+    DataFrame with a RangeIndex
+        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of `Remark`, ()
+        where there is nothing to say; `bound`.
+    """
+    check_law(law)
+    asked, wide = (find_law(name).scaled(rows, pair) for name in (law, BANDWIDTH))
+    linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
+    usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
+    reasons = chosen([linked], [OVER_PCIE], asked.why)
+    factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
+    return pd.DataFrame(
+        {
+            "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
+            "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
+            "why": _together(reasons, chosen([usable | fallback], [None], wide.why)),
+            "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
+        }
+    )
+
+
+def _together(first: ObjectArray, second: ObjectArray) -> ObjectArray:
+    """Return the reasons of each row as a tuple, one that is twice there once."""
+    pairs = (tuple(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True))
+    return np.fromiter(pairs, dtype=object, count=len(first))

@@ -1,0 +1,120 @@
+"""How fast a GPU computes and moves at its published peaks, and what is missing where one is not published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..arrays import BoolArray, FloatArray, ObjectArray
+from ..errors import DataError, NotPublishedError
+from ..hardware import GPU
+from ..operators.operators import Work
+from ..remarks import Remark, remark
+
+
+def peaks(work: Work, gpu: GPU) -> FloatArray:
+    """Return the peak (TFLOPS) of the unit and precision of each row; a NotPublishedError if one is not published.
+
+    Matrix operators use the matrix peak where the GPU has one for that precision, else the vector peak.
+    """
+    codes, kinds = work.kinds()
+    figures = [gpu.peak_tflops(dtype, "vector" if unit == "vector" else None) for dtype, unit in kinds]
+    return np.array(figures, dtype=float)[codes]
+
+
+def compute_us(work: Work, gpu: GPU) -> FloatArray:
+    """Return ``flops / peak``: the time of the arithmetic alone."""
+    return work.flops / (peaks(work, gpu) * 1e6)
+
+
+def memory_us(work: Work, gpu: GPU) -> FloatArray:
+    """Return ``bytes / bandwidth``: the time of the compulsory memory traffic alone."""
+    return work.bytes / (gpu.require("memory_bw_gbs") * 1e3)
+
+
+def machine_balance(work: Work, gpu: GPU) -> FloatArray:
+    """Return ``peak / bandwidth``, FLOP per byte: rows of fewer are bound by memory, of more by arithmetic."""
+    return peaks(work, gpu) * 1e3 / gpu.require("memory_bw_gbs")
+
+
+def run_as(dtype: str, gpu: GPU) -> str:
+    """Return fp32 in place of TF32 where the GPU has no TF32, any other precision as it is: so do frameworks."""
+    return "fp32" if dtype == "tf32" and "tf32_matrix" not in gpu.peaks else dtype
+
+
+def runnable(work: Work, gpu: GPU) -> Work:
+    """Return the work at the precisions that the GPU runs (see `run_as`)."""
+    if run_as("tf32", gpu) == "tf32" or "tf32" not in work.dtype:
+        return work
+    dtype = np.where(work.dtype == "tf32", run_as("tf32", gpu), work.dtype).astype(object)
+    return Work(work.flops, work.bytes, work.batch, work.m, work.n, work.k, dtype, work.unit)
+
+
+# Where a figure is not published: NaN, and the reason.
+
+
+def where_published(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, list[str]]:
+    """Apply a formula to each kind of arithmetic in turn; NaN, and the reason, where a figure is not published."""
+    values = np.full(len(work), np.nan)
+    missing: dict[str, None] = {}
+    codes, kinds = work.kinds()
+    for code in range(len(kinds)):
+        rows = codes == code
+        try:
+            values[rows] = formula(work.take(rows))
+        except NotPublishedError as error:
+            missing[f"{error.figure} of {error.gpu} is not published"] = None
+    return values, list(missing)
+
+
+def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:
+    """Apply a formula to each kind of arithmetic in turn; return NaN, and which figure is missing, where one is.
+
+    Rows of unknown work are left out, and arithmetic that no GPU has a unit for is a reason too: so are traces.
+    """
+    values, missing = np.full(len(work), np.nan), np.full(len(work), None, dtype=object)
+    codes, kinds = work.kinds()
+    for code, (dtype, _) in enumerate(kinds):
+        rows = np.flatnonzero(codes == code)
+        if not dtype:  # unknown work
+            continue
+        try:
+            values[rows] = formula(work.take(rows))
+        except NotPublishedError as error:
+            missing[rows] = not_published(error)
+        except DataError as error:  # products of integers that no GPU has a unit for
+            missing[rows] = no_unit(error)
+    return values, missing
+
+
+def given(reasons: ObjectArray) -> BoolArray:
+    """Return where there is a reason: not None."""
+    return np.array([reason is not None for reason in reasons], dtype=bool)
+
+
+def chosen(
+    conditions: Sequence[BoolArray], reasons: Sequence[ObjectArray | Remark | None],
+    otherwise: ObjectArray | Remark | None = None,
+) -> ObjectArray:  # fmt: skip
+    """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""
+    choices = [np.asarray(reason, dtype=object) for reason in reasons]
+    return np.asarray(np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object)
+
+
+def not_published(error: NotPublishedError) -> Remark:
+    """Return the remark on a figure that is not published."""
+    return remark("figure-not-published", figure=error.figure, gpu=error.gpu)
+
+
+def no_unit(error: DataError) -> Remark:
+    """Return the remark on arithmetic that no GPU has a unit for."""
+    return remark("no-such-unit", problem=str(error))
+
+
+def ratio(host: GPU, target: GPU, figure: str) -> tuple[float, Remark | None]:
+    """Return a figure of the host over that of the target, or NaN and which of the two is not published."""
+    try:
+        return host.require(figure) / target.require(figure), None
+    except NotPublishedError as error:
+        return np.nan, not_published(error)
