@@ -17,8 +17,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
-from ..evaluation.beyond import fixed_widening
 from ..evaluation.counter_choice import passes_of
+from ..evaluation.extrapolation import fixed_widening
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
 from ..evaluation.trained_model import TrainedModel

@@ -144,7 +144,7 @@ def compete(
     """Cross-validate baselines and suite, and select.
 
     Of the default suite, models that cannot win any more leave after the first folds, clear losers sooner
-    (`selection.hopeless`, `course.LOOKS`); baselines and the literature's suite see all folds.
+    (`selection.hopeless`, `fold_scheduler.LOOKS`); baselines and the literature's suite see all folds.
 
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.

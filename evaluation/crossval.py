@@ -26,7 +26,7 @@ from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
 from ..workers import Jobs, pool
-from .course import Course, Leave, Outcome, Task, placed
+from .fold_scheduler import Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
@@ -136,8 +136,8 @@ def evaluate(
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does.
     leave : callable, optional
-        Asked after the first folds of a scheme (`course.LOOKS`): who it names is fitted for no further fold of it. Not
-        asked under a budget.
+        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`): who it names is fitted for no further fold of
+        it. Not asked under a budget.
     final : float
         How many fits what follows is worth: the time left, as ``progress`` gives it, has them in it.
 

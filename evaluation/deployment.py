@@ -23,11 +23,11 @@ from ..features.matrix import Dataset
 from ..models.base import Candidate, nested, p_values
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, pool
-from .beyond import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import Progress
-from .difficulty import Difficulty, held_out_limits, learn_difficulty
 from .domain import TrainedRange, trained_range
+from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
+from .interval_scale import Difficulty, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
 from .metrics import ape, finite
 

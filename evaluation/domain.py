@@ -22,7 +22,7 @@ WIDENING: Final = 0.3
 The 90th percentile of |log(y / f(x))| of an additive base with trees on its residual, trained on MI300X and
 MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, stayed below ``1 + 0.3 d`` times the one
 inside the range at distances d of 1 to 6 doublings (largest seen: 2.0 at 3.5 and 2.7 at 5.5 doublings). For models that
-have not learnt from ranges left out (`beyond`): too few rows, or runs of earlier versions.
+have not learnt from ranges left out (`extrapolation`): too few rows, or runs of earlier versions.
 """
 
 OPERATORS: Final = "op="

@@ -22,9 +22,9 @@ from ..operators.work import told_apart
 from ..remarks import Reasons, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST
-from .beyond import Beyond, FallbackLaw, blend, by_operator
-from .difficulty import Difficulty
 from .domain import WIDENING, TrainedRange
+from .extrapolation import Beyond, FallbackLaw, blend, by_operator
+from .interval_scale import Difficulty
 from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
@@ -227,7 +227,7 @@ class TrainedModel:
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
         where there is a host, its measurements. ``basis`` says what answers: the ``model``, the ``rule`` that goes on
-        far outside the trained range, or a ``blend`` of both (see `beyond`). The reasons say how a row is unlike
+        far outside the trained range, or a ``blend`` of both (see `extrapolation`). The reasons say how a row is unlike
         training. Where a row's features cannot be computed, or what it computes was never trained, there is no
         prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own wide interval.
         """

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flopcast.evaluation.beyond import learn_law
 from flopcast.evaluation.domain import TrainedRange
+from flopcast.evaluation.extrapolation import learn_law
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.matrix import Dataset, build_dataset

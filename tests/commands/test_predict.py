@@ -15,7 +15,7 @@ from sklearn.dummy import DummyRegressor
 
 from flopcast.api.predicting import predict
 from flopcast.errors import DataError
-from flopcast.evaluation.beyond import fixed_widening
+from flopcast.evaluation.extrapolation import fixed_widening
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.hardware import find
 from flopcast.models.baselines import AdditiveTime

@@ -16,11 +16,11 @@ from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
 from flopcast.errors import DataError
-from flopcast.evaluation.beyond import fixed_widening
 from flopcast.evaluation.competition import columnar
 from flopcast.evaluation.crossval import evaluate
 from flopcast.evaluation.deployment import fit_all
 from flopcast.evaluation.domain import TrainedRange
+from flopcast.evaluation.extrapolation import fixed_widening
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.features.matrix import build_dataset
 from flopcast.features.recipe import FeatureRecipe

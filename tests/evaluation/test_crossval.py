@@ -20,8 +20,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
-from flopcast.evaluation.course import Course, Outcome, TimeLeft
 from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
+from flopcast.evaluation.fold_scheduler import Course, Outcome, TimeLeft
 from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
 from flopcast.models.baselines import AdditiveTime

@@ -13,7 +13,9 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from flopcast.api.devices import device
-from flopcast.evaluation.beyond import (
+from flopcast.evaluation.competition import fit_all
+from flopcast.evaluation.domain import WIDENING, trained_range
+from flopcast.evaluation.extrapolation import (
     LEAST_ROWS,
     Beyond,
     FallbackLaw,
@@ -26,8 +28,6 @@ from flopcast.evaluation.beyond import (
     learn_law,
     share_left_out,
 )
-from flopcast.evaluation.competition import fit_all
-from flopcast.evaluation.domain import WIDENING, trained_range
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.models.base import Candidate

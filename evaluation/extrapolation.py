@@ -266,7 +266,7 @@ def learn_beyond(
     predicted : ndarray of shape (n,)
         Its out-of-fold predictions under that scheme.
     scale : ndarray of shape (n,), optional
-        How difficult each row is, as its intervals know it (`difficulty`).
+        How difficult each row is, as its intervals know it (`interval_scale`).
 
     Returns
     -------
