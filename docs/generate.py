@@ -13,7 +13,7 @@ from flopcast import models
 from flopcast.commands.app import COMMANDS, load
 from flopcast.laws import LAWS, OF_COMPUTATION, law
 from flopcast.laws.applied import OF_ONE, SCALING
-from flopcast.operators.operators import ALIASES
+from flopcast.operators.operators import ALIASES, DIMENSIONS
 
 RETURNED = ("Forecasts", "Ingested", "Scaling")
 """Classes that calls return and the door does not name."""
@@ -26,16 +26,7 @@ BEYOND = (
     "scaling.scale_devices",
 )
 """Calls of the commands, by their module of the API."""
-_SIDES = {
-    "in": "{} of the input",
-    "out": "{} of the output",
-    "fil": "{} of the filter",
-    "pad": "padding along {}, on either side",
-    "stride": "stride along {}",
-    "dil": "dilation along {}",
-}
-_AXES = {"d": "depth", "h": "height", "w": "width"}
-MEANING = {
+MEANING = {name: dim.meaning for name, dim in DIMENSIONS.items()} | {
     "device": "the GPU: a name, or what the driver calls it",
     "op": "the operator",
     "dtype_a": "number format of the first input",
@@ -50,41 +41,6 @@ MEANING = {
     "group": "what must not be split between folds; without it the operator's own (a weight shape, say)",
     "energy_j": "energy of one execution, for `--metric energy_j`",
     "power_w": "mean power of one execution, for `--metric power_w`",
-    "m": "rows of the first matrix and of the result",
-    "n": "columns of the second matrix and of the result",
-    "k": "the dimension summed over",
-    "batch": "products, groups, images or sequences side by side",
-    "scale_block": "scales of narrow formats, one per `tensor`, `token`, or block: `1x128`, `1x32`, `1x16`",
-    "tokens": "tokens that enter the layer",
-    "model_dim": "size of a token",
-    "inter_dim": "size between the projections of an expert",
-    "experts": "experts there are",
-    "topk": "experts that each token goes to",
-    "gated": "1 with a gate projection, else 0",
-    "direction": "F forward, B gradient of the data, W gradient of the weights, BW both",
-    "layout": "memory layout, as in `NCHW`",
-    "groups": "groups of channels",
-    "in_channels": "channels of the input",
-    "out_channels": "channels of the output",
-    **{f"{side}_{axis}": text.format(word) for side, text in _SIDES.items() for axis, word in _AXES.items()},
-    "heads": "heads of the queries",
-    "kv_heads": "heads of keys and values",
-    "seq_q": "length of the queries",
-    "seq_kv": "length of keys and values",
-    "head_dim": "size of a head",
-    "head_dim_v": "size of a value",
-    "causal": "1 with a causal mask, else 0",
-    "rows": "rows; elements are rows × cols",
-    "cols": "elements of a row, along which is normalised or summed",
-    "inputs": "how many operands",
-    "elements_a": "different elements of the first operand, where it is not of the result's size",
-    "elements_b": "different elements of all other operands together",
-    "message_bytes": "bytes of the message",
-    "ranks": "GPUs that take part",
-    "workgroups": "workgroups of the launch",
-    "threads": "work-items of a workgroup",
-    "lds_bytes": "local memory of a workgroup",
-    "index": "number of the frame, epoch or run",
 }
 """Column -> what it is, for the page of the columns."""
 

@@ -1,6 +1,7 @@
 """Every feature by its stable name; ``python -m flopcast.features.catalogue`` prints docs/features.md from this table.
 
-To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the page anew.
+To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the page anew. Those of one
+operator are in its record (`operators.op.Op.features`).
 A kernel's library family (`kernel_family`) is a feature too, read off its name.
 """
 
@@ -15,7 +16,9 @@ import numpy as np
 import pandas as pd
 
 from ..laws.tiles import quantise
-from ..operators.operators import WHOLE
+from ..operators.kinds.launched import LAUNCHED, WHOLE
+from ..operators.op import OwnFeature
+from ..operators.operators import OPS
 from .context import Context, Device
 
 _CUT = re.compile(r"[<(]| \[clone")
@@ -63,8 +66,6 @@ Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured"]
 
 
-LAUNCHED = "kernel"
-"""Operator of kernels of which only name and launch are known: their work is not."""
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
 """Operators of which no work is known."""
 _WITHOUT_WORK = ("host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
@@ -129,10 +130,6 @@ def _both(name: str, unit: str, role: Role, formula: str, compute: Callable[[Dev
     yield Feature(name.format("host"), unit, role, formula.format("host"), lambda c: compute(c.host), "host")
 
 
-def _log_dim(name: str) -> Callable[[Context], np.ndarray]:
-    return lambda c: np.log2(c.dim(name))
-
-
 def _tail(side: str, tile: int) -> Callable[[Context], np.ndarray]:
     return lambda c: np.mod(getattr(c.work, side), tile) / tile
 
@@ -145,34 +142,14 @@ def _twos(side: str) -> Callable[[Context], np.ndarray]:
     return exponent
 
 
-def _yes(condition: np.ndarray) -> np.ndarray:
-    return condition.astype(float)
-
-
-def _all_dims(context: Context, stem: str, value: float) -> np.ndarray:
-    """Whether a dimension of a convolution has one value along height and width."""
-    return (context.dim(f"{stem}_h") == value) & (context.dim(f"{stem}_w") == value)
-
-
-def _unit_steps(c: Context) -> np.ndarray:
-    return _all_dims(c, "stride", 1) & _all_dims(c, "dil", 1)
-
-
-CONV, ATTENTION, MOE, KERNEL = ("conv",), ("attention",), ("moe",), (LAUNCHED,)
-_OWN_DIMS = {
-    CONV: (
-        "groups", "in_channels", "out_channels", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w",
-        "fil_d", "fil_h", "fil_w", "stride_d", "stride_h", "stride_w", "dil_d", "dil_h", "dil_w",
-    ),
-    ATTENTION: ("heads", "kv_heads", "seq_q", "seq_kv", "head_dim"),
-    MOE: ("tokens", "model_dim", "inter_dim", "experts", "topk"),
-}  # fmt: skip
-
-
-def _own_dims() -> Iterator[Feature]:
-    for ops, names in _OWN_DIMS.items():
-        for name in names:
-            yield Feature(f"log2.{name}", "log2", "shape", f"log2({name})", _log_dim(name), ops=ops)
+def _own() -> Iterator[Feature]:
+    """Yield the features that rows of single operators have, as their records say."""
+    ops: dict[OwnFeature, list[str]] = {}
+    for op in OPS.values():
+        for own in op.features:
+            ops.setdefault(own, []).append(op.name)
+    for own, names in ops.items():
+        yield Feature(own.name, own.unit, own.role, own.formula, own.compute, ops=tuple(names))
 
 
 def _sides() -> Iterator[Feature]:
@@ -211,7 +188,7 @@ def _macro_tile(part: int) -> Callable[[Context], np.ndarray]:
         codes, names = pd.factorize(c.texts("host_kernel"))
         found = [_TENSILE.search(str(name)) for name in names]
         if part == 4:
-            return _yes(np.array([bool(tile and tile[4]) for tile in found], dtype=bool))[codes]
+            return np.array([float(bool(tile and tile[4])) for tile in found])[codes]
         return np.array([np.log2(float(tile[part])) if tile else 0.0 for tile in found])[codes]
 
     return compute
@@ -281,27 +258,7 @@ CATALOGUE: tuple[Feature, ...] = (
               _macro_tile(part), "measured") for part, side in enumerate("01k", start=1)),
     Feature("matrix_instructions.host", "0/1", "shape", "the host's Tensile kernel, by its name, uses matrix cores",
             _macro_tile(4), "measured"),
-    # dimensions of single operators
-    Feature("log2.images", "log2", "shape", "log2(batch) of a convolution", _log_dim("batch"), ops=CONV),
-    Feature("log2.sequences", "log2", "shape", "log2(batch) of attention", _log_dim("batch"), ops=ATTENTION),
-    *_own_dims(),
-    Feature("pad_h", "1", "shape", "padding along height", lambda c: c.dim("pad_h", 0), ops=CONV),
-    Feature("pad_w", "1", "shape", "padding along width", lambda c: c.dim("pad_w", 0), ops=CONV),
-    Feature("pointwise", "0/1", "shape", "1 x 1 filter", lambda c: _yes(_all_dims(c, "fil", 1)), ops=CONV),
-    Feature("depthwise", "0/1", "shape", "groups = in_channels > 1",
-            lambda c: _yes((c.dim("groups") == c.dim("in_channels")) & (c.dim("groups") > 1)), ops=CONV),
-    Feature("winograd", "0/1", "shape", "3 x 3 filter, stride and dilation 1, one group",
-            lambda c: _yes(_all_dims(c, "fil", 3) & _unit_steps(c) & (c.dim("groups") == 1)), ops=CONV),
-    Feature("causal", "0/1", "shape", "causal mask", lambda c: c.dim("causal", 0), ops=ATTENTION),
-    Feature("gated", "0/1", "shape", "gate projection", lambda c: c.dim("gated", 0), ops=MOE),
-    # kernels known by their launch alone
-    Feature("workgroups", "1", "additive", "workgroups of the launch", lambda c: c.dim("workgroups"), ops=KERNEL),
-    Feature("work_items", "1", "additive", "workgroups x work-items of each",
-            lambda c: c.dim("workgroups") * c.dim("threads"), ops=KERNEL),
-    Feature("rounds.target", "1", "additive", "ceil(workgroups / CUs) on the target",
-            lambda c: np.ceil(c.dim("workgroups") / c.target.gpu.require("cus")), ops=KERNEL),
-    Feature("log2.workgroups", "log2", "shape", "log2(workgroups)", _log_dim("workgroups"), ops=KERNEL),
-    Feature("log2.threads", "log2", "shape", "log2(work-items of a workgroup)", _log_dim("threads"), ops=KERNEL),
+    *_own(),
 )  # fmt: skip
 """Numerical features; where two are proportional in the data, the first is kept."""
 

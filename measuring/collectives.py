@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ..errors import DataError
+from ..operators.operands import sizes, unknown, word
 from .backend import Backend, Operands, import_torch
-from .rows import sizes, unknown, word
 from .timing import Call
 
 _GO, _QUIT = b"go", b"quit"

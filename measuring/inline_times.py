@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError
+from ..operators.call import Tensor
 from ..operators.operators import OPS
 from ..readers.labels import canonical_device
-from ..traces.activity_work import DTYPES_OF, describe_call
-from ..traces.aten_call import Tensor, call_text
+from ..traces.activity_work import DTYPES_OF, call_text, describe_call
 from .backend import import_torch
 from .results import check_table_path, write_table
 

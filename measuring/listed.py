@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError, one_line
+from ..operators.operands import word
 from ..operators.operators import op_of
 from ..readers.files import content, csv_header, head, with_points
 from ..readers.reading import read_rows
@@ -25,7 +26,7 @@ from ..remarks import Remark, remark
 from ..table.measurements import REFUSED, REFUSED_DETAIL
 from .backend import Backend
 from .results import MEASURED
-from .rows import WORDS, Row, operators, word
+from .rows import WORDS, Row, operators
 from .timing import Call
 
 _TAKEN = frozenset({*MEASURED, "device", "seed", "kernel", "family", "cache", "tuned", "source"})
@@ -108,10 +109,8 @@ def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
     for name in ("dtype_b", "dtype_out"):
         if name not in given:
             row.pop(name, None)
-    if op.name == "gather":
-        row.setdefault("dtype_b", "int64")
-    if op.name == "gemm" and row["dtype_a"] == "int8":
-        row.setdefault("dtype_out", "int32")
+    for name, dtype in op.measured.formats(row["dtype_a"]).items() if op.measured else ():
+        row.setdefault(name, dtype)
     return row
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import DataError, ParameterError
+from ..operators.operands import word
 from ..remarks import Remark, remark
 from .backend import Backend, Device, Operands, import_torch
 from .collectives import Group
@@ -25,7 +26,7 @@ from .listed import UserFunction, read_shapes
 from .machine import environment, machine, monitor
 from .protocol import Rule
 from .results import check_table_path, measurement_table, pass_differences, write_table
-from .rows import Row, operators, suite_rows, word
+from .rows import Row, operators, suite_rows
 from .session import DONE, INTERRUPTED, Journal, Plan, Progress, Session, failed_rows, journal_folder, unmeasured
 from .timing import Call, Timer
 

@@ -23,14 +23,15 @@ from scipy.signal import lfilter
 from ..errors import DataError, FlopcastError, ParameterError, one_line
 from ..hardware import find
 from ..hardware.constants import constant
+from ..operators.kinds.collective import sent_bytes
+from ..operators.operands import word
 from ..operators.operators import work_of
-from ..operators.work import collective_sent_bytes
 from ..power.clocks import fit_clocks
 from ..power.logs import TOTAL
 from .backend import Backend, Operands
 from .kernels import build
 from .machine import TOOLS, Tool, output_of, parse_reading, smi_id, vendor
-from .rows import Row, described, word
+from .rows import Row, described
 from .timing import Call
 
 AMD_SMI, ROCM_SMI, NVML, SIMULATED = "amd-smi", "rocm-smi", "nvml", "simulated"
@@ -408,7 +409,7 @@ def load_of(row: Row, repeats: int) -> Load:
     moving_us = bytes_moved / (EFFICIENCY * 1e3 * float(gpu.memory_bw_gbs or np.inf))
     waiting_us = 0.0
     if row["op"] == "collective":
-        sent = float(collective_sent_bytes(pd.DataFrame([row]))[0])
+        sent = float(sent_bytes(pd.DataFrame([row]))[0])
         moving_us = max(moving_us, sent / (EFFICIENCY * 1e3 * float(gpu.link_bw_gbs or np.inf)))
         waiting_us = STEP_US * (2 if word(row, "variant") == "all_reduce" else 1)
     once_us = max(compute_us, moving_us) + waiting_us + LAUNCH_US

@@ -11,14 +11,14 @@ collectives bound by latency and by bandwidth.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from ..errors import DataError, ParameterError
-from ..operators.operators import op_of, work_of
+from ..operators.operands import word
+from ..operators.operators import OPS, op_of, work_of
 from ..table.measurements import DTYPE_COLUMNS
 
 Shape = dict[str, Any]
@@ -115,18 +115,9 @@ WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
 """Cells of a row that are words, whatever its operator."""
 
 SUITES = ("small", "full", "embedded", "fingrav")
-FAMILIES = {
-    "gemm": ("gemm",),
-    "batched_gemm": ("batched_gemm",),
-    "attention": ("attention",),
-    "conv": ("conv",),
-    "norm": ("layer_norm", "rms_norm", "batch_norm", "batch_norm_inference"),
-    "softmax": ("softmax",),
-    "elementwise": ("add", "mul", "div", "pow", "addu", "mulu", "divu", "powu", "relu", "tanh", "gelu", "elementwise"),
-    "reduction": ("reduction",),
-    "embedding": ("gather",),
-    "cross_entropy": ("loss",),
-    "copy": ("copy", "fill"),
+_BY_FAMILY = [(op.measured.family or name, name) for name, op in OPS.items() if op.measured]
+FAMILIES: dict[str, tuple[str, ...]] = {
+    **{family: tuple(name for one, name in _BY_FAMILY if one == family) for family, _ in _BY_FAMILY},
     "collective": ("collective",),
 }
 """Names of kernels that can be chosen, and the operators each stands for."""
@@ -140,39 +131,9 @@ _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 _GPU_DTYPES, _HALF = ("fp32", "bf16", "fp16"), ("bf16", "fp16")
 
 
-def word(row: Mapping[str, Any], name: str) -> str:
-    """Return a text cell, "" where it is missing."""
-    value = row.get(name, "")
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
-
-
-def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> list[int]:
-    """Return dimensions as integers.
-
-    Raises
-    ------
-    DataError
-        One is missing and there is no default, or is not a whole number.
-    """
-    dimensions = []
-    for name in names:
-        value = row.get(name, default)
-        value = default if value is None or (isinstance(value, float) and math.isnan(value)) else value
-        if value is None or isinstance(value, str) or float(value) != int(value):
-            raise DataError(f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}")
-        dimensions.append(int(value))
-    return dimensions
-
-
 def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells that are no part of the problem: what a user's function is told besides."""
     return {name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)}
-
-
-def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:
-    """Return the error for a word that no call of the row's operator has."""
-    said = word(row, name) or "none"
-    return DataError(f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}")
 
 
 def described(row: Mapping[str, Any]) -> str:

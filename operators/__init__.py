@@ -1,7 +1,8 @@
-"""Operators: what a kernel has to do, whichever device it runs on.
+"""Operators: what a kernel has to do, whichever device it runs on, and all else that is known of it.
 
 Rows with an operator's name, its dimensions and number formats enter; FLOPs, compulsory bytes and the shape as a matrix
-product leave. Start with `operators`, the registry that says of each operator which dimensions it needs and which make
-two rows the same problem. A module per family (`gemm`, `attention`, `convolution`, ...) has the formulas, always as
-`flops`, `bytes_moved` and `view`; `dtypes` knows the number formats.
+product leave. Start with `op.Op`, the record of an operator, and a file of `kinds`, which has one or a few of them:
+dimensions, formulas, calls of frameworks (`call`), how they are measured (`operands`). `operators` is the registry of
+all, through which the rest asks; `vector` and `work` have what files share; `dtypes` knows the number formats; `peaks`
+says how fast rows claim a device to be.
 """

@@ -12,7 +12,6 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..laws.base import Overhead, Rows
 from ..laws.rates import chosen
-from ..operators.elementwise import ELEMENT_WISE
 from ..operators.operators import COMMON, OPS, Work, complete, work_of
 from ..operators.work import positive, texts
 from ..remarks import remark
@@ -44,16 +43,6 @@ HELPER = remark("helper-kernel")
 """A kernel that helps another of its call: its own work is not known."""
 
 _OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(COLUMNS)
-_CLASSES = {
-    **dict.fromkeys(("gemm", "batched_gemm", "grouped_gemm"), "gemm"),
-    **dict.fromkeys(("attention", "attention_backward"), "attention"),
-    **dict.fromkeys(("softmax", "softmax_backward"), "softmax"),
-    **dict.fromkeys(("adam", "sgd_momentum"), "optimizer"),
-    **dict.fromkeys((name for name in OPS if "norm" in name), "norm"),
-    **dict.fromkeys((name for name in ELEMENT_WISE if name not in ("copy", "fill")), "elementwise"),
-    "gather": "embedding",
-}
-"""Op class of the operators that are not called as their class is."""
 
 
 def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None) -> Rows:
@@ -100,7 +89,7 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
 def class_of(rows: pd.DataFrame) -> ObjectArray:
     """Return the op class of measured rows: what column `op_class` says, else what the operator is."""
     codes, names = pd.factorize(texts(rows, "op"))
-    own = np.array([_CLASSES.get(str(name), str(name)) for name in names], dtype=object)[codes]
+    own = np.array([OPS[name].op_class if name in OPS else name for name in map(str, names)], dtype=object)[codes]
     stated = texts(rows, "op_class")
     return np.where(stated == "", own, stated).astype(object)
 

@@ -37,8 +37,8 @@ import pyarrow.compute as pc
 
 from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
-from ..operators.gemm import SCALES
-from ..operators.operators import Op, complete, nearest_op, op_of
+from ..operators.kinds.gemm import SCALES
+from ..operators.operators import DIMENSIONS, Op, complete, nearest_op, op_of
 from .conditions import TRUTH
 
 COUNTER = "counter."
@@ -47,11 +47,10 @@ COUNTER = "counter."
 DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
 #: Text columns every clean row has; "" means "none" or "not stated".
 TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
-TEXT_DIMENSIONS = frozenset({"direction", "layout", "scale_block", "variant"})
-FLAGS = frozenset({"causal", "gated"})
-PADS = frozenset({"pad_d", "pad_h", "pad_w"})
+TEXT_DIMENSIONS = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "word")
+FLAGS = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "flag")
 #: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
-MAY_BE_ZERO = PADS | {"elements_a", "elements_b", "lds_bytes", "index"}
+MAY_BE_ZERO = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "size" and dim.least == 0)
 _SHOWN = 200  # letters of a value in the detail of a refusal
 #: Letters of the longest name: names of kernels have some thousands, the csv module reads fields of as many.
 LONGEST_TEXT = 2**17

@@ -4,7 +4,7 @@
 puts that work on the activities of a dispatch table, and adds collectives, copies and kernels of unknown operators.
 
 Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn called from it. What
-has no line in the tables of the ``aten_*`` modules, or arguments that do not tell its size, has no operator: custom
+no operator has in its ``ATEN``, or arguments that do not tell its size, has no operator: custom
 Triton kernels, graphs replayed as a whole, attention on sequences of unequal or unrecorded lengths, indexing by a
 mask, sorting, pooling, composite operators that a mode has intercepted.
 """
@@ -12,27 +12,22 @@ mask, sorting, pooling, composite operators that a mode has intercepted.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
+from ..operators.call import NO_FIT, Call, Described, Tensor
 from ..operators.dtypes import DTYPES, dtypes_in_kernel_names
-from ..operators.operators import OPS, each_op
-from ..table.measurements import FLAGS, MAY_BE_ZERO, TEXT_DIMENSIONS
-from .aten_call import NotToldError, parse_call
-from .aten_elements import ELEMENTS, ROWS
-from .aten_matrix import ATTENTION, MATRIX, Described
+from ..operators.kinds.launched import LAUNCHED
+from ..operators.operators import ATEN, OPS, each_op
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
 DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")
 WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)
 """Text columns of a description."""
-_READ = {**ELEMENTS, **ROWS, **ATTENTION, **MATRIX}
-#: Arguments of another operator of that name, or spoiled ones: too few dimensions, sizes of 0, shapes that differ.
-_NO_FIT = (NotToldError, IndexError, ZeroDivisionError, ValueError)
-#: The same word as a reduction of one tensor and element-wise of two.
-_EITHER = {f"aten::{name}": (ROWS[f"aten::{name}"], ELEMENTS[f"aten::{name}"]) for name in ("max", "min")}
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:
@@ -67,28 +62,55 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
 
 def describe_call(name: str, inputs: str) -> Described:
     """Return operator, dimensions and formats of one call; an empty mapping where it has no operator."""
-    readers = _readers(name)
-    call = parse_call(name, inputs) if readers else None
-    if call is None:
+    read = ATEN.get(name) or ATEN.get(name.rstrip("_"))
+    call = parse_call(name, inputs) if read else None
+    if read is None or call is None:
         return {}
-    for read in readers:
-        try:
-            found = read(call)
-        except _NO_FIT:
-            continue
-        if _usable(found):
-            return found
-    return {}
+    try:
+        found = read(call)
+    except NO_FIT:
+        return {}
+    return found if _usable(found) else {}
 
 
-def _readers(name: str) -> tuple[Any, ...]:
-    """Return what may read a call of that name, which may be of the in-place form."""
-    for known in (name, name.rstrip("_")):
-        if known in _EITHER:
-            return _EITHER[known]
-        if known in _READ:
-            return (_READ[known],)
-    return ()
+def parse_call(name: str, inputs: str) -> Call | None:
+    """Return the call, or None where its arguments were not recorded or cannot be read.
+
+    `inputs` is JSON of an object with the lists ``dims``, ``types``, ``strides`` and ``values``.
+    """
+    if not inputs:
+        return None
+    try:
+        found = msgspec.json.decode(inputs)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    dims, types, strides, values = (found.get(side) for side in ("dims", "types", "strides", "values"))
+    if not isinstance(dims, list) or not isinstance(types, list) or len(types) < len(dims):
+        return None
+    return Call(
+        name, dims, types, strides if isinstance(strides, list) else [], values if isinstance(values, list) else []
+    )
+
+
+def call_text(arguments: Sequence[Tensor | str | None]) -> str:
+    """Return the arguments of a call as `parse_call` reads them: tensors, and other values as text; None for none.
+
+    Examples
+    --------
+    >>> parse_call("aten::mm", call_text([Tensor((4, 8), "fp16"), Tensor((8, 2), "fp16"), "1.5"])).tensor(1).dims
+    (8, 2)
+    """
+    tensors = [one if isinstance(one, Tensor) else None for one in arguments]
+    kinds = ["" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar" for one in arguments]
+    call = {
+        "dims": [list(one.dims) if one else [] for one in tensors],
+        "types": kinds,
+        "strides": [list(one.strides) if one else [] for one in tensors],
+        "values": [one if isinstance(one, str) else "" for one in arguments],
+    }
+    return msgspec.json.encode(call).decode()
 
 
 def _usable(found: Described) -> bool:
@@ -96,22 +118,20 @@ def _usable(found: Described) -> bool:
 
     A tensor without elements has no work, and a format such as complex64 no size here.
     """
-    op = OPS[found["op"]]
-    for name in op.dims:
-        if name in TEXT_DIMENSIONS:
+    for dim in OPS[found["op"]].dimensions:
+        if dim.kind == "word":
             continue
-        value = found.get(name)
+        value = found.get(dim.name)
         if value is None:
-            if name not in op.defaults:
+            if dim.default is None:
                 return False
-        elif not (0 if name in MAY_BE_ZERO | FLAGS else 1) <= value <= 2**62:
+        elif not (0 if dim.kind == "flag" else dim.least) <= value <= 2**62:
             return False
     formats = [found[name] for name in DTYPES_OF]
     return all(word in DTYPES for word in formats) or formats == ["", "", ""]
 
 
-UNKNOWN = "kernel"
-"""Operator of a kernel of which only name and launch are known."""
+UNKNOWN = LAUNCHED
 #: PyTorch 2 copies lists of tensors as opaque elements of so many bytes (``CatArrayBatchedCopy<OpaqueType<2u>, ...``).
 _OPAQUE = re.compile(r"OpaqueType<(\d)")
 _OF_SIZE = {"1": "uint8", "2": "int16", "4": "int32", "8": "int64"}

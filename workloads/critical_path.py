@@ -22,9 +22,7 @@ from ..hardware.constants import constant
 from ..laws.fused_attention import Attention
 from ..laws.product import PRODUCT, fitted
 from ..laws.rates import run_as
-from ..laws.streaming import ROW_WISE as ROW_WISE_STREAMING
-from ..laws.streaming import STREAMING
-from ..operators.elementwise import ROW_WISE, TRAINED
+from ..laws.streaming import ROW_WISE, STREAMING
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
@@ -37,17 +35,11 @@ from .releases import DRAWS, standard_normal
 COMPUTE, LINKS = 0, 1
 SIGMA: Final = {
     "fitted": 0.1,
-    "products": 0.3,
-    "other products": 0.5,
-    "attention": 0.15,
-    "elementwise": 0.15,
-    "row-wise": 0.35,
     "collectives": 0.15,
     "network": 0.3,
     "stated elsewhere": 0.25,
 }
-"""Standard deviations of the logarithms of single kernels by law, alike within a class: AITER's tuned products lie at
-0.8 to 2 of the law with 0.15 to 0.4 about that, elementwise kernels of MI100 and MI210 within 0.1; else judgements."""
+"""Standard deviations of the logarithms of single times by law, beside those of the operators (`operators.op.Op`)."""
 PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
 STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
@@ -184,7 +176,7 @@ def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> 
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return µs, spread and part of operators by their work, shape (n_rows,) each."""
     work = work_of(frame)
-    us, sigma = np.empty(len(frame)), np.empty(len(frame))
+    us, sigma = np.empty(len(frame)), np.array([OPS[op].spread for op in frame["op"]])
     part = np.zeros(len(frame), dtype=np.int64)
     for place, op in enumerate(frame["op"]):
         one = work.take(np.array([place]))
@@ -193,15 +185,14 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
             row, part[place] = frame.iloc[place], PARTS.index("attention")
             causal, backward = bool(row.get("causal", 0) == 1), op == "attention_backward"
             law = Attention(keys=row["seq_kv"], head_dim=int(row["head_dim"]), causal=causal, backward=backward)
-            us[place], sigma[place] = max(float(law(one, gpu)[0]), moved), SIGMA["attention"]
+            us[place] = max(float(law(one, gpu)[0]), moved)
         elif work.unit[place] == "matrix":
             us[place] = PRODUCT(one, gpu)[0]
-            plain = "fitted" if fitted(gpu, str(work.dtype[place])) else "products"
-            sigma[place] = SIGMA[plain if "gemm" in op else "other products"]
+            if OPS[op].op_class == "gemm" and fitted(gpu, str(work.dtype[place])):
+                sigma[place] = SIGMA["fitted"]
         else:
-            row_wise, part[place] = op in ROW_WISE or op in TRAINED, PARTS.index("elementwise")
-            us[place] = ROW_WISE_STREAMING(one, gpu)[0] if row_wise else moved
-            sigma[place] = SIGMA["row-wise" if row_wise else "elementwise"]
+            part[place] = PARTS.index("elementwise")
+            us[place] = ROW_WISE(one, gpu)[0] if OPS[op].row_wise else moved
     if len(unknown := frame["source"][~np.isfinite(us)]):
         op = frame["op"][unknown.index[0]]
         raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[op].name} takes follows from no shape: state time_us")

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError
+from ..operators.call import Tensor
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
-from ..traces.activity_work import DTYPES_OF, describe_call
-from ..traces.aten_call import Tensor, call_text
+from ..traces.activity_work import DTYPES_OF, call_text, describe_call
 from .traced_graph import Layers, left_out
 
 Shape = dict[str, Any]

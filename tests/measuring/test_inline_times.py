@@ -15,8 +15,8 @@ import flopcast.measuring
 from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import inline_times
 from flopcast.measuring.inline_times import InlineTimes
+from flopcast.operators.call import row_major
 from flopcast.readers import read
-from flopcast.traces.aten_call import row_major
 
 
 class Clock:

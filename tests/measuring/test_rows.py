@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, shapes, sizes, suite_rows, unknown, word
+from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, shapes, suite_rows
+from flopcast.operators.operands import sizes, unknown, word
 from flopcast.operators.operators import OPS, work_of
 from flopcast.table.measurements import REFUSED, judge
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.operators.moe import experts_touched
+from flopcast.operators.kinds.moe import experts_touched
 from flopcast.operators.operators import op_of
 
 MOE = op_of("moe")

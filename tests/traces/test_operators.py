@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopcast.operators.operators import OPS, complete, work_of
-from flopcast.traces.activity_work import _READ, describe, describe_call
-from flopcast.traces.aten_call import broadcast, promote
+from flopcast.operators.call import broadcast, promote
+from flopcast.operators.operators import ATEN, OPS, complete, work_of
+from flopcast.traces.activity_work import describe, describe_call
 
 BF, HALF, FLOAT, LONG = "c10::BFloat16", "c10::Half", "float", "long int"
 
@@ -119,14 +119,14 @@ _ARGUMENT = (
 def test_no_arguments_make_it_raise(arguments: list[tuple[Any, Any, Any, Any]]):
     sides = [list(side) for side in zip(*arguments, strict=True)] or [[], [], [], []]
     text = json.dumps(dict(zip(("dims", "types", "strides", "values"), sides, strict=True)))
-    found = [row for row in (describe_call(name, text) for name in _READ) if row and row["dtype_a"]]
+    found = [row for row in (describe_call(name, text) for name in ATEN) if row and row["dtype_a"]]
     assert not found or (work_of(pd.DataFrame(found)).bytes > 0).all()
 
 
 def test_every_reader_gives_dimensions_of_the_registry():
     """Tensors of one size everywhere satisfy many readers; none may invent a dimension."""
     tensors = inputs(*[([4, 4], FLOAT)] * 3)
-    found = {name: describe_call(name, tensors) for name in _READ}
+    found = {name: describe_call(name, tensors) for name in ATEN}
     known = {name: row for name, row in found.items() if row}
     assert len(known) > 100
     for name, row in known.items():

@@ -1,12 +1,13 @@
-"""Work of a fused mixture-of-experts layer: route, up (and gate) projection, activation, down projection."""
+"""A fused mixture-of-experts layer: route, up (and gate) projection, activation, down projection."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from .gemm import scale_bytes
-from .work import element_bytes, numbers
+from ..op import Dim, Op, OwnFeature, log_dims
+from ..work import element_bytes, numbers
+from .gemm import SCALE_BLOCK, scale_bytes
 
 
 def experts_touched(frame: pd.DataFrame) -> np.ndarray:
@@ -59,3 +60,31 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     touched = experts_touched(frame)
     rows = tokens * topk / touched
     return pd.DataFrame({"batch": touched, "m": rows, "n": projections(frame) * inter_dim, "k": model_dim})
+
+
+OPERATORS = (
+    Op(
+        "moe",
+        "matrix",
+        (
+            Dim("tokens", "tokens that enter the layer", 64),
+            Dim("model_dim", "size of a token", 4096),
+            Dim("inter_dim", "size between the projections of an expert", 1024),
+            Dim("experts", "experts there are", 8),
+            Dim("topk", "experts that each token goes to", 2),
+            Dim("gated", "1 with a gate projection, else 0", 1, kind="flag"),
+            SCALE_BLOCK,
+        ),
+        ("model_dim", "inter_dim", "experts"),
+        "moe {model_dim}x{inter_dim}x{experts}",
+        flops,
+        bytes_moved,
+        view,
+        _least_bytes=least_bytes,
+        spread=0.5,
+        features=(
+            *log_dims("tokens", "model_dim", "inter_dim", "experts", "topk"),
+            OwnFeature("gated", "0/1", "shape", "gate projection", lambda rows: rows.dim("gated", 0)),
+        ),
+    ),
+)

@@ -1,14 +1,17 @@
-"""One operator call as a profiler recorded it: tensors with sizes, number formats and strides, and other arguments.
+"""A call of a framework's operator as it was recorded: tensors with sizes, formats and strides, and other arguments.
 
 PyTorch's profiler (1.13 to 2.9 seen) writes four parallel lists per call: sizes, types, strides and, since 2.1, the
 values of arguments that are no tensors, as text (``"[1, 1]"``, ``"False"``, ``"0.125"``). An optional argument that
 was left out has the type ``""``; a list of tensors has the type ``TensorList`` and a list of sizes, without the
 formats of its members; operators' overloads share a name, so only the arguments tell them apart.
+
+A module of `kinds` says in its ``ATEN`` which calls are its operators': argument positions are those of the schemas
+(PyTorch 2.13, ``native_functions.yaml``), names are without the mark of the in-place form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -17,8 +20,11 @@ from typing import Any
 import msgspec
 
 from ..errors import DataError
-from ..operators.dtypes import canonical_dtype
-from ..operators.work import BITS
+from .dtypes import canonical_dtype
+from .work import BITS
+
+Described = dict[str, Any]
+"""What a call computes: `op`, `variant`, `layout`..., dimensions, `dtype_a`, `dtype_b`, `dtype_out`."""
 
 #: `c10::ScalarType` as an integer, as ``Concrete Inputs`` writes an argument ``dtype`` (PyTorch 2.13, c10/core).
 SCALAR_TYPES = {
@@ -31,6 +37,10 @@ _LARGEST = 2**62
 
 class NotToldError(Exception):
     """The arguments of the call do not tell its operator or size."""
+
+
+NO_FIT = (NotToldError, IndexError, ZeroDivisionError, ValueError)
+"""Arguments of another operator of that name, or spoiled ones: too few dimensions, sizes of 0, shapes that differ."""
 
 
 @dataclass(frozen=True)
@@ -155,44 +165,8 @@ class Call:
         return SCALAR_TYPES.get(int(word), default) if word.isdecimal() and len(word) < 4 else default
 
 
-def parse_call(name: str, inputs: str) -> Call | None:
-    """Return the call, or None where its arguments were not recorded or cannot be read.
-
-    `inputs` is JSON of an object with the lists ``dims``, ``types``, ``strides`` and ``values``.
-    """
-    if not inputs:
-        return None
-    try:
-        found = msgspec.json.decode(inputs)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(found, dict):
-        return None
-    dims, types, strides, values = (found.get(side) for side in ("dims", "types", "strides", "values"))
-    if not isinstance(dims, list) or not isinstance(types, list) or len(types) < len(dims):
-        return None
-    return Call(
-        name, dims, types, strides if isinstance(strides, list) else [], values if isinstance(values, list) else []
-    )
-
-
-def call_text(arguments: Sequence[Tensor | str | None]) -> str:
-    """Return the arguments of a call as `parse_call` reads them: tensors, and other values as text; None for none.
-
-    Examples
-    --------
-    >>> parse_call("aten::mm", call_text([Tensor((4, 8), "fp16"), Tensor((8, 2), "fp16"), "1.5"])).tensor(1).dims
-    (8, 2)
-    """
-    tensors = [one if isinstance(one, Tensor) else None for one in arguments]
-    kinds = ["" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar" for one in arguments]
-    call = {
-        "dims": [list(one.dims) if one else [] for one in tensors],
-        "types": kinds,
-        "strides": [list(one.strides) if one else [] for one in tensors],
-        "values": [one if isinstance(one, str) else "" for one in arguments],
-    }
-    return msgspec.json.encode(call).decode()
+CallReader = Callable[[Call], Described]
+"""What makes a call's arguments an operator's dimensions; an error of `NO_FIT` where they tell none."""
 
 
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,270 @@
+"""Operators that go over elements: any number of operands, some of them broadcast.
+
+What fits one of the plain operators (``add``, ``mul``, ``relu``...: operands of the result's size and format) is named
+so; everything else is ``elementwise`` with the operator's name as its variant, the number of its operands, and the
+elements each of them has in memory. Rows and columns are the result's last dimension and the product of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from math import ceil, prod
+
+import numpy as np
+import pandas as pd
+
+from ...errors import DataError
+from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
+from ..op import Dim, Op
+from ..operands import Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..vector import COLS, ELEMENTWISE_SPREAD, ROWS, VectorWork, as_rows, vector_op
+from ..work import BITS, as_numbers, element_bytes, numbers
+
+
+def flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return one operation per element of the result and operand beyond the first, at least one per element."""
+    rows, cols, inputs = numbers(frame, "rows", "cols", "inputs")
+    return rows * cols * np.maximum(inputs - 1, 1)
+
+
+def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
+    """Return ``elements_a a + elements_b b + rows cols c``: what is read and written once.
+
+    ``elements_a`` are the different elements of the first operand, ``elements_b`` those of all others together (a
+    bias added to every row has cols elements, not rows cols); where missing, operands have the size of the result.
+    """
+    rows, cols, inputs = numbers(frame, "rows", "cols", "inputs")
+    sizes = rows * cols
+    first, others = as_numbers(frame, "elements_a"), as_numbers(frame, "elements_b")
+    first = np.where(np.isnan(first), sizes, first)
+    others = np.where(np.isnan(others), (inputs - 1) * sizes, others)
+    a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
+    return first * a + others * b + sizes * out
+
+
+#: Operators with one tensor; those with a name of their own, and those that give truth values.
+_UNARY = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "neg", "abs", "sigmoid", "silu", "mish",
+    "sin", "cos", "tan", "atan", "asin", "acos", "sinh", "cosh", "erf", "erfc", "erfinv", "floor", "ceil", "round",
+    "trunc", "frac", "sign", "sgn", "reciprocal", "square", "hardtanh", "hardswish", "hardsigmoid", "elu", "leaky_relu",
+    "softplus", "selu", "celu", "relu6", "threshold", "clamp", "clamp_min", "clamp_max", "nan_to_num", "logit",
+    "bitwise_not", "dropout", "tril", "triu", "cumsum", "flip", "roll", "relu", "tanh", "gelu", "log_sigmoid_forward",
+)  # fmt: skip
+_TESTS = (
+    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf",
+    "isfinite", "isneginf", "isposinf",
+)  # fmt: skip
+_BINARY = (
+    "add", "sub", "mul", "div", "pow", "rsub", "maximum", "minimum", "fmod", "remainder", "floor_divide",
+    "atan2", "hypot", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "masked_fill", "prelu",
+    "__and__", "__or__", "__xor__", "native_dropout_backward",
+    *(f"{name}_backward" for name in (
+        "threshold", "sigmoid", "tanh", "gelu", "silu", "hardtanh", "hardswish", "hardsigmoid", "leaky_relu", "elu",
+        "softplus", "mish",
+    )),
+)  # fmt: skip
+_TERNARY = (
+    "addcmul",
+    "addcdiv",
+    "where",
+    "lerp",
+    "mse_loss_backward",
+    "smooth_l1_loss_backward",
+    "huber_loss_backward",
+)
+_FLOATING = frozenset(
+    {
+        "div",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "cos",
+        "tanh",
+        "erf",
+        "reciprocal",
+        "log2",
+        "log1p",
+        "atan2",
+    }
+)
+_PLAIN = {"relu": "relu", "tanh": "tanh", "gelu": "gelu"}
+_WITH_SCALAR = {"add": "addu", "sub": "addu", "mul": "mulu", "div": "divu", "pow": "powu"}
+_WITH_TENSOR = {"add": "add", "sub": "add", "mul": "mul", "div": "div", "pow": "pow"}
+
+
+def elementwise(kind: str, operands: list[Tensor], dims: Sequence[int], out: str) -> Described:
+    """Return the generic operator: every different element of the operands is read, every one of the result written."""
+    first, others = operands[0], operands[1:]
+    size = prod(dims)
+    found = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
+    formats = {"dtype_a": first.dtype, "dtype_b": others[0].dtype if others else first.dtype, "dtype_out": out}
+    if first.elements != size:
+        found["elements_a"] = first.elements
+    if any(other.elements != size or other.dtype != others[0].dtype for other in others):
+        widest = max(others, key=lambda other: other.elements)
+        formats["dtype_b"] = widest.dtype
+        require(all(other.dtype in BITS for other in others))
+        found["elements_b"] = ceil(sum(other.elements * BITS[other.dtype] for other in others) / BITS[widest.dtype])
+    return found | formats
+
+
+def pointwise(most: int, *, truth: bool = False) -> CallReader:
+    """Return what reads an element-wise operator with at most this many tensors; a further one is where to write."""
+
+    def read(call: Call) -> Described:
+        tensors = [call.tensor(at) for at in range(len(call)) if call.has(at)][:most]
+        require(bool(tensors))
+        operands = [t for t in tensors if t.dims] or tensors  # a tensor of no dimension is a scalar
+        dims = broadcast(*(t.dims for t in operands))
+        out = "bool" if truth else _result(call, promote(*(t.dtype for t in operands)))
+        return _named(call.kind, operands, dims, out)
+
+    return read
+
+
+def _result(call: Call, promoted: str) -> str:
+    """Return the format of the result: in place that of the first operand; a masked fill and a choice are no sums."""
+    kind = call.kind
+    if call.name.endswith("_") or kind in ("masked_fill", "native_dropout_backward"):
+        return call.tensor(0).dtype
+    if kind == "where":
+        return promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at))) if call.has(1) else promoted
+    return "fp32" if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")) else promoted
+
+
+def _named(kind: str, operands: list[Tensor], dims: Sequence[int], out: str) -> Described:
+    """Return a plain operator where its formula fits: whole operands of one format, that of the result."""
+    fits = all(t.elements == prod(dims) and t.dtype == out for t in operands)
+    names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
+    if not fits or kind not in names:
+        return elementwise(kind, operands, dims, out)
+    variant = kind if kind == "sub" else ""
+    formats = {"dtype_a": out, "dtype_b": out, "dtype_out": out}
+    return {"op": names[kind], "variant": variant, **as_rows(dims), **formats}
+
+
+def gated(call: Call) -> Described:
+    """``silu_and_mul(out, x)``: x holds gate and value side by side, each of the result's size."""
+    out, x = call.tensor(0), call.tensor(1)
+    require(x.numel == 2 * out.numel)
+    half = Tensor(out.dims, x.dtype)
+    return elementwise(call.kind, [half, half], out.dims, out.dtype)
+
+
+def rotary(call: Call) -> Described:
+    """``rotary_embedding(positions, query, key, head_size, cos_sin_cache, ...)``: query and key turned in place."""
+    positions, q, k, cache = (call.tensor(position) for position in (0, 1, 2, 4))
+    require(positions.numel > 0 and (q.numel + k.numel) % positions.numel == 0 and bool(cache.dims))
+    dims = (positions.numel, (q.numel + k.numel) // positions.numel)
+    angles = Tensor((positions.numel, cache.dims[-1]), cache.dtype)
+    return elementwise(call.kind, [Tensor(dims, q.dtype), angles], dims, q.dtype)
+
+
+def upsample(call: Call) -> Described:
+    """``upsample_nearest2d(x, output_size, ...)``: every element read, those of the new size written."""
+    x = call.tensor(0)
+    size = call.integers(1)
+    require(len(x.dims) == 2 + len(size))
+    return elementwise(call.kind, [x], (*x.dims[:2], *size), x.dtype)
+
+
+def foreach(call: Call) -> Described:
+    """``_foreach_add_(tensors, tensors, ...)``: one element-wise operator on all members of its lists together."""
+    lists = [
+        call.tensors(at) for at in range(len(call)) if call.types[at] == "TensorList" or type(call.types[at]) is list
+    ]
+    require(bool(lists))
+    total = sum(tensor.numel for tensor in lists[0])
+    require(all(sum(tensor.numel for tensor in other) == total for other in lists))
+    whole = Tensor((total,), lists[0][0].dtype if lists[0] else "")
+    if call.kind == "foreach_zero":
+        formats = {"dtype_a": whole.dtype, "dtype_b": whole.dtype, "dtype_out": whole.dtype}
+        return {"op": "fill", "variant": call.kind, "rows": 1, "cols": total, **formats}
+    operands = lists[1:] if call.kind == "foreach_copy" else lists
+    return elementwise(call.kind, [whole] * max(len(operands), 1), (total,), whole.dtype)
+
+
+_FOREACH = (
+    "add", "sub", "mul", "div", "pow", "lerp", "addcmul", "addcdiv", "sqrt", "neg", "exp", "abs", "sigmoid",
+    "reciprocal", "maximum", "minimum", "clamp_min", "clamp_max", "copy", "zero",
+)  # fmt: skip
+_GATED = ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul")
+ATEN: dict[str, CallReader] = {
+    **{f"aten::{name}": pointwise(1) for name in _UNARY},
+    **{f"aten::{name}": pointwise(2) for name in _BINARY},
+    **{f"aten::{name}": pointwise(3) for name in _TERNARY},
+    **{f"aten::{name}": pointwise(2, truth=True) for name in _TESTS},
+    **{f"{space}::{name}": gated for space in ("sgl_kernel", "_C", "aiter") for name in _GATED},
+    **{f"{space}::rotary_embedding": rotary for space in ("sgl_kernel", "_C")},
+    **{
+        f"aten::upsample_{name}": upsample
+        for name in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d", "bicubic2d")
+    },
+    **{f"aten::_foreach_{name}": foreach for name in _FOREACH},
+}
+
+
+def _one_operand(make: Operands, row: Row) -> Run:
+    of_variant(row, {"": None})
+    torch, x = make.torch, matrix(make, row)
+    scalar = {"addu": torch.add, "mulu": torch.mul, "divu": torch.div, "powu": torch.pow}
+    if (op := word(row, "op")) in scalar:
+        call = scalar[op]
+        base = x.abs() if op == "powu" else x
+        return lambda: call(base, 1.5)
+    apply = {"relu": torch.relu, "tanh": torch.tanh, "gelu": torch.nn.functional.gelu}[op]
+    return lambda: apply(x)
+
+
+def _two_operands(make: Operands, row: Row) -> Run:
+    torch, op, x = make.torch, word(row, "op"), matrix(make, row)
+    other = make.tensor(only_format(row), *x.shape)
+    if op == "add":
+        call = of_variant(row, {"": torch.add, "sub": torch.sub})
+    else:
+        of_variant(row, {"": None})
+        call = {"mul": torch.mul, "div": torch.div, "pow": torch.pow}[op]
+    left = x.abs() if op == "pow" else x
+    return lambda: call(left, other)
+
+
+def _elementwise(make: Operands, row: Row) -> Run:
+    """Return an operator that has no name of its own among ours, on whole operands."""
+    torch, x = make.torch, matrix(make, row)
+    one = {name: getattr(torch, name) for name in ("exp", "sigmoid", "sin", "abs", "neg", "erf")}
+    one["silu"] = torch.nn.functional.silu
+    two = {"maximum": torch.maximum, "minimum": torch.minimum, "atan2": torch.atan2}
+    (inputs,) = sizes(row, "inputs")
+    if inputs not in (1, 2):
+        raise DataError(f"elementwise rows can be measured with 1 or 2 inputs, got {inputs}")
+    others = [make.tensor(only_format(row), *x.shape) for _ in range(inputs - 1)]
+    whole = [row.get(name) for name in ("elements_a", "elements_b")[:inputs]]
+    if any(given is not None and not math.isnan(given) and given != x.numel() for given in whole):
+        raise DataError("elementwise rows can be measured with operands of the size of the result only")
+    call = of_variant(row, one if inputs == 1 else two)
+    return lambda: call(x, *others)
+
+
+_NAMED = {
+    **{name: (VectorWork(1, inputs=2), _two_operands) for name in ("add", "mul", "div", "pow")},
+    **{name: (VectorWork(1), _one_operand) for name in ("addu", "mulu", "divu", "powu", "relu", "tanh")},
+    "gelu": (VectorWork(5), _one_operand),  # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
+}
+_OPERANDS = (
+    Dim("inputs", "how many operands", 2),
+    Dim("elements_a", "different elements of the first operand, where it is not of the result's size",
+        default=np.nan, least=0),
+    Dim("elements_b", "different elements of all other operands together", default=np.nan, least=0),
+)  # fmt: skip
+OPERATORS = (
+    Op("elementwise", "vector", (ROWS, COLS, *_OPERANDS), ("cols",), "elementwise {cols}",
+       flops, bytes_moved, VectorWork.view, spread=ELEMENTWISE_SPREAD, measured=Measured(_elementwise)),
+    *(
+        vector_op(name, work, spread=ELEMENTWISE_SPREAD, kernels="elementwise", measured=Measured(build, "elementwise"))
+        for name, (work, build) in _NAMED.items()
+    ),
+)  # fmt: skip
