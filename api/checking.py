@@ -20,7 +20,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import groups_of
-from ..laws.roofline import bound
+from ..laws.bounds import bound
 from ..models import artifact
 from ..operators.operators import work_of
 from ..output import dumps, whole_folder

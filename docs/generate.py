@@ -11,8 +11,8 @@ import pandas as pd
 import flopcast as fc
 from flopcast import models
 from flopcast.commands.app import COMMANDS, load
-from flopcast.laws import LAWS, OF_COMPUTATION, law
-from flopcast.laws.applied import OF_ONE, SCALING
+from flopcast.laws import OF_COMPUTATION
+from flopcast.laws.applied import EVERY, OF_ONE, SCALING
 from flopcast.operators.operators import ALIASES, DIMENSIONS
 
 RETURNED = ("Forecasts", "Ingested", "Scaling")
@@ -128,13 +128,12 @@ def laws() -> Iterator[str]:
     )
     titles = {id(one): name for table in (*OF_ONE.values(), *SCALING.values()) for name, one in table.items()}
     rows = []
-    for name in LAWS:
-        one = law(name)
+    for one in EVERY:
         used = [f"baseline *{titles[id(one)]}*"] if id(one) in titles else []
-        used += ["law of computation"] if name in OF_COMPUTATION else []
+        used += ["law of computation"] if one.name in OF_COMPUTATION else []
         says = (type(one).__doc__ or "").partition("\n")[0].replace("``", "`")
         needs = ", ".join(f"`{key}`" for key in one.needs)
-        rows.append((f"`{name}`", " ".join(says.split()), needs, one.source, "; ".join(used) or "forecasts"))
+        rows.append((f"`{one.name}`", " ".join(says.split()), needs, one.source, "; ".join(used) or "forecasts"))
     yield "| law | what it says | needs | from | read by |\n|---|---|---|---|---|"
     yield from ("| " + " | ".join(row) + " |" for row in rows)
     yield ""

@@ -13,9 +13,8 @@ from scipy import stats
 
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features.recipe import FeatureRecipe
-from ..laws.applied import own_laws, scaling_laws
+from ..laws.applied import own_laws, scaling_laws, size
 from ..laws.rates import where_published
-from ..laws.roofline import size
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..operators.work import told_apart

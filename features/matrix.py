@@ -11,9 +11,10 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import GPU
-from ..laws.applied import own_laws, scaling_laws
+from ..laws.applied import own_laws, scaling_laws, size
+from ..laws.bounds import bound
+from ..laws.computation.roofline import LAW as ROOFLINE
 from ..laws.rates import where_published
-from ..laws.roofline import ROOFLINE, bound, size
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..table.measurements import quantity
@@ -42,7 +43,7 @@ class Dataset:
         no column for a metric without laws. NaN where a figure is not published.
     reference : Series of n rows
         What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
-        host a measure of `laws.roofline.size`. NaN for unpaired rows.
+        host a measure of `laws.applied.size`. NaN for unpaired rows.
     unpaired : Dataset or None
         The target's rows that the host has not measured: NaN in the columns that need its measurement.
     host : GPU or None

@@ -1,8 +1,10 @@
 """Laws: what the work of a kernel takes on a GPU, and what its time is multiplied by on another, as one object each.
 
 `operators.operators.Work` and a `hardware.GPU` enter, a value per row leaves; nothing is learnt from the data at hand.
-Start with `base.Law`. The object of each law stands in a module of this folder, and `LAWS` names it: the baselines of
-training and validation and the laws of projections (`applied`), the command line and the documentation read it there.
+Start with `base.Law`, then `computation.roofline`. Each file of `computation` is a law that projections may go by;
+those of power and energy (`board_power`) and of forecasts (`product`, `fused_attention`, `streaming`) stand beside it.
+`LAWS` names them all: the baselines of training and validation, the projections (`applied`), the command line and the
+documentation read it. `rates`, `bounds`, `achieved` and `tiles` are what laws are made of.
 
 Other laws are elsewhere: how performance grows with the size of a GPU, fitted to curves (`scaling.scaling_laws`), and
 collectives, which are of links (`projection.collective_laws`).
@@ -12,31 +14,27 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
+
+from . import computation
 
 if TYPE_CHECKING:
     from .base import Law
 
-OF_COMPUTATION: Final = {
-    "flops": "ratios.FLOPS",
-    "flops-uniform": "ratios.FLOPS_UNIFORM",
-    "bandwidth": "ratios.BANDWIDTH",
-    "roofline": "roofline.ROOFLINE",
-    "roofline-achieved": "achieved.ROOFLINE_ACHIEVED",
-    "affine": "affine.AFFINE",
-    "kept": "ratios.KEPT",
-}
-"""What a projection may go by: the name that users give and tables show -> module and object."""
-LAWS: Final = OF_COMPUTATION | {
+_SHOWN = ("flops", "flops-uniform", "bandwidth", "roofline", "roofline-achieved", "affine", "kept")
+"""The order in which users see laws of computation; the others follow by file."""
+_FILES = [one.name.replace("_", "-") for one in iter_modules(computation.__path__)]
+OF_COMPUTATION: Final = tuple(dict.fromkeys((*_SHOWN, *_FILES)))
+"""What a projection may go by, by the names that users give and tables show: a file each of `computation`."""
+_OTHERS = {
     "tdp": "board_power.TDP",
-    "energy-by-flops": "board_power.ENERGY_BY_FLOPS",
-    "energy-by-bandwidth": "board_power.ENERGY_BY_BANDWIDTH",
-    "energy-by-roofline": "board_power.ENERGY_BY_ROOFLINE",
     "product": "product.PRODUCT",
     "attention": "fused_attention.ATTENTION",
     "streaming": "streaming.STREAMING",
 }
-"""All, in the order of tables; those that are baselines say so themselves (`base.DeviceLaw`)."""
+LAWS: Final = {**{name: f"computation.{name.replace('-', '_')}.LAW" for name in OF_COMPUTATION}, **_OTHERS}
+"""All, in the order of tables: name -> module and object. Baselines say so themselves; those of time give one of energy."""
 
 
 @cache
@@ -48,6 +46,6 @@ def law(name: str) -> Law:
     >>> law("roofline").needs
     ('peak_tflops', 'memory_bw_gbs')
     """
-    module, attribute = LAWS[name].split(".")
+    module, _, attribute = LAWS[name].rpartition(".")
     found: Law = getattr(import_module(f".{module}", __name__), attribute)
     return found

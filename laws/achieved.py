@@ -1,4 +1,4 @@
-"""The roofline at what real kernels reach: parts of the peaks that were measured, in whole tiles and waves.
+"""What real kernels reach: the parts of the peaks that were measured, in whole tiles and waves.
 
 Which part is read from hardware/measured.csv, as far as both devices were measured in the same way (`reached`,
 `memory_shares`).
@@ -15,8 +15,8 @@ from ..arrays import FloatArray, ObjectArray
 from ..errors import UnknownGPUError
 from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
-from .base import Law, Pair, Rows, Scaled
-from .roofline import Bounds, bounded, bounds
+from .base import Pair, Rows
+from .bounds import Bounds, bounds
 from .tiles import best_tile, quantise
 
 FIXED_GRID = ("attention", "attention_backward")
@@ -24,24 +24,6 @@ FIXED_GRID = ("attention", "attention_backward")
 leave most of a larger GPU idle. Libraries of matrix products choose tile and split of k to fill it."""
 QUERIES = 128
 """Queries of such a block (FlashAttention-2, arXiv:2307.08691, section 3.3); fewer queries are split along the keys."""
-
-
-class RooflineAchieved(Law):
-    """The ratio of the rooflines at the part of the figures that the best kernels reach (`reached`, `memory_shares`).
-
-    The arithmetic of matrix operators runs in whole tiles and waves (`stretch`).
-    """
-
-    name = "roofline-achieved"
-    needs = ("peak_tflops", "memory_bw_gbs")
-    source = "hardware/measured.csv"
-
-    def scaled(self, rows: Rows, pair: Pair) -> Scaled:
-        """Return the ratio."""
-        return bounded(rows, *achieved(rows, pair))
-
-
-ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
 def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:

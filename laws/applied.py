@@ -9,25 +9,32 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..arrays import ObjectArray
+from ..arrays import FloatArray, ObjectArray
 from ..errors import ParameterError, nearest
 from ..hardware import GPU
 from ..operators.operators import Work
 from ..remarks import remark
 from . import LAWS, OF_COMPUTATION
 from . import law as find_law
-from .base import HOST_LINK, DeviceLaw, Pair, Rows
-from .rates import chosen, where_published
+from .base import HOST_LINK, DeviceLaw, Law, Pair, Rows
+from .board_power import Energy
+from .computation.roofline import LAW as ROOFLINE
+from .rates import chosen, memory_us, where_published
 
-_OF_DEVICES = [found for name in LAWS if isinstance(found := find_law(name), DeviceLaw)]
-_METRICS = tuple(dict.fromkeys(law.metric for law in _OF_DEVICES))
+_NAMED = tuple(find_law(name) for name in LAWS)
+_TIMES = [law for law in _NAMED if isinstance(law, DeviceLaw) and law.metric == "duration_us"]
+EVERY: Final[tuple[Law, ...]] = (*_NAMED, *(Energy(law) for law in _TIMES if law.scales or law.alone))
+"""Every law: each baseline of time is one of energy too."""
+_OF_METRIC: dict[str, list[DeviceLaw]] = {}
+for _law in EVERY:
+    if isinstance(_law, DeviceLaw):
+        _OF_METRIC.setdefault(_law.metric, []).append(_law)
 SCALING: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
-    metric: {f"{law.title} scaling": law for law in _OF_DEVICES if law.metric == metric and law.scales}
-    for metric in _METRICS
+    metric: {f"{law.title} scaling": law for law in laws if law.scales} for metric, laws in _OF_METRIC.items()
 }
 """For each metric the laws from host to target by the name the user sees."""
 OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
-    metric: {law.title: law for law in _OF_DEVICES if law.metric == metric and law.alone} for metric in _METRICS
+    metric: {law.title: law for law in laws if law.alone} for metric, laws in _OF_METRIC.items()
 }
 """For each metric the laws of one device by the name the user sees."""
 
@@ -56,6 +63,19 @@ def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tupl
     columns = {name: values for name, (values, _) in found.items()}
     notes = {name: "; ".join(missing) for name, (_, missing) in found.items() if missing}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
+
+
+def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
+    """Return what stands for the size of each row where there is no time to scale.
+
+    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``work-items``: ``batch m n``,
+    for kernels known by their launch alone; or 1 (``constant``), for what does not grow with the work.
+    """
+    if measure == "work-items":
+        return work.batch * work.m * work.n
+    if measure == "constant":
+        return np.ones(len(work))
+    return memory_us(work, gpu) if measure == "memory" else ROOFLINE(work, gpu)
 
 
 def check_law(law: str) -> None:

@@ -22,6 +22,8 @@ from .rates import by_kind, chosen, given, runnable
 
 COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"
 """What bounds a kernel."""
+MATRIX = "matrix"
+"""The unit of products."""
 HOST_LINK = ("HtoD", "DtoH")
 """Copies between host and GPU."""
 

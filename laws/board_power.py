@@ -12,8 +12,6 @@ from ..arrays import FloatArray
 from ..hardware import GPU
 from ..operators.operators import Work
 from .base import DeviceLaw
-from .ratios import BANDWIDTH, FLOPS
-from .roofline import ROOFLINE
 
 _J_PER_W_US = 1e-6
 
@@ -37,13 +35,13 @@ TDP = Tdp()
 class Energy(DeviceLaw):
     """``tdp t``: the energy (J) of the time t of another law (µs) at full board power."""
 
-    scales = True
     source = "power times time"
     metric = "energy_j"
 
     def __init__(self, time: DeviceLaw) -> None:
         self.time = time
-        self.name, self.title, self.alone = f"energy-by-{time.name}", f"TDP x {time.title}", time.alone
+        self.name, self.title = f"energy-by-{time.name}", f"TDP x {time.title}"
+        self.alone, self.scales = time.alone, time.scales
         self.needs = (*TDP.needs, *time.needs)
 
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:
@@ -53,6 +51,3 @@ class Energy(DeviceLaw):
     def ratio(self, work: Work, host: GPU, target: GPU) -> FloatArray:
         """Return the ratio of the board powers times that of the times."""
         return TDP.ratio(work, host, target) * self.time.ratio(work, host, target)
-
-
-ENERGY_BY_FLOPS, ENERGY_BY_BANDWIDTH, ENERGY_BY_ROOFLINE = Energy(FLOPS), Energy(BANDWIDTH), Energy(ROOFLINE)

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.laws.computation.roofline import LAW as ROOFLINE
 from flopcast.laws.rates import where_published
-from flopcast.laws.roofline import ROOFLINE
 from flopcast.operators.operators import OPS, example_of, work_of
 from flopcast.tests.commands import running
 

@@ -53,9 +53,9 @@ def test_laws_to_the_same_device_return_what_was_measured(metric: str) -> None:
 
 
 def test_one_device_by_hand() -> None:
-    assert own_laws("duration_us", WORK, SLOW)[0].to_dict("list") == {"roofline": pytest.approx([20, 6])}
-    assert own_laws("power_w", WORK, SLOW)[0].to_dict("list") == {"TDP": [500, 500]}
-    assert own_laws("energy_j", WORK, SLOW)[0].to_dict("list") == {"TDP x roofline": pytest.approx([0.01, 0.003])}
+    assert own_laws("duration_us", WORK, SLOW)[0]["roofline"].tolist() == pytest.approx([20, 6])
+    assert own_laws("power_w", WORK, SLOW)[0]["TDP"].tolist() == [500, 500]
+    assert own_laws("energy_j", WORK, SLOW)[0]["TDP x roofline"].tolist() == pytest.approx([0.01, 0.003])
     assert SCALING.keys() == OF_ONE.keys()
 
 
@@ -71,7 +71,7 @@ def test_a_law_without_its_figure_is_missing_not_zero_and_says_why() -> None:
     assert np.isnan(laws["FLOPS scaling"][0])
     assert laws["FLOPS scaling"][1] == pytest.approx(15)
     assert laws["bandwidth scaling"].tolist() == pytest.approx([100 / 3, 10])
-    assert set(notes) == {"FLOPS scaling", "roofline scaling"}
+    assert set(notes) >= {"FLOPS scaling", "roofline scaling"}
     assert "bf16_matrix" in notes["FLOPS scaling"]
     assert "vector" in notes["FLOPS scaling"]
     why = "tdp_w (board power) of vector is not published"

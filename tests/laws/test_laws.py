@@ -17,7 +17,7 @@ from flopcast.laws import OF_COMPUTATION
 from flopcast.laws import law as find_law
 from flopcast.laws.applied import OVER_PCIE, by_law
 from flopcast.laws.base import Overhead, Pair, Scaled
-from flopcast.laws.ratios import NO_FLOPS
+from flopcast.laws.computation.flops import NO_FLOPS
 from flopcast.projection.kernel_work import NO_WORK, of_activities
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
 

@@ -11,7 +11,8 @@ from flopcast.arrays import FloatArray
 from flopcast.errors import NotPublishedError
 from flopcast.hardware import GPU
 from flopcast.laws import LAWS, OF_COMPUTATION, law
-from flopcast.laws.base import DeviceLaw, Pair, Scaled
+from flopcast.laws.applied import EVERY
+from flopcast.laws.base import DeviceLaw, Law, Pair, Scaled
 from flopcast.laws.rates import memory_us
 from flopcast.operators.operators import Work
 from flopcast.projection.kernel_work import NO_WORK, of_activities
@@ -33,9 +34,9 @@ def test_a_law_is_called_by_its_name_and_says_where_it_is_from(name: str) -> Non
     assert law(name).source
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_a_law_needs_what_it_says_and_nothing_else(name: str) -> None:
-    found, full = law(name), replace(TARGET, tdp_w=500.0)
+@pytest.mark.parametrize("found", EVERY, ids=lambda one: one.name)
+def test_a_law_needs_what_it_says_and_nothing_else(found: Law) -> None:
+    full = replace(TARGET, tdp_w=500.0)
     rows = of_activities(activities(gemm(4096, 4096, 4096)), Pair.of(HOST, full).fixed[0])
     for figure in ("peak_tflops", "memory_bw_gbs", "tdp_w", "cus", "boost_mhz"):
         gpu, silent = without(full, figure), figure in found.needs
@@ -44,7 +45,7 @@ def test_a_law_needs_what_it_says_and_nothing_else(name: str) -> None:
                 found(rows.work, gpu)
         elif isinstance(found, DeviceLaw):
             assert found(rows.work, gpu)[0] > 0
-        if name in OF_COMPUTATION:
+        if found.name in OF_COMPUTATION:
             assert np.isnan(found.scaled(rows, Pair.of(HOST, gpu)).factor[0]) == silent
 
 

@@ -7,7 +7,10 @@ import pytest
 
 from flopcast.errors import NotPublishedError
 from flopcast.hardware import GPU
-from flopcast.laws import rates, roofline
+from flopcast.laws import rates
+from flopcast.laws.applied import size
+from flopcast.laws.bounds import bound
+from flopcast.laws.computation.roofline import LAW as ROOFLINE
 from flopcast.operators.operators import work_of
 
 SLOW = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
@@ -26,7 +29,7 @@ def test_times_are_in_microseconds():
     work = work_of(MIXED)
     assert rates.compute_us(work, SLOW) == pytest.approx([2e9 / 100e12 * 1e6, 1e6 / 10e12 * 1e6])
     assert rates.memory_us(work, SLOW) == pytest.approx([6e6 / 1000e9 * 1e6] * 2)
-    assert roofline.ROOFLINE(work, SLOW) == pytest.approx([20, 6])
+    assert ROOFLINE(work, SLOW) == pytest.approx([20, 6])
 
 
 def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():
@@ -40,18 +43,18 @@ def test_a_missing_peak_is_an_error_with_advice_only_for_rows_that_need_it():
 
 def test_what_stands_for_the_size_of_a_row():
     work = work_of(MIXED)
-    assert roofline.size("roofline", work, SLOW).tolist() == roofline.ROOFLINE(work, SLOW).tolist()
-    assert roofline.size("memory", work, NO_PEAK).tolist() == pytest.approx([6, 6])
-    assert roofline.size("work-items", work, NO_PEAK).tolist() == [1e6, 1e6]
-    assert roofline.size("constant", work, NO_PEAK).tolist() == [1, 1]
+    assert size("roofline", work, SLOW).tolist() == ROOFLINE(work, SLOW).tolist()
+    assert size("memory", work, NO_PEAK).tolist() == pytest.approx([6, 6])
+    assert size("work-items", work, NO_PEAK).tolist() == [1e6, 1e6]
+    assert size("constant", work, NO_PEAK).tolist() == [1, 1]
 
 
 def test_bound_classes():
     frame = rows(m=[1000.0, 16.0, 1.0], n=[1000.0, 4000.0, 16.0], k=[1000.0, 4000.0, 16.0])
     work = work_of(frame)
-    assert roofline.bound(work, SLOW).tolist() == ["compute", "memory", "launch"]
-    assert roofline.bound(work, SLOW, floor_us=30).tolist() == ["launch", "memory", "launch"]
-    assert roofline.bound(work, NO_PEAK).tolist() == ["unknown"] * 3
+    assert bound(work, SLOW).tolist() == ["compute", "memory", "launch"]
+    assert bound(work, SLOW, floor_us=30).tolist() == ["launch", "memory", "launch"]
+    assert bound(work, NO_PEAK).tolist() == ["unknown"] * 3
 
 
 def test_weights_of_four_bits_run_at_the_rate_of_their_activations():

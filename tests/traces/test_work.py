@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import GPU
-from flopcast.laws.roofline import bound
+from flopcast.laws.bounds import bound
 from flopcast.operators.operators import work_of
 from flopcast.table.measurements import clean
 from flopcast.traces.activity_work import describe, work_of_dispatches

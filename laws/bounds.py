@@ -1,4 +1,4 @@
-"""The roofline: the larger of the time of the arithmetic and of the memory traffic, and which of the two it is."""
+"""What each row would take by its compute and its memory alone, and what of the two, or its launch, bounds it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,11 @@ from ..errors import NotPublishedError
 from ..hardware import GPU
 from ..hardware.constants import constant
 from ..operators.operators import Work
-from .base import COMPUTE, MEMORY, DeviceLaw, Pair, Rows, Scaled
-from .rates import by_kind, chosen, compute_us, given, memory_us, peaks, runnable, where_published
+from .base import COMPUTE, MEMORY, Rows, Scaled
+from .rates import by_kind, chosen, given, memory_us, peaks, runnable, where_published
 
 LAUNCH_FLOOR_US: Final = constant("launch.before_work").value
 """Rows whose roofline time is below this are launch-bound."""
-
-
-class Roofline(DeviceLaw):
-    """``max(flops / peak, bytes / bandwidth)``: a lower bound, as no kernel computes or moves faster."""
-
-    name, title, alone, scales = "roofline", "roofline", True, True
-    needs = ("peak_tflops", "memory_bw_gbs")
-    source = 'S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009'
-
-    def __call__(self, work: Work, gpu: GPU) -> FloatArray:
-        """Return ``max(compute, memory)``."""
-        return np.maximum(compute_us(work, gpu), memory_us(work, gpu))
-
-    def scaled(self, rows: Rows, pair: Pair) -> Scaled:
-        """Return the ratio of the rooflines; what has no FLOPs needs no peak."""
-        return bounded(rows, bounds(rows.work, pair.host), bounds(rows.work, pair.target))
-
-
-ROOFLINE = Roofline()
 
 
 @dataclass(frozen=True)
@@ -78,19 +59,6 @@ def bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
     bound = np.where(works, others.names, "").astype(object)
     why = chosen([~rows.known, given(own.missing)], [rows.unknown, own.missing], others.missing)
     return Scaled(np.where(works, ratio, np.nan), bound, why)
-
-
-def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
-    """Return what stands for the size of each row where there is no time to scale.
-
-    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``work-items``: ``batch m n``,
-    for kernels known by their launch alone; or 1 (``constant``), for what does not grow with the work.
-    """
-    if measure == "work-items":
-        return work.batch * work.m * work.n
-    if measure == "constant":
-        return np.ones(len(work))
-    return memory_us(work, gpu) if measure == "memory" else ROOFLINE(work, gpu)
 
 
 def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndarray:

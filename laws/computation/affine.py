@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import FloatArray
-from .achieved import achieved, memory_shares
-from .base import LATENCY, Law, Pair, Rows, Scaled
-from .rates import ratio
-from .ratios import BANDWIDTH
-from .roofline import LAUNCH_FLOOR_US, bounded
+from ...arrays import FloatArray
+from ..achieved import achieved, memory_shares
+from ..base import LATENCY, Law, Pair, Rows, Scaled
+from ..bounds import LAUNCH_FLOOR_US, bounded
+from ..rates import ratio
+from .bandwidth import LAW as BANDWIDTH
 
 
 class Affine(Law):
@@ -18,7 +18,7 @@ class Affine(Law):
     - a is the fixed time of a kernel on its device (`base.Overhead`): it does not shrink with any rate. On AMD it holds
       the dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
     - r is the ratio of the achieved rooflines (`achieved`), the arithmetic in whole tiles and waves.
-    - A kernel whose roofline is below `roofline.LAUNCH_FLOOR_US` on both devices waits for chains of dependent
+    - A kernel whose roofline is below `bounds.LAUNCH_FLOOR_US` on both devices waits for chains of dependent
       instructions: r is the ratio of the boost clocks. It passes into that of the rooflines over a factor of two around
       the floor.
     - Of kernels of unknown work r is the ratio of the achieved bandwidths.
@@ -46,7 +46,7 @@ class Affine(Law):
         return Scaled((began + (rows.host_us - kept) * factor) / rows.host_us, bound, why)
 
 
-AFFINE = Affine()
+LAW = Affine()
 
 
 def _share_of_work(roofline_us: FloatArray) -> FloatArray:
