@@ -34,7 +34,7 @@ _OTHERS = {
     "streaming": "streaming.STREAMING",
 }
 LAWS: Final = {**{name: f"computation.{name.replace('-', '_')}.LAW" for name in OF_COMPUTATION}, **_OTHERS}
-"""All, in the order of tables: name -> module and object. Baselines say so themselves; those of time give one of energy."""
+"""All, in the order of tables: name -> module and object. Those of time that are baselines give one of energy each."""
 
 
 @cache

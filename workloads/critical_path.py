@@ -30,16 +30,9 @@ from ..remarks import Remark, remark
 from .answer import Forecast, LayerTime, energy
 from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
-from .releases import DRAWS, standard_normal
+from .releases import DRAWS, PRIORS, standard_normal
 
 COMPUTE, LINKS = 0, 1
-SIGMA: Final = {
-    "fitted": 0.1,
-    "collectives": 0.15,
-    "network": 0.3,
-    "stated elsewhere": 0.25,
-}
-"""Standard deviations of the logarithms of single times by law, beside those of the operators (`operators.op.Op`)."""
 PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
 STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
@@ -128,7 +121,8 @@ def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
             ranks = one.ranks or setting.gpus
             each = float(collective_us(setting.gpu, one.collective, one.message_bytes, ranks, setting.network))
             found.message[place] = each * one.count
-            found.message_sigma[place] = SIGMA["collectives" if setting.network.nodes(ranks) == 1 else "network"]
+            spread_of = "layer.collectives" if setting.network.nodes(ranks) == 1 else "distance.nodes"
+            found.message_sigma[place] = PRIORS[spread_of].value
     _add_shapes(found, setting, runs)
     return found
 
@@ -137,7 +131,7 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
     """Return what times measured on another GPU are multiplied with, and the spread of that.
 
     What a layer does is not known: its time goes with the arithmetic, with the memory, or with something between. The
-    factor is the geometric mean of both ratios, which lie at the ends of its 90 % interval; a spread of `SIGMA` is
+    factor is the geometric mean of both ratios, which lie at the ends of its 90 % interval; a spread of its own is
     added. Without a host, or on the same GPU, times are as stated.
 
     Examples
@@ -152,7 +146,7 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
     arithmetic = host.peak_tflops(run_as(dtype, host)) / target.peak_tflops(run_as(dtype, target))
     memory = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
     ends = abs(float(np.log(arithmetic / memory))) / 2 / NINETY_PERCENT
-    return float(np.sqrt(arithmetic * memory)), float(np.hypot(ends, SIGMA["stated elsewhere"]))
+    return float(np.sqrt(arithmetic * memory)), float(np.hypot(ends, PRIORS["layer.stated_elsewhere"].value))
 
 
 def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> None:
@@ -189,7 +183,7 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
         elif work.unit[place] == "matrix":
             us[place] = PRODUCT(one, gpu)[0]
             if OPS[op].op_class == "gemm" and fitted(gpu, str(work.dtype[place])):
-                sigma[place] = SIGMA["fitted"]
+                sigma[place] = PRIORS["layer.fitted"].value
         else:
             part[place] = PARTS.index("elementwise")
             us[place] = ROW_WISE(one, gpu)[0] if OPS[op].row_wise else moved
