@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from .remarks import Remark
+from .remarks import Remark, remark
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
@@ -32,6 +32,17 @@ def few(names: Iterable[object], most: int = 5) -> str:
     shown = [str(name) for name in names]
     more = len(shown) - most
     return ", ".join(shown[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row"), counted(2, "activity", "activities")
+    ('1 row', '2,000 rows', '2 activities')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def one_line(error: BaseException) -> str:
@@ -153,6 +164,12 @@ class NotPublishedError(FlopcastError):
         advice = f"give it in a TOML file of your own (`based_on = {gpu!r}`)"
         super().__init__(f"{figure} of {gpu} is not published: {advice}")
         self.gpu, self.figure = gpu, figure
+
+    @property
+    def remark(self) -> Remark:
+        """The same as a remark on one of many rows."""
+        text = f"{self.figure} of {self.gpu} is not published"
+        return remark("figure-not-published", text, figure=self.figure, gpu=self.gpu)
 
 
 class ArtifactError(FlopcastError):

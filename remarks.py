@@ -1,37 +1,59 @@
-"""What there is to say of data or of a result, as data: a code and its values. `report.words` puts it into words."""
+"""What there is to say of data or of a result: a code and its values for programs, and a text for people.
+
+The text stands where the remark is made, beside its code: ``remark("few-runs", f"{runs} runs only", runs=runs)``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
-
-from .arrays import BoolArray
 
 if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need not wait for NumPy
     import numpy as np
     from numpy.typing import NDArray
 
+    from .arrays import BoolArray
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Remark:
-    """One remark, reason or finding; equal ones are equal and can be counted.
+    """One remark, reason or finding; remarks of equal code and values are equal and can be counted.
 
     Attributes
     ----------
     code : str
-        Stable name, e.g. ``"above-trained-range"``: what code compares, never the words.
+        Stable name, e.g. ``"above-trained-range"``: what code compares, never the text.
     items : tuple of (str, value)
         The figures and names of this case, each hashable.
+    text : str
+        One line without a full stop at its end. A remark without one (read from an old file) shows code and values.
+    general : str
+        The text without what belongs to this case alone, under which many are counted; otherwise the text.
 
     Examples
     --------
-    >>> remark("above-trained-range", feature="m", value=4096.0).values
-    {'feature': 'm', 'value': 4096.0}
+    >>> found = remark("missing-value", "m is missing", feature="m")
+    >>> found, found.code, found.values
+    (m is missing, 'missing-value', {'feature': 'm'})
+    >>> Remark("missing-value", (("feature", "m"),))
+    missing-value: feature = m
     """
 
     code: str
     items: tuple[tuple[str, Hashable], ...] = ()
+    text: str = field(default="", compare=False)
+    general: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            values = ", ".join(f"{name} = {value}" for name, value in self.items)
+            object.__setattr__(self, "text", f"{self.code}: {values}" if values else self.code)
+        if not self.general:
+            object.__setattr__(self, "general", self.text)
+
+    def __repr__(self) -> str:
+        return self.text
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -39,13 +61,24 @@ class Remark:
         return dict(self.items)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the code and the values, for JSON."""
-        return {"code": self.code, **dict(self.items)}
+        """Return the code, the values and the text, for JSON."""
+        return {"code": self.code, **dict(self.items), "text": self.text}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` wrote; what old releases wrote has no text."""
+        values = tuple((name, value) for name, value in saved.items() if name not in ("code", "text"))
+        return cls(str(saved["code"]), values, str(saved.get("text", "")))
 
 
-def remark(code: str, **values: Hashable) -> Remark:
-    """Return the remark of a code and its values."""
-    return Remark(code, tuple(values.items()))
+def remark(code: str, text: str = "", general: str = "", /, **values: Hashable) -> Remark:
+    """Return a remark: its code, its finished text, and the values that the text is about."""
+    return Remark(code, tuple(values.items()), text, general)
+
+
+def joined(remarks: Iterable[Remark]) -> str:
+    """Return the texts of remarks in one line, "" of none."""
+    return "; ".join(map(str, remarks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +92,34 @@ class Alike:
         What is the same in all of them.
     own : mapping of str to sequence
         What each has of its own: lists of one length.
+    template : str
+        Their text, with a ``%`` conversion for each of their own values, in order (``"m is %.4g"``).
+    general : str
+        As of `Remark`.
     """
 
     code: str
     shared: tuple[tuple[str, Hashable], ...]
     own: Mapping[str, Sequence[Hashable]]
+    template: str
+    general: str
+
+    def texts(self) -> list[str]:
+        """Return the text of each."""
+        return [self.template % row for row in zip(*self.own.values(), strict=True)]
 
     def each(self) -> list[Remark]:
         """Return them one by one."""
         names = tuple(self.own)
-        rows = zip(*self.own.values(), strict=True)
-        return [Remark(self.code, (*self.shared, *zip(names, row, strict=True))) for row in rows]
+        return [
+            Remark(self.code, (*self.shared, *zip(names, row, strict=True)), self.template % row, self.general)
+            for row in zip(*self.own.values(), strict=True)
+        ]
 
     def take(self, places: NDArray[np.intp]) -> Alike:
         """Return some of them."""
-        return Alike(self.code, self.shared, {name: [own[at] for at in places] for name, own in self.own.items()})
+        own = {name: [values[at] for at in places] for name, values in self.own.items()}
+        return Alike(self.code, self.shared, own, self.template, self.general)
 
 
 class Reasons:
@@ -89,7 +135,7 @@ class Reasons:
     Examples
     --------
     >>> found = Reasons(3)
-    >>> found.add([0, 2], remark("missing-value", feature="m"))
+    >>> found.add([0, 2], remark("missing-value", "m is missing", feature="m"))
     >>> [len(said) for said in found.of_rows()], found.any().tolist()
     ([1, 0, 1], [True, False, True])
     """
@@ -150,3 +196,23 @@ class Reasons:
             for row, one in zip(rows.tolist(), each, strict=True):
                 said[row].append(one)
         return [tuple(why) for why in said]
+
+    def texts(self) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+        """Return the text of all that is said of each row, and `general` of what comes first; "" where nothing is.
+
+        Examples
+        --------
+        >>> of_first = remark("missing-value", "m is missing"), remark("further-reasons", "and 2 more")
+        >>> said, first = Reasons.of([of_first, ()]).texts()
+        >>> said.tolist(), first.tolist()
+        (['m is missing; and 2 more', ''], ['m is missing', ''])
+        """
+        import numpy as np
+
+        said, first = (np.full(self.rows, "", dtype=object) for _ in range(2))
+        for rows, what in self.parts:
+            texts = np.array(what.texts() if isinstance(what, Alike) else [what.text], dtype=object)
+            new = said[rows] == ""
+            first[rows[new]] = what.general
+            said[rows] = np.where(new, texts, said[rows] + "; " + texts)
+        return said, first

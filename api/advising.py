@@ -19,7 +19,6 @@ from ..operators.work import as_numbers
 from ..report.document import Document
 from ..report.measuring import advice_document
 from ..report.predictions import Identity, write_file
-from ..report.words.prediction import causes_of
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, problem_ids, rows_of
@@ -202,7 +201,8 @@ def _check_any(answers: pd.DataFrame, able: np.ndarray, measured: np.ndarray, ta
     if measured.all():
         raise DataError(f"nothing is left to measure: all {len(measured)} candidates are measured on {target} already")
     if not able[~measured].any():
-        why = causes_of(answers["reasons"][~measured])[0]
+        first = answers["reasons"][~measured].iloc[0]
+        why = first[0].general if first else ""
         raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
 
 

@@ -24,16 +24,12 @@ from ..laws.bounds import bound
 from ..models import artifact
 from ..operators.operators import work_of
 from ..output import dumps, whole_folder
-from ..readers import Measurements
 from ..readers.labels import canonical_device
-from ..remarks import remark
 from ..report.checking import CheckFacts, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
 from ..report.run_folder import METRICS, REPORT, check_run_folder, read_run
 from ..report.training import training_document
-from ..report.words import in_words, say
-from ..report.words.prediction import causes_of
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, rows_of
@@ -144,9 +140,11 @@ class Check(Shown):
             corrected = TrainedModel.load(place).corrected(correction)
             artifact.restate(place / artifact.MODEL, corrected.saved.manifest)
             metrics, predictions = read_run(place)
-            said = say(remark("corrected", **vars(correction)))
             metrics |= {"correction": vars(correction)}
-            metrics["data"] = {**metrics["data"], "notes": [*(metrics["data"].get("notes") or []), said]}
+            metrics["data"] = {
+                **metrics["data"],
+                "notes": [*(metrics["data"].get("notes") or []), str(correction.remark)],
+            }
             (place / METRICS).write_text(dumps(metrics, missing=True, sort=True), encoding="utf-8")
             (place / REPORT).write_text(page(training_document(metrics, predictions)), encoding="utf-8")
             with whole_folder(out) as stage:
@@ -237,6 +235,7 @@ def check(
         rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), level)
         others = _own_host(checked, measured.frame, rows, level) if named not in (None, _host(model)) else {}
     found = assess(rows, _folds(checked), level=level, covered=_covered(checked), seed=seed)
+    before = [] if model.correction is None else [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
         model=str(model.saved.manifest.get("selected", "?")),
@@ -247,16 +246,11 @@ def check(
         level=level,
         rejected=measured.rejected_by_reason,
         rejected_at=measured.rejected_at,
-        notes=in_words(_notes(measured, model)),
+        notes=[*map(str, before), *map(str, measured.notes)],
         **lost,
         **others,
     )
     return Check(found, rows, facts, checked)
-
-
-def _notes(measured: Measurements, model: TrainedModel) -> list[Any]:
-    before = [] if model.correction is None else [remark("corrected", **vars(model.correction))]
-    return [*before, *measured.notes]
 
 
 def run_of(run: str | Path | Trained) -> Trained:
@@ -300,7 +294,7 @@ def _scored(
     trained = pd.MultiIndex.from_frame(whole[["group", "observed"]]).isin(before)
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
-    unable = causes_of(answers["reasons"][~able])
+    unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
     if kept.empty:
         raise DataError(f"no row can be predicted; first: {unable[0]}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}

@@ -23,7 +23,6 @@ from ..report.explanation import Explained, explanation_document
 from ..report.html import Shown
 from ..report.predictions import workload
 from ..report.run_folder import read_run, simplest
-from ..report.words import in_words
 from ..table.conditions import Where, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL
 from .tables import Data, items
@@ -132,7 +131,7 @@ def _explained(
 ) -> Explained:
     """Gather what is known of the prediction of one row."""
     answer, recipe = model.predict(one, level).iloc[0], model.recipe
-    reasons = in_words(answer["reasons"])
+    reasons = [str(why) for why in answer["reasons"]]
     if not np.isfinite(answer["predicted"]):
         raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
     X = model.features(one)

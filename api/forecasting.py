@@ -20,7 +20,6 @@ from ..output import write_table
 from ..projection.chakra_export import write_chakra
 from ..report.formats import counted
 from ..report.html import Shown
-from ..report.words import say
 from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
@@ -83,7 +82,7 @@ class Forecasts(Shown):
     def _row(self, asked: Mapping[str, Any], answer: Forecast) -> dict[str, Any]:
         row = {name: _plain(value) for name, value in asked.items()}
         row |= {name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
-        row["reason"] = "" if answer.reason is None else say(answer.reason)
+        row["reason"] = "" if answer.reason is None else answer.reason.text
         for name in ("tokens_per_second", "energy_j", "power_w"):
             row[name] = answer.details.get(name, float("nan"))
         if self.price is not None:
@@ -129,7 +128,7 @@ class Forecasts(Shown):
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""
-        from ..report.forecast_figures import parts_figure
+        from ..report.forecast import parts_figure
 
         return parts_figure(self.answers)
 
@@ -138,13 +137,13 @@ class Forecasts(Shown):
 
         ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not vary.
         """
-        from ..report.forecast_figures import curve_figure
+        from ..report.forecast import curve_figure
 
         return curve_figure(self.answers, over)
 
     def plot_pareto(self) -> go.Figure | None:
         """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""
-        from ..report.forecast_figures import pareto_figure
+        from ..report.forecast import pareto_figure
 
         return pareto_figure(self.answers)
 

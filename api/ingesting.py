@@ -20,7 +20,6 @@ from ..report.document import Document, footer
 from ..report.formats import counted
 from ..report.html import page
 from ..report.ingest import ingest_document, overview_json, profile_json
-from ..report.words import in_words, say
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.contents import Profile, profiles
@@ -70,7 +69,7 @@ class Ingested:
             "rows": self.rows,
             "traces": [overview_json(trace) for trace in self.traces],
             "rejected": dict(self.rejected),
-            "notes": in_words(self.notes),
+            "notes": [str(note) for note in self.notes],
             "unreadable": list(self.unreadable),
             "profile": [profile_json(one) for one in self.profile],
             "above_peak": self.above_peak.to_dict("records"),
@@ -103,7 +102,7 @@ class Ingested:
         """
         reasons = list(self.unreadable)
         reasons += [
-            f"{finding.source or trace.label}: {finding.code}: {say(finding.remark)} ({finding.count})"
+            f"{finding.source or trace.label}: {finding.code}: {finding.remark} ({finding.count})"
             for trace in self.traces
             for finding in trace.errors
         ]

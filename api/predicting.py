@@ -27,12 +27,11 @@ from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_ba
 from ..remarks import Reasons, Remark, remark
 from ..report import figures
 from ..report.predictions import SHOWN, Identity, Tally, write_batches, write_file
-from ..report.words import in_words
-from ..report.words.prediction import in_words_of_rows
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
 from ..table.problems import HOST, problem_keys, slower_kernels
+from ..table.refusals import row_refused
 from .tables import Data, items, titled
 
 if TYPE_CHECKING:
@@ -324,9 +323,20 @@ class _Survey:
         for name, levels in self._recipe.levels.items():
             column = name.removeprefix(HOST)
             if column in STATED and column not in self._stated and len(levels) == 1 and levels[0] != "none":
-                yield remark("never-stated", column=column, trained=levels[0])
+                yield remark(
+                    "never-stated",
+                    f"no row states its {column}; in training it was always {levels[0]}: if that holds here, "
+                    f"state {column}={levels[0]}",
+                    column=column,
+                    trained=levels[0],
+                )
         if self._recipe.host is None and (others := self.others[""]):
-            yield remark("other-devices", rows=others, target=self._recipe.target.name)
+            yield remark(
+                "other-devices",
+                f"{others} rows name another device: their shapes are predicted for {self._recipe.target.name}",
+                rows=others,
+                target=self._recipe.target.name,
+            )
 
 
 class _Worked:
@@ -364,15 +374,17 @@ class _Worked:
             "scheme": model.intervals.scheme,
             "other_devices": {} if recipe.host is None else dict(self._survey.others.most_common()),
         }
-        corrected = [] if model.correction is None else [remark("corrected", **vars(model.correction))]
-        laws = (remark("law-lacks", law=law, why=why) for law, why in self._lacking.items())
+        corrected = [] if model.correction is None else [model.correction.remark]
+        laws = (remark("law-lacks", f"no {law} where {why}", law=law, why=why) for law, why in self._lacking.items())
         outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
-        return self._tally.report(facts, in_words([*notes, *corrected, *self._survey.remarks(), *outside, *laws]))
+        return self._tally.report(
+            facts, [str(one) for one in (*notes, *corrected, *self._survey.remarks(), *outside, *laws)]
+        )
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, str]]:
-        """Return the frame of a batch, the first reason of each row in words, and the laws that lack a figure."""
+        """Return the frame of a batch, the first reason of each row in general, and the laws that lack a figure."""
         model, metric = self._asked.model, self._asked.model.recipe.metric
         usable = self._asked.usable(rows)
         own = pd.Series(False if slower is None else slower[rows.index], rows.index)
@@ -411,22 +423,29 @@ def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 def _predict_batch(
     model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float, fallback: bool
 ) -> pd.DataFrame:
-    """Return the predictions of some rows: reasons as data are many times larger than as words.
+    """Return the predictions of some rows: reasons as data are many times larger than as text.
 
-    Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are words: all reasons of the row, and
-    the first one without figures.
+    Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are text: all reasons of the row, and
+    the first one in general.
     """
     found, of_found = model.answer(rows[usable], level, fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
-    reasons.add(np.flatnonzero(slower), remark("slower-kernel", host=str(host and host.name)))
+    reasons.add(
+        np.flatnonzero(slower),
+        remark(
+            "slower-kernel",
+            f"another kernel solves this problem faster on {host and host.name!s}; only the fastest were trained on",
+            host=str(host and host.name),
+        ),
+    )
     reasons.extend(of_found, np.flatnonzero(usable))
-    lacking = remark("no-positive-metric", metric=model.recipe.metric)
+    lacking = remark("no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric)
     for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):
         for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
-            told = remark("row-refused", reason=why, detail=detail) if why else lacking
+            told = row_refused(str(why), str(detail)) if why else lacking
             reasons.add(same["place"].to_numpy(), told)
-    words, causes = in_words_of_rows(reasons)
+    texts, causes = reasons.texts()
     whole = found.reindex(rows.index)
     whole = whole.assign(basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower)
-    whole.insert(list(whole).index("extrapolated") + 1, "reasons", pd.Series(words, rows.index, dtype="str"))
+    whole.insert(list(whole).index("extrapolated") + 1, "reasons", pd.Series(texts, rows.index, dtype="str"))
     return whole.assign(cause=pd.Series(causes, rows.index, dtype="str"))

@@ -34,7 +34,6 @@ from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
 from ..report.projection import in_words, projection_document
-from ..report.words import say
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .passes import read_durations
@@ -121,7 +120,7 @@ class ProjectedTrace:
     @property
     def notes(self) -> list[str]:
         """What a reader should know."""
-        return [say(note) for note in self.result.notes]
+        return [str(note) for note in self.result.notes]
 
     def plot_classes(self) -> go.Figure:
         """Draw the time of each class: measured, by FLOPS scaling, projected."""

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from ..evaluation.selection import statement
 from ..hardware import GPU
 from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
 from ..report.run_folder import SCHEMA
-from ..report.words import in_words
-from ..report.words.evaluation import selection
 from ..table.conditions import Where, conditions
 from ..workers import cpu_model
 
@@ -135,7 +134,7 @@ def _written(value: Any) -> str:
 def metrics_of(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
     """Return what ``metrics.json`` holds."""
     report = dataset.report
-    notes = in_words([*measured.notes, *competition.notes])
+    notes = [str(note) for note in (*measured.notes, *competition.notes)]
     return {
         "schema": SCHEMA,
         "data": {
@@ -157,7 +156,7 @@ def metrics_of(dataset: Dataset, measured: Measurements, competition: Competitio
             "not_published": report["features"]["not_published"],
             "notes": notes,
         },
-        "cv": [{**entry, "selected": _in_words(entry["selected"])} for entry in competition.summary()],
+        "cv": [{**entry, "selected": _stated(entry["selected"])} for entry in competition.summary()],
         "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
         "intervals": model.coverage,
         "ranking": model.ranking,
@@ -166,10 +165,10 @@ def metrics_of(dataset: Dataset, measured: Measurements, competition: Competitio
     }
 
 
-def _in_words(selected: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:
     """Return a selection with its statement; so has the best model, where a baseline was selected."""
-    inner = {"best_model": _in_words(selected["best_model"])} if "best_model" in selected else {}
-    return {**selected, **inner, "statement": selection(selected)}
+    inner = {"best_model": _stated(selected["best_model"])} if "best_model" in selected else {}
+    return {**selected, **inner, "statement": statement(selected)}
 
 
 def data_hash(dataset: Dataset) -> str:

@@ -20,6 +20,7 @@ from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.formats import counted
 from ..table.conditions import Where, conditions, select
+from ..traces.summary import trace_finding
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
@@ -279,12 +280,14 @@ def _remarked(found: readers.Measurements, devices: Sequence[str]) -> readers.Me
         note for note in found.notes if not (note.code == UNKNOWN_DEVICE and note.values["device"] in devices)
     )
     findings = tuple(
-        remark("trace-finding", trace=trace.label, finding=finding.remark, count=finding.count)
+        trace_finding(trace.label, finding)
         for trace in found.traces
         for finding in trace.findings
         if finding.severity != "info"
     )
-    missing = tuple(remark("file-unreadable", problem=problem) for problem in found.unreadable)
+    missing = tuple(
+        remark("file-unreadable", f"left out, unreadable: {problem}", problem=problem) for problem in found.unreadable
+    )
     return replace(found, notes=(*notes, *findings, *missing))
 
 

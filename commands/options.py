@@ -16,7 +16,7 @@ import typer
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
 from ..hardware import GPU, find
 from ..output import check_output, visible
-from ..remarks import Remark
+from ..remarks import joined
 from ..table.conditions import conditions
 
 P = ParamSpec("P")
@@ -338,7 +338,7 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
         except ParameterError as error:
             _refuse(f"{option_of(error.parameter, options)} {error.problem}")
         except NoMeasurementsError as error:
-            _refuse(": ".join(filter(None, [str(error), "; ".join(_in_words(error.notes))])))
+            _refuse(": ".join(filter(None, [str(error), joined(error.notes)])))
         except FlopcastError as error:
             _refuse(str(error))
         except OSError as error:
@@ -414,12 +414,6 @@ def announce(doing: str, *, quiet: bool = False) -> None:
     """Say on a terminal what begins, before what takes time is imported; a file or a pipe gets results alone."""
     if not quiet and sys.stderr.isatty():
         print(f"{visible(doing)} ...", file=sys.stderr, flush=True)
-
-
-def _in_words(notes: Sequence[Remark]) -> list[str]:
-    from ..report.words import in_words  # here: only an error needs it
-
-    return in_words(notes)
 
 
 def _is_killed_worker(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
 from ..arrays import BoolArray
-from ..errors import FlopcastError, ParameterError
+from ..errors import FlopcastError, ParameterError, counted
 from ..features.matrix import Dataset
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
@@ -172,8 +172,9 @@ def compete(
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)
     if quick:
-        left_out = (each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
-        notes.append(remark("quick", ran=QUICK, left_out=tuple(left_out)))
+        left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
+        text = f"a quick answer: only {', '.join(QUICK)} ran; left out: {', '.join(left_out)}"
+        notes.append(remark("quick", text, ran=QUICK, left_out=left_out))
     options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
@@ -196,7 +197,12 @@ def compete(
     names = [candidate.name for candidate in analytic]
     selected = {name: _selected(both, name, names, chosen_by) for name in both.schemes}
     notes += [
-        remark("baseline-wins", scheme=name, baseline=entry["name"])
+        remark(
+            "baseline-wins",
+            f"under the scheme {name} the baseline {entry['name']!r} beats every model",
+            scheme=name,
+            baseline=entry["name"],
+        )
         for name, entry in selected.items()
         if entry["baseline"]
     ]
@@ -276,7 +282,9 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     count = len(np.unique(dataset.groups.astype(str)))
     if count >= 3:
         return tuple(SCHEMES), []
-    return ("kfold",), [remark("few-groups", groups=count)]
+    only = f"{counted(count, 'group')} only"
+    text = f"{only}: no folds by group, so the error on new groups is unknown; group by other columns"
+    return ("kfold",), [remark("few-groups", text, groups=count)]
 
 
 def _merged(first: Evaluation, second: Evaluation) -> Evaluation:

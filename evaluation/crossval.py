@@ -309,7 +309,14 @@ def _collect(
             error=error,
             space=candidate.space,
             note=_note(found, len(found)),
-            left=remark("cannot-win", folds=left, of=count).to_dict() if left else None,
+            left=remark(
+                "cannot-win",
+                f"stopped after {left} of {count} folds (could no longer win): its figures are of these folds",
+                folds=left,
+                of=count,
+            ).to_dict()
+            if left
+            else None,
         )
         rows.append(row)
     index = range(len(observed))

@@ -236,9 +236,15 @@ class TrainedRange:
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
         log, ratio, span = bool(self._is_log[column]), bool(self._is_ratio[column]), float(self._spans()[column])
         missing, above = np.isnan(values), values > high
-        yield np.flatnonzero(missing), remark("missing-value", feature=name)
+        yield (
+            np.flatnonzero(missing),
+            remark("missing-value", f"{name} is missing; in training it always had a value", feature=name),
+        )
         if "=" in name and high == 0:
-            yield np.flatnonzero(~missing), remark("never-in-training", feature=name)
+            yield (
+                np.flatnonzero(~missing),
+                remark("never-in-training", f"{name} never occurred in training", feature=name),
+            )
             return
         scaled = np.full(len(values), True) if log else ratio & (values > 0)  # far is a factor, else a number of spans
         ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
@@ -246,7 +252,13 @@ class TrainedRange:
             at = np.flatnonzero(side & (scaled == factor))
             far = _far(values[at], limit, log, factor, span)
             shared = {"feature": name, "limit": limit, "only": low == high, "log": log, "factor": factor}
-            yield at, Alike(code, tuple(shared.items()), {"value": values[at].tolist(), "far": far.tolist()})
+            own = {"value": values[at].tolist(), "far": far.tolist()}
+            number, unit = "2^%.1f" if log else "%.4g", "x" if factor else " spans"
+            trained = "only at" if low == high else "to" if side is above else "from"
+            way, side_of = ("above", "beyond") if side is above else ("below", "below")
+            place = f"trained {trained} {number % limit} (%.1f{unit} {side_of})"
+            template = f"{name.replace('%', '%%')} is {number}, {place}"
+            yield at, Alike(code, tuple(shared.items()), own, template, f"{name} is {way} the trained range")
 
 
 def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float) -> FloatArray:

@@ -234,7 +234,14 @@ class Beyond:
 
 def fixed_widening() -> Remark:
     """Return what to say of a model without a `Beyond`: the rule of its intervals outside was never measured."""
-    return remark("fixed-widening", widening=WIDENING, least=LEAST_ROWS)
+    return remark(
+        "fixed-widening",
+        "outside the trained range the model still answers, and its intervals widen by a fixed "
+        f"{WIDENING:.0%} per doubling, a figure that was not measured: measuring it takes "
+        f"{LEAST_ROWS} rows at each end of a range, to be left out of training",
+        widening=WIDENING,
+        least=LEAST_ROWS,
+    )
 
 
 def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -147,6 +147,23 @@ def select(
         "replicates": replicates,
         "level": level,
     }
+
+
+def statement(entry: Mapping[str, Any]) -> str:
+    """Return a selection (``selected`` of ``metrics.json``) in one line: the model, its error, who else might be best.
+
+    Examples
+    --------
+    >>> statement({"name": "OLS", "e_out": 4, "interval": [3, 6], "level": 0.95, "tied": ["OLS"], "baseline": False})
+    'OLS: 4.0 % [3.0, 6.0] at 95 % confidence'
+    """
+    low, high = entry["interval"]
+    text = f"{entry['name']}: {entry['e_out']:.1f} % [{low:.1f}, {high:.1f}] at {100 * entry['level']:g} % confidence"
+    if entry["baseline"]:
+        text += "; an analytic baseline beats every fitted model"
+    if len(tied := entry["tied"]) > 1:
+        text += f"; statistically indistinguishable: {', '.join(tied[:-1])} and {tied[-1]}"
+    return text
 
 
 def hopeless(

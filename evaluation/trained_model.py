@@ -18,7 +18,7 @@ from ..laws.rates import where_published
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..operators.work import told_apart
-from ..remarks import Reasons, remark
+from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST
 from .domain import WIDENING, TrainedRange
@@ -57,6 +57,15 @@ class Correction:
     def of(cls, shift: Interval, *, rows: int, groups: int) -> Self:
         """Return the correction of a shift."""
         return cls(shift.value, shift.lower, shift.upper, shift.level, rows, groups)
+
+    @property
+    def remark(self) -> Remark:
+        """The correction as a remark on what the model says."""
+        text = (
+            f"corrected afterwards by {self.factor:.3f} [{self.lower:.3f}, {self.upper:.3f}], measured on {self.rows} "
+            f"rows of {self.groups} groups"
+        )
+        return remark("corrected", text, **vars(self))
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
@@ -260,7 +269,10 @@ class TrainedModel:
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         scale = None if self.difficulty is None else self.difficulty.scale(X, predicted)
         reasons = Reasons(len(X))
-        reasons.add(np.flatnonzero(~(predicted > 0)), remark("no-positive-prediction"))
+        reasons.add(
+            np.flatnonzero(~(predicted > 0)),
+            remark("no-positive-prediction", "the prediction is not positive: no interval"),
+        )
         for found in (unlike, check.reasons):
             reasons.extend(found, np.arange(len(X)))
         if self.beyond is None:
@@ -294,14 +306,15 @@ class TrainedModel:
                 values[kind] = self.recipe.transform(context)
                 unlike.extend(Reasons.of(self.recipe.unseen(context)), kind)
             except NotPublishedError as error:
-                why = remark("figure-not-published", figure=error.figure, gpu=error.gpu)
+                why = error.remark
             except DataError as error:
-                why = remark("features-impossible", problem=str(error))
+                why = remark("features-impossible", str(error), problem=str(error))
             if why is not None:
                 unable.add(kind[~new.any()], why)
         unknown = ~np.isfinite(values)
         for row in np.flatnonzero(unknown.any(axis=1) & ~unable.any()).tolist():
-            unable.add([row], remark("feature-unknown", feature=self.recipe.columns[int(np.argmax(unknown[row]))]))
+            name = self.recipe.columns[int(np.argmax(unknown[row]))]
+            unable.add([row], remark("feature-unknown", f"{name} is unknown for this row", feature=name))
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:

@@ -105,10 +105,13 @@ def too_few(rows: int, groups: int) -> Verdict | None:
     """Return the verdict 'too few data' with its reason, or None where there are enough."""
     if rows >= MIN_ROWS and groups >= MIN_GROUPS:
         return None
-    return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", rows=rows, groups=groups))
+    needed = (("rows", rows, MIN_ROWS), ("groups", groups, MIN_GROUPS))
+    missing = [f"{count} of the {least} {name}" for name, count, least in needed if count < least]
+    text = f"too few data ({' and '.join(missing)} needed)"
+    return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", text, rows=rows, groups=groups))
 
 
-UNKNOWN = Verdict(Outcome.UNKNOWN, remark("law-not-published"))
+UNKNOWN = Verdict(Outcome.UNKNOWN, remark("law-not-published", "unknown: the law needs a figure that is not published"))
 """Of a law without a prediction."""
 
 
@@ -157,16 +160,19 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     c, slope = evidence.deviation, evidence.slope
     large_drift = evidence.drift > margin
     if large_drift and evidence.size_p < ALPHA:
-        return Verdict(Outcome.SIZE, remark("law-depends-on-size", slope=slope))
+        return Verdict(
+            Outcome.SIZE, remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope)
+        )
     if evidence.scatter > margin:
-        return Verdict(Outcome.SCATTER, remark("law-scatters", scatter=evidence.scatter, deviation=c))
+        text = f"fails: scatters by {100 * evidence.scatter:.1f} % around {c}"
+        return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=evidence.scatter, deviation=c))
     if large_drift:
-        return Verdict(Outcome.UNDECIDED, remark("law-slope-undecided", slope=slope))
+        return Verdict(Outcome.UNDECIDED, remark("law-slope-undecided", f"undecided (slope {slope})", slope=slope))
     if c.inside(1 / (1 + margin), 1 + margin):
-        return Verdict(Outcome.HOLDS, remark("law-holds", deviation=c))
+        return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))
     if c.excludes(1) and _half_width(c) <= log(1 + margin):
-        return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", deviation=c))
-    return Verdict(Outcome.UNDECIDED, remark("law-median-undecided", deviation=c))
+        return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", f"holds with a correction of {c}", deviation=c))
+    return Verdict(Outcome.UNDECIDED, remark("law-median-undecided", f"undecided (median {c})", deviation=c))
 
 
 def _half_width(interval: Interval) -> float:

@@ -102,7 +102,9 @@ class FeatureRecipe:
             for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])).tolist():
                 level = str(levels[row])
                 if level not in new:
-                    new[level] = (remark("never-trained", category=name, level=level, known=known),)
+                    never = f"{name} {level} was never trained"
+                    text = f"{never} ({few(known)}): the model cannot predict it"
+                    new[level] = (remark("never-trained", text, never, category=name, level=level, known=known),)
                 reasons[row] = reasons[row] or new[level]
         return reasons
 
@@ -122,16 +124,31 @@ class FeatureRecipe:
             for row in np.flatnonzero(~np.isin(levels, known)).tolist() if told else ():
                 level = str(levels[row])
                 if level not in new:
-                    new[level] = remark("unseen-level", category=name, level=level, known=known)
+                    unseen = f"{name} {level} was not in training"
+                    text = f"{unseen} ({few(known)})"
+                    new[level] = remark("unseen-level", text, unseen, category=name, level=level, known=known)
                 found.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
             for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)).tolist():
                 if now[row] not in said:
-                    said[now[row]] = remark("was-constant", feature=name, value=float(now[row]), trained=value)
+                    said[now[row]] = remark(
+                        "was-constant",
+                        f"{name} is {float(now[row]):.4g}, in training always {value:.4g}",
+                        f"{name} never varied in training",
+                        feature=name,
+                        value=float(now[row]),
+                        trained=value,
+                    )
                 found.setdefault(row, []).append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
-            proportion = remark("was-proportional", feature=name, factor=factor, to=twin)
+            proportion = remark(
+                "was-proportional",
+                f"{name} is not {factor:.4g} x {twin} as in training",
+                feature=name,
+                factor=factor,
+                to=twin,
+            )
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
             for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)).tolist():
                 found.setdefault(row, []).append(proportion)
@@ -361,7 +378,8 @@ def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
 
 
 def _first_three(why: list[Remark]) -> list[Remark]:
-    return why if len(why) <= _NAMED else [*why[:_NAMED], remark("further-reasons", count=len(why) - _NAMED)]
+    more = len(why) - _NAMED
+    return why if more <= 0 else [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
 
 
 def _is_constant(values: np.ndarray) -> bool:

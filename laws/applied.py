@@ -87,7 +87,7 @@ def check_law(law: str) -> None:
 
 BANDWIDTH, KEPT = "bandwidth", "kept"
 """What stands in for a law that says nothing of a row, and for that."""
-OVER_PCIE = remark("over-pcie")
+OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe generations")
 """A copy between host and GPU goes by the generations of PCIe."""
 
 

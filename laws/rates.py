@@ -82,7 +82,7 @@ def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArr
         try:
             values[rows] = formula(work.take(rows))
         except NotPublishedError as error:
-            missing[rows] = not_published(error)
+            missing[rows] = error.remark
         except DataError as error:  # products of integers that no GPU has a unit for
             missing[rows] = no_unit(error)
     return values, missing
@@ -102,14 +102,9 @@ def chosen(
     return np.asarray(np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object)
 
 
-def not_published(error: NotPublishedError) -> Remark:
-    """Return the remark on a figure that is not published."""
-    return remark("figure-not-published", figure=error.figure, gpu=error.gpu)
-
-
 def no_unit(error: DataError) -> Remark:
     """Return the remark on arithmetic that no GPU has a unit for."""
-    return remark("no-such-unit", problem=str(error))
+    return remark("no-such-unit", str(error), problem=str(error))
 
 
 def ratio(host: GPU, target: GPU, figure: str) -> tuple[float, Remark | None]:
@@ -117,4 +112,4 @@ def ratio(host: GPU, target: GPU, figure: str) -> tuple[float, Remark | None]:
     try:
         return host.require(figure) / target.require(figure), None
     except NotPublishedError as error:
-        return np.nan, not_published(error)
+        return np.nan, error.remark

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from ..errors import DataError, ParameterError, one_line
 from ..operators.operands import word
 from ..operators.operators import op_of
-from ..readers.files import content, csv_header, head, with_points
+from ..readers.base import of_rows
+from ..readers.files import content, csv_header, decimal_commas, head, with_points
 from ..readers.reading import read_rows
 from ..readers.tidy import ALIASES
 from ..remarks import Remark, remark
@@ -78,7 +79,9 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
                 rows.append(row)
     if not rows:
         raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
-    once = (remark("measured-once", file=path.name, rows=repeated),) if repeated else ()
+    was = "1 row that repeats another is" if repeated == 1 else f"{repeated} rows that repeat others are"
+    text = f"{path.name}: {was} measured once"
+    once = (remark("measured-once", text, file=path.name, rows=repeated),) if repeated else ()
     return Listed(rows, refused, (*notes, *once))
 
 
@@ -90,7 +93,7 @@ def _with_points(frame: pd.DataFrame, names: Sequence[str], source: str) -> tupl
     frame, read = with_points(frame, names, source)
     numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in read}
     frame = frame.assign(**{name: numbers[name].where(numbers[name].notna(), frame[name]) for name in read})
-    return frame, [remark("decimal-commas", columns=read, rows=len(frame), files=(source,))] if read else []
+    return frame, [of_rows(decimal_commas(read), len(frame), (source,))] if read else []
 
 
 def _columns(path: Path) -> set[str]:

@@ -197,7 +197,8 @@ def _grid(
     suite = suite or "small"
     rows = suite_rows(suite, gpu=bench.backend.is_gpu, families=kernels, ranks=bench.ranks)
     single = bench.ranks == 1 and suite != "embedded" and (kernels is None or "collective" in kernels)
-    return Grid(rows, [], (remark("collectives-need-two-gpus"),) if single else ())
+    needed = remark("collectives-need-two-gpus", "collectives are left out: they need two GPUs or more")
+    return Grid(rows, [], (needed,) if single else ())
 
 
 def _part(session: Session, about: Mapping[str, Any], budget: float | None, seconds: float) -> dict[str, Any]:

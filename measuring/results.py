@@ -137,13 +137,33 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
 
 def doubts(table: pd.DataFrame) -> list[Remark]:
     """Return how many times are hardly known, and how many may hold more than the kernel."""
-    counts = {
-        "times-hardly-known": (half_widths(table), VAGUE),
-        "launches-late": (table["late_share"], LATE),
-        "clock-in-samples": (table["clock_share"], CLOCK),
-    }
-    beyond = {code: (int(values.gt(limit).sum()), limit) for code, (values, limit) in counts.items()}
-    return [remark(code, rows=rows, of=len(table), limit=limit) for code, (rows, limit) in beyond.items() if rows]
+    cases = (
+        (
+            "times-hardly-known",
+            half_widths(table),
+            VAGUE,
+            f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else running, or with a "
+            "larger budget, before anything learns from them",
+        ),
+        (
+            "launches-late",
+            table["late_share"],
+            LATE,
+            f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these may hold part of "
+            "the launch (late_share)",
+        ),
+        (
+            "clock-in-samples",
+            table["clock_share"],
+            CLOCK,
+            f"spend over {100 * CLOCK:.0f} % of a sample on the clock itself (clock_share)",
+        ),
+    )
+    found = []
+    for code, values, limit, text in cases:
+        if rows := int(values.gt(limit).sum()):
+            found.append(remark(code, f"{rows} of {len(table)} rows {text}", rows=rows, of=len(table), limit=limit))
+    return found
 
 
 def check_table_path(out: Path, *, resume: bool = False) -> None:

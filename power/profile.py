@@ -189,7 +189,10 @@ def profile_files(
         [replace(one, notes=(*one.notes, *told.notes)) for one in profiles],
         measured.clocks,
         level,
-        tuple(remark("power-kernel-left-out", kernel=name, reason=str(error)) for name, error in errors.items()),
+        tuple(
+            remark("power-kernel-left-out", f"{name} is left out: {error!s}", kernel=name, reason=str(error))
+            for name, error in errors.items()
+        ),
     )
 
 
@@ -351,20 +354,43 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
     """Yield what the power and the energy of this profile are not."""
     pauses = stitched.pauses
     if not result.window_stated:
-        yield remark("power-window-assumed", window_us=result.window_us)
+        yield remark(
+            "power-window-assumed",
+            "the logger's averaging window is not stated: taken as the time between readings, "
+            f"{result.window_us:g} µs; state the window (0 only for a logger known to be "
+            "instantaneous)",
+            window_us=result.window_us,
+        )
     if result.filled < 1:
+        before_run, filled_from = 1 - result.filled, result.plan.executions_filled
         yield remark(
             "power-window-not-filled",
+            f"when execution {result.ssp_execution} starts, {100 * before_run:.0f} % of the window lie before the run: "
+            f"power is read too low; append executions up to {filled_from} or later",
             execution=result.ssp_execution,
-            before_run=1 - result.filled,
-            filled_from=result.plan.executions_filled,
+            before_run=before_run,
+            filled_from=filled_from,
         )
     if stitched.mixed:
-        yield remark("power-of-mixture", others=result.others)
+        text = (
+            f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture, and the "
+            "energy of this kernel cannot be told"
+        )
+        yield remark("power-of-mixture", text, others=result.others)
     elif result.alone < ALONE and not pauses.correctable:
-        yield remark("power-idle-unknown", pauses=pauses.share)
+        text = (
+            f"{100 * pauses.share:.2g} % of the windows are pauses and no readings between runs tell the idle power: "
+            "power and energy are read too low"
+        )
+        yield remark("power-idle-unknown", text, pauses=pauses.share)
     elif result.filled == 1 and result.alone < ALONE:
-        yield remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=result.window_stated)
+        share = 1 - result.alone
+        guessed = "; its interval reaches down to what was read, since the window is a guess"
+        text = (
+            f"{100 * share:.0f} % of the windows are pauses: power is read too low; the energy is corrected, as if "
+            f"power fell to idle in them{'' if result.window_stated else guessed}"
+        )
+        yield remark("power-pauses-corrected", text, pauses=share, window_stated=result.window_stated)
 
 
 def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:
@@ -372,24 +398,57 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
     steady, clocks = stitched.steady, measured.clocks
     golden, runs = len(result.runs.kept), len(result.runs.table)
     if result.runs.margin_assumed:
-        yield remark("power-margin-assumed", margin=result.runs.margin, shortest_us=SHORTEST_US)
+        margin = result.runs.margin
+        text = (
+            f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {100 * margin:g} % is assumed"
+        )
+        yield remark("power-margin-assumed", text, margin=margin, shortest_us=SHORTEST_US)
     if golden < LEAST_GOLDEN * runs and FULLER_BIN not in result.runs.removed:
-        yield remark("power-no-usual-time", golden=golden, runs=runs)
+        yield remark(
+            "power-no-usual-time",
+            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no typical "
+            "time, and power and energy are those of a minority; look for changes of clocks, inputs or "
+            "neighbours",
+            golden=golden,
+            runs=runs,
+        )
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
-        yield remark("power-few-readings", readings=len(steady), wanted=wanted)
+        yield remark(
+            "power-few-readings",
+            f"{len(steady)} readings of interest, {wanted} are recommended",
+            readings=len(steady),
+            wanted=wanted,
+        )
     if result.plan.row is not None and runs < result.plan.row.runs:
-        yield remark("power-few-runs", runs=runs, wanted=result.plan.row.runs)
+        yield remark(
+            "power-few-runs",
+            f"{runs} runs, {result.plan.row.runs} are recommended",
+            runs=runs,
+            wanted=result.plan.row.runs,
+        )
     if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
-        yield remark("power-log-incomplete", share=missing)
+        text = f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, are not in the log"
+        yield remark("power-log-incomplete", text, share=missing)
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
-        yield remark("power-times-extrapolated", outside=outside, readings=len(steady))
+        yield remark(
+            "power-times-extrapolated",
+            f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated",
+            outside=outside,
+            readings=len(steady),
+        )
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
     if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
-        yield remark("power-drift-unsure", drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us)
+        yield remark(
+            "power-drift-unsure",
+            f"the clock pairs give the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the "
+            f"times of readings are uncertain by up to ±{unsure_us:.2g} µs; give pairs over the whole log",
+            drift_error_ppm=clocks.drift_error_ppm,
+            unsure_us=unsure_us,
+        )
     if not clocks.drift_known:
-        yield remark("power-drift-unknown")
+        yield remark("power-drift-unknown", "one clock pair: the drift of the clocks is unknown and not corrected")
 
 
 def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:

@@ -40,7 +40,7 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-from ..readers.files import head, plain_rows, read_plain_table, text, with_points
+from ..readers.files import decimal_commas, head, plain_rows, read_plain_table, text, with_points
 from ..remarks import Remark, remark
 from .logs import TOTAL, read_power_log, whole_lines
 
@@ -138,7 +138,10 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     chosen = _of_gpu(table, table["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
     _check_seconds(chosen, str(path))
     missing = table.attrs["left_out"]
-    without = (remark("power-log-readings-without-power", readings=missing),) if missing else ()
+    without = []
+    if missing:
+        text = f"{missing} readings of the log have no power and are left out"
+        without.append(remark("power-log-readings-without-power", text, readings=missing))
     notes = (*without, *_cut(table.attrs["cut"]), *_commas(table.attrs["decimal_commas"]))
     return PowerLog(check_power_log(chosen, str(path)), clock, notes)
 
@@ -165,7 +168,7 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
 
 
 def _commas(columns: tuple[str, ...]) -> tuple[Remark, ...]:
-    return (remark("decimal-commas", columns=columns),) if columns else ()
+    return (decimal_commas(columns),) if columns else ()
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
@@ -190,7 +193,7 @@ def _check_seconds(rows: pd.DataFrame, source: str) -> None:
 
 
 def _cut(lines: int) -> tuple[Remark, ...]:
-    return (remark("power-log-cut-off"),) if lines else ()
+    return (remark("power-log-cut-off", "the log breaks off within its last line, which is left out"),) if lines else ()
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:

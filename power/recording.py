@@ -65,15 +65,32 @@ class Plan:
         """What the figures do not say by themselves."""
         said = []
         if self.row is None:
-            said.append(remark("power-plan-below-table", shortest_us=SHORTEST_US, repeats=self.repeats))
+            said.append(
+                remark(
+                    "power-plan-below-table",
+                    f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back "
+                    "to back, timed as one execution, or interleave it as the application does; either way the "
+                    "power is that of the sequence, not of one launch",
+                    shortest_us=SHORTEST_US,
+                    repeats=self.repeats,
+                )
+            )
         elif self.logs is not None and self.expected_logs < self.logs:
             needed = math.ceil(self.logs * self.row.runs / self.expected_logs)
+            text = (
+                f"{self.row.runs} runs give about {self.expected_logs:.0f} readings in one execution, {self.logs} are "
+                f"wanted: make {needed} runs, or append executions to each run"
+            )
             figures = {"runs": self.row.runs, "expected": self.expected_logs, "wanted": self.logs, "needed": needed}
-            said.append(remark("power-plan-more-runs", **figures))
+            said.append(remark("power-plan-more-runs", text, **figures))
         if self.executions_filled > self.executions:
             missing_us = self.interval_us - (self.executions - 1) * self.kernel_us
+            text = (
+                f"execution {self.executions} starts {missing_us:g} µs before the logger's window has filled: append "
+                f"executions up to {self.executions_filled} or later"
+            )
             figures = {"execution": self.executions, "missing_us": missing_us, "filled_from": self.executions_filled}
-            said.append(remark("power-plan-window-not-filled", **figures))
+            said.append(remark("power-plan-window-not-filled", text, **figures))
         return said
 
 

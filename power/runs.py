@@ -24,7 +24,12 @@ SHORTEST_GAP_NS: Final = 1_000.0
 
 OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
 FULLER_BIN = "power-run-of-fuller-bin"
-"""Codes of why a run is not golden."""
+NOT_GOLDEN: Final = {
+    OTHER_TIME: "execution time outside the bin",
+    FULLER_BIN: "execution time in a fuller bin",
+    TOO_FEW: "fewer executions than the one of interest",
+}
+"""Code of why a run is not golden -> why."""
 
 
 @dataclass(frozen=True)

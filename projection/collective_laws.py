@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -209,19 +208,22 @@ def _answer(projection: _Projection, messages: _Messages) -> _Answer:
     if projection.law == KEPT:
         return _kept(projection, None)
     if messages.ranks <= 1:
-        return _kept(projection, remark("one-rank"))
+        return _kept(projection, ONE_RANK)
     if messages.ranks > projection.network.ranks_per_node:
         return _between_nodes(projection, messages.ranks)
     try:
         rates = [link_bandwidth_gbs(gpu, *messages[:2]) for gpu in (projection.host, projection.target)]
     except NotPublishedError as error:
-        return _kept(projection, remark("figure-not-published", figure=error.figure, gpu=error.gpu))
+        return _kept(projection, error.remark)
     except DataError as error:  # more ranks than the links join
-        return _kept(projection, remark("no-link", problem=str(error)))
+        return _kept(projection, remark("no-link", str(error), problem=str(error)))
     unknown = unknown_of(*messages)
     if projection.law == BANDWIDTH or unknown:
         return _by_bandwidth(projection, rates, unknown if projection.law == ALPHA_BETA else None)
     return _by_model(projection, messages, rates)
+
+
+ONE_RANK = remark("one-rank", "a group of one rank sends nothing")
 
 
 def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark | None:
@@ -232,7 +234,7 @@ def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark 
         "message": bool(np.isnan(size_bytes).any()),
     }
     missing = tuple(name for name, is_missing in lacks.items() if is_missing)
-    return remark("message-unknown", missing=missing) if missing else None
+    return remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing) if missing else None
 
 
 def _kept(projection: _Projection, why: Remark | None) -> _Answer:
@@ -247,10 +249,13 @@ def _by_bandwidth(projection: _Projection, rates: Sequence[float], why: Remark |
 def _between_nodes(projection: _Projection, ranks: float) -> _Answer:
     network = projection.network
     one_node = projection.law == ALPHA_BETA  # as the fitted models are
-    spans = partial(remark, "group-spans-nodes", ranks=ranks, per_node=network.ranks_per_node, law_of_one_node=one_node)
+    values = {"ranks": ranks, "per_node": network.ranks_per_node, "law_of_one_node": one_node}
+    spans = f"a group of {ranks:g} spans nodes of {network.ranks_per_node}"
     if network.host_gbs is None or network.target_gbs is None:
-        return _kept(projection, spans(stated=False))
-    why = spans(stated=True) if one_node else None
+        text = f"{spans}: state the network's bandwidth of host and target"
+        return _kept(projection, remark("group-spans-nodes", text, **values, stated=False))
+    text = f"{spans}, and the model is of one node"
+    why = remark("group-spans-nodes", text, **values, stated=True) if one_node else None
     sigma = float("nan") if network.host_gbs != network.target_gbs else _unless_same(projection, float("nan"))
     return _Answer(network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, sigma)
 
@@ -262,7 +267,8 @@ def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[floa
     used_host, used_target = of_host or of_target, of_target or of_host
     if used_host is None or used_target is None:
         gpus = tuple(dict.fromkeys((host.name, target.name)))
-        return _by_bandwidth(projection, rates, remark("links-not-measured", gpus=gpus))
+        unmeasured = remark("links-not-measured", f"links of {' and '.join(gpus)} not measured", gpus=gpus)
+        return _by_bandwidth(projection, rates, unmeasured)
     collective, ranks, size = messages.collective, messages.ranks, np.maximum(messages.size_bytes, LEAST_BYTES)
     before = used_host.time_us(collective, size, ranks, rates[0])
     after = used_target.time_us(collective, size, ranks, rates[1])
@@ -272,8 +278,13 @@ def _by_model(projection: _Projection, messages: _Messages, rates: Sequence[floa
     sigma = law_errors().alpha_beta if measured else law_errors().one_sided
     why = None
     if of_host is None or of_target is None:
-        unmeasured, used = (host, used_target) if of_host is None else (target, used_host)
-        why = remark("links-of-another", unmeasured=unmeasured.name, measured=used.gpus[0])
+        other, used = (host, used_target) if of_host is None else (target, used_host)
+        why = remark(
+            "links-of-another",
+            f"links of {other.name} not measured: latency of {used.gpus[0]}, bandwidth by the published figures",
+            unmeasured=other.name,
+            measured=used.gpus[0],
+        )
     return _Answer(after / before, ALPHA_BETA, why, bound, _unless_same(projection, sigma))
 
 

@@ -235,13 +235,25 @@ class Fidelity:
         trace = self.traces[self.believed]
         if trace.overhead is None:
             assert trace.agreement is not None
-            kernels = {"matched_us": trace.agreement.matched_us, "matched": trace.agreement.matched}
-            return remark(Basis.SHORTEST.value, label=self.best, **kernels)
+            matched_us, matched = trace.agreement.matched_us, trace.agreement.matched
+            text = (
+                f"{self.best} has the shortest kernels ({matched_us:.1f} µs for the {matched} that all traces have): a "
+                "weaker sign than agreement with the unprofiled time, which was not given"
+            )
+            return remark(Basis.SHORTEST.value, text, label=self.best, matched_us=matched_us, matched=matched)
+        step_us, alone = trace.times.end_to_end_per_step_us, len(self.traces) == 1
+        assert step_us is not None and self.unprofiled_us is not None  # noqa: PT018
+        text = (
+            f"{self.best if alone else f'{self.best} agrees best'}: {step_us / 1e3:.3f} ms per step, "
+            f"{self.unprofiled_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %); its kernels add up to "
+            f"{trace.kernel_ratio:.3f} of the unprofiled time"
+        )
         return remark(
             Basis.UNPROFILED.value,
+            text,
             label=self.best,
-            alone=len(self.traces) == 1,
-            step_us=trace.times.end_to_end_per_step_us,
+            alone=alone,
+            step_us=step_us,
             unprofiled_us=self.unprofiled_us,
             overhead=trace.overhead,
             kernel_ratio=trace.kernel_ratio,
@@ -379,11 +391,24 @@ def _by_kernel(matching: Matching, ratios: FloatArray, labels: Sequence[str], be
 def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
     notes = []
     if not matching.by_queue:
-        notes.append(remark("queues-differ"))
+        notes.append(
+            remark(
+                "queues-differ",
+                "the traces have different numbers of queues: kernels were matched by their order on the GPU",
+            )
+        )
     if matching.cut:
-        notes.append(remark("names-cut"))
+        notes.append(
+            remark(
+                "names-cut", "one trace has function names only: kernels were matched without their template arguments"
+            )
+        )
     if matching.uneven_share > _UNEVEN:
-        notes.append(remark("kernels-uneven", share=matching.uneven_share))
+        text = (
+            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally often in all traces: "
+            "their order may be shifted; give the same steps of each"
+        )
+        notes.append(remark("kernels-uneven", text, share=matching.uneven_share))
     if len({trace.times.gpus for trace in found}) > 1:
-        notes.append(remark("gpus-differ"))
+        notes.append(remark("gpus-differ", "the traces have different numbers of GPUs: give the same ranks of each"))
     return notes

@@ -31,8 +31,14 @@ from .worlds import ONE_NODE, model_us, stride_of
 
 MEETING: Final = -1
 """Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
-PARTS: Final = ("computation_us", "communication_us", "waiting_us", "copy_us", "idle_us")
-"""What the time of a rank is made of: a moment counts for the first of them that is going on."""
+PARTS: Final = {
+    "computation_us": "computation",
+    "communication_us": "communication",
+    "waiting_us": "waiting for peers",
+    "copy_us": "copies",
+    "idle_us": "idle",
+}
+"""What the time of a rank is made of -> its name: a moment counts for the first of them that is going on."""
 
 
 class _Together:

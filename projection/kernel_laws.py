@@ -26,10 +26,11 @@ from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
 from ..laws.applied import KEPT, by_law
 from ..laws.base import Overhead, Pair, Rows
-from ..remarks import Remark, remark
+from ..remarks import Remark, joined, remark
 from ..table.measurements import REFUSED, fill_text, judge
 from ..table.problems import pair as pair_rows
 from ..table.problems import problem_ids
+from ..table.refusals import row_refused
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from ..traces.dispatches import empty_steps
 from ..traces.summary import Annotated, call_codes, measurements
@@ -120,7 +121,7 @@ def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
     rows = fill_text(judge(calls))
     refused = rows[REFUSED].ne("").to_numpy()
     usable = rows[~refused].reset_index(drop=True)
-    why = [(remark("row-refused", reason=reason, detail=""),) if reason else () for reason in rows[REFUSED]]
+    why = [(row_refused(reason),) if reason else () for reason in rows[REFUSED]]
     found = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
     if len(usable):
         _, first, code = np.unique(problem_ids(usable, kernel=True), return_index=True, return_inverse=True)
@@ -134,13 +135,16 @@ def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
     return found.set_axis(pd.Index(calls["source"].astype("str")))
 
 
+def _unlike(reasons: Reasons) -> Remark:
+    return remark("unlike-training", f"outside the trained range: {joined(reasons)}", reasons=reasons)
+
+
 def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
     """Return factor, why and sigma of predictions; those outside the trained range do not count."""
     factor = predicted["predicted"].to_numpy(dtype=float) / host_us
     applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
     why = [
-        () if applied else (remark("unlike-training", reasons=reasons),)
-        for applied, reasons in zip(applies, predicted["reasons"], strict=True)
+        () if applied else (_unlike(reasons),) for applied, reasons in zip(applies, predicted["reasons"], strict=True)
     ]
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
@@ -294,7 +298,14 @@ def _corrected(found: pd.DataFrame, rows: Rows, corrections: Mapping[str, Correc
 def _carried_on(model: pd.DataFrame, rows: Rows, pair: Pair, trained_for: GPU, law: str) -> pd.DataFrame:
     """Return the run's factors times what a law says of the way from the target of the run to another one."""
     first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
-    carried = (remark("carried-on-by-law", gpu=trained_for.name, law=law),)
+    carried = (
+        remark(
+            "carried-on-by-law",
+            f"the model is of {trained_for.name}: projected from there by the law {law}",
+            gpu=trained_for.name,
+            law=law,
+        ),
+    )
     why = [carried if has else own for has, own in zip(model["factor"].notna(), model["why"], strict=True)]
     return model.assign(factor=model["factor"] * whole / first, why=pd.Series(why, model.index, dtype=object))
 
@@ -319,4 +330,7 @@ def _predicted(found: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
 
 def _neither(model: Reasons, law: Reasons) -> Reasons:
     """Return why a model has no factor, and with it what the law says that stands in."""
-    return (remark("model-then-law", model=model, law=law),) if model and law else model or law
+    if not (model and law):
+        return model or law
+    text = f"{joined(model)}: {joined(law)}"
+    return (remark("model-then-law", text, model=model, law=law),)

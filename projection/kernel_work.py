@@ -38,8 +38,8 @@ TF32 = r"(?i)tf32|xf32|s1688"
 """Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
 
 PyTorch takes fp32 for matrix products unless told otherwise, so a silent name means fp32."""
-NO_WORK = remark("operator-unknown")
-HELPER = remark("helper-kernel")
+NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
+HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
 """A kernel that helps another of its call: its own work is not known."""
 
 _OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(COLUMNS)

@@ -75,9 +75,19 @@ class PassPlan:
     @property
     def notes(self) -> tuple[Remark, ...]:
         """The outcome, ``passes-planned``, and what limits the profiler: ``filters-with-counters``, ``records-all``."""
-        limit = "records-all" if self.profiler == Profiler.TORCH else "filters-with-counters"
+        if self.profiler == Profiler.TORCH:
+            text = "torch.profiler records every kernel: one pass, whose first step warms up"
+            limit = remark("records-all", text)
+        else:
+            text = (
+                "rocprofv3 filters kernels only where it collects counters, and runs them one at a time then; it "
+                "counts launches from the start of PROGRAM: let the full trace begin there too"
+            )
+            limit = remark("filters-with-counters", text)
         size = {"kernels": len(self.kernels), "passes": self.passes, "steps": self.steps}
-        return remark("passes-planned", profiler=self.profiler.value, **size), remark(limit)
+        told = f"kernels {len(self.kernels)}, passes {self.passes}, steps in each {self.steps}"
+        profiler = self.profiler.value
+        return remark("passes-planned", f"{profiler}: {told}", profiler=profiler, **size), limit
 
 
 def plan_passes(
@@ -263,14 +273,23 @@ class Retimed:
         table = self.kernels
         left = table[table["measured"] < table["launches"]]
         total, total_us = int(table["launches"].sum()), float(table["recorded_us"].sum())
+        kernels, first = int(table["measured"].sum()), tuple(left["name"].head(_NAMED))
+        time_share = 1.0 - float(table["unmeasured_us"].sum()) / total_us if total_us else 0.0
+        ratio = float(table["retimed_us"].sum()) / total_us if total_us else 1.0
+        names = ", ".join(name[:40] for name in first) + (", ..." if len(left) > len(first) else "")
+        text = (
+            f"passes measured {kernels} of {total} kernels, {100 * time_share:.0f} % of the time; the times of kernels "
+            f"are {ratio:.3f} of those recorded{f'; as recorded, not measured in passes: {names}' if first else ''}"
+        )
         return remark(
             "durations-of-passes",
-            kernels=int(table["measured"].sum()),
+            text,
+            kernels=kernels,
             of=total,
-            time_share=1.0 - float(table["unmeasured_us"].sum()) / total_us if total_us else 0.0,
-            ratio=float(table["retimed_us"].sum()) / total_us if total_us else 1.0,
+            time_share=time_share,
+            ratio=ratio,
             unmeasured=len(left),
-            first=tuple(left["name"].head(_NAMED)),
+            first=first,
         )
 
 

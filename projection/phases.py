@@ -123,7 +123,15 @@ class Repeated:
     @property
     def note(self) -> Remark:
         """What that means for the projection (``phases-folded``)."""
-        return remark("phases-folded", repeats=tuple(self.table["repeats"]), share=self.share, error=self.error)
+        repeats = tuple(self.table["repeats"])
+        count, some = len(repeats), ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else "")
+        phases = f"{count} phases repeat {some} times" if count > 1 else f"one phase repeats {some} times"
+        off = "less than 0.01 %" if self.error < 1e-4 else f"{100 * self.error:.2g} %"
+        text = (
+            f"{phases}: {100 * self.share:.3g} % of the activities were projected for all of them, which shifts the "
+            f"time by {off} (1 σ, from how the repeats differ)"
+        )
+        return remark("phases-folded", text, repeats=repeats, share=self.share, error=self.error)
 
 
 def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) -> Repeated:

@@ -103,11 +103,22 @@ def verdict(projection: Projection) -> Remark:
     target = projection.target.name
     if not len(projection.graph.calls):
         before, after = (path_shares(path)[ACTIVITY] for path in (projection.measured_path, projection.path))
-        return remark("pace-unknown", target=target, before=before, after=after)
+        text = (
+            f"what sets the pace on {target} is unknown, the trace has no calls of the CPU: activities of the GPU are "
+            f"{100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
+        )
+        return remark("pace-unknown", text, target=target, before=before, after=after)
     before, after = cpu_share(projection.measured_path), cpu_share(projection.path)
+    of_cpu = (
+        f"the CPU's work and launches are {100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
+    )
     if after < BOUND_BY_CPU:
-        return remark("gpu-sets-pace", target=target, before=before, after=after)
-    return remark("launch-bound", target=target, before=before, after=after, already=before >= BOUND_BY_CPU)
+        text = f"on {target} the GPU sets the pace: {of_cpu}"
+        return remark("gpu-sets-pace", text, target=target, before=before, after=after)
+    already = before >= BOUND_BY_CPU
+    verb = "stays" if already else "becomes"
+    text = f"on {target} the trace {verb} launch-bound: {of_cpu}; a faster GPU does not shorten that part"
+    return remark("launch-bound", text, target=target, before=before, after=after, already=already)
 
 
 def _whole_counts(table: pd.DataFrame) -> pd.DataFrame:
@@ -431,33 +442,55 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
-    notes = [] if projection.folded or not asked else [remark("no-phases")]
+    notes = []
+    if asked and not projection.folded:
+        text = "no phase of the trace repeats often enough to stand for its repeats: the whole trace was projected"
+        notes.append(remark("no-phases", text))
     notes += [one for one in trace.notes if one.code == "groups-of-world"]
     table = trace.dispatches
     orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
     if orphans:
-        notes.append(remark("launched-before", count=orphans))
+        text = f"{orphans} activities were launched before the trace: they delay others, but do not count themselves"
+        notes.append(remark("launched-before", text, count=orphans))
     if not len(projection.graph.calls):
-        notes.append(remark("no-calls"))
+        notes.append(remark("no-calls", "the trace has no calls of the CPU: gaps are kept, whatever their cause"))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
-        notes.append(remark("cpu-taken-as-fast", sigma=CPU_SIGMA))
+        within = f"within {100 * CPU_SIGMA:.0f} %"
+        text = f"the target's CPU is assumed to be as fast as the one measured, {within}: state cpu_speed"
+        notes.append(remark("cpu-taken-as-fast", text, sigma=CPU_SIGMA))
     if (world := projection.laws.world) is not None:
         notes += _of_world(projection, world)
     names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
-        notes.append(remark("device-taken-for", devices=tuple(sorted(names)), host=projection.host.name))
+        devices, host = tuple(sorted(names)), projection.host.name
+        text = f"the trace names {', '.join(devices)}; it is read as {host}"
+        notes.append(remark("device-taken-for", text, devices=devices, host=host))
     return notes + errors_of(trace)
 
 
 def _of_world(projection: Projection, world: World) -> list[Remark]:
     rows = projection.activities
     resized = (rows[LAW] == ALPHA_BETA).any()
-    notes = [] if world.ranks is None else [remark("kernels-keep-their-work" if resized else "nothing-re-sized")]
+    notes = []
+    if world.ranks is not None and resized:
+        text = (
+            "every rank keeps its batch: kernels do not change, not even those on shards (of an optimizer), whose work "
+            "depends on the number of ranks"
+        )
+        notes.append(remark("kernels-keep-their-work", text))
+    elif world.ranks is not None:
+        text = "no collective is re-sized: none in the trace states its name, message and group"
+        notes.append(remark("nothing-re-sized", text))
     messages = placed_messages(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
     model = model_us(messages, projection.host, world.host)
     known = ~np.isnan(model) & (model > 0)
     if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
-        notes.append(remark("collectives-above-model", ratio=float(ratio), kept=projection.laws.keep_waiting))
+        kept = projection.laws.keep_waiting
+        stays = "which stays" if kept else "which is projected too (keep_waiting keeps it)"
+        text = (
+            f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers, {stays}"
+        )
+        notes.append(remark("collectives-above-model", text, ratio=float(ratio), kept=kept))
     return notes
 
 
@@ -465,6 +498,13 @@ def changes(result: Result) -> list[Remark]:
     """Return where the dominant bound changes along the sweeps (``bound-changes``)."""
     found = [] if result.sweeps is None else changes_of_bound(result.sweeps)
     return [
-        remark("bound-changes", before=one.before, after=one.after, figure=one.figure, value=one.crossing)
+        remark(
+            "bound-changes",
+            f"{one.before} → {one.after} at {one.figure} = {one.crossing:,.4g}",
+            before=one.before,
+            after=one.after,
+            figure=one.figure,
+            value=one.crossing,
+        )
         for one in found
     ]

@@ -191,7 +191,11 @@ class Uncertainty:
     @property
     def note(self) -> Remark:
         """How many samples, and how well they have converged (``samples-converged``)."""
-        return remark("samples-converged", samples=self.samples, seed=self.seed, convergence=self.convergence)
+        text = (
+            f"{self.samples} scrambled Sobol' samples, seed {self.seed}: median and bounds of the two halves differ by "
+            f"at most {100 * self.convergence:.2g} % of the projection"
+        )
+        return remark("samples-converged", text, samples=self.samples, seed=self.seed, convergence=self.convergence)
 
 
 def accuracy_band(relative: float) -> str:
@@ -319,6 +323,13 @@ def _tornado(factors: Sequence[Factor], low: FloatArray, high: FloatArray, share
 
 
 CPU: Final = "cpu_speed"
+
+
+def source_name(source: str) -> str:
+    """Return what a source of error is called: a class of operators, or the CPU's speed."""
+    return "CPU speed" if source == CPU else source
+
+
 CPU_SIGMA: Final = 0.10
 """Relative standard deviation of the time of the CPU's work where nobody states the speed of the target's CPU."""
 CPU_STATED_SIGMA: Final = 0.02

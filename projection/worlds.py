@@ -37,6 +37,7 @@ from .collective_laws import (
     LATENCY,
     LEAST_BYTES,
     LINK,
+    ONE_RANK,
     UNKNOWN,
     link_bandwidth_gbs,
     messages_of,
@@ -253,7 +254,7 @@ def _answer(
         return kept | {"why": (unknown,)}
     before, after = (int(count) for count in ranks)
     if before < 2:
-        return kept | {"why": (remark("one-rank"),)}
+        return kept | {"why": (ONE_RANK,)}
     sent, networks = max(size, LEAST_BYTES), (world.host, world.target)
     try:
         was, now, least = (
@@ -264,12 +265,15 @@ def _answer(
             )
         )  # fmt: skip
     except NotPublishedError as error:
-        return kept | {"why": (remark("figure-not-published", figure=error.figure, gpu=error.gpu),)}
+        return kept | {"why": (error.remark,)}
     except DataError as error:  # more ranks than the links join
-        return kept | {"why": (remark("no-link", problem=str(error)),)}
+        return kept | {"why": (remark("no-link", str(error), problem=str(error)),)}
     nodes = tuple(network.nodes(count) for network, count in zip(networks, (before, after), strict=True))
     same = host == target and before == after and networks[0] == networks[1]
-    why = () if before == after and max(nodes) == 1 else (remark("other-world", ranks=(before, after), nodes=nodes),)
+    levels = "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
+    text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
+    other = remark("other-world", text, ranks=(before, after), nodes=nodes)
+    why = () if before == after and max(nodes) == 1 else (other,)
     return {
         "factor": now / was, "law": ALPHA_BETA, "why": why, "bound": LATENCY if 2 * least >= now else LINK,
         "sigma": 0.0 if same else _sigma((host, target), collective, nodes),

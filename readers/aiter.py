@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..remarks import remark
+from ..remarks import Remark, remark
 from ..table.measurements import plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
@@ -80,7 +80,17 @@ class AiterReader(Reader):
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         table = _Table(csv)
         if table.names >= _GATED_DELTA:
-            return RawTable(notes=[Note(remark("gated-delta-skipped"), len(csv.lines))])
+            return RawTable(
+                notes=[
+                    Note(
+                        remark(
+                            "gated-delta-skipped",
+                            "gated delta-rule kernels (chunk_gdn) have no operator here yet: skipped",
+                        ),
+                        len(csv.lines),
+                    )
+                ]
+            )
         notes: list[Note] = []
         columns = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
@@ -171,10 +181,26 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
         return named[1]
     called = table.get("kernelname", "kernelname1").to_pandas().str.extract(_FAMILY)[0].dropna()
     if called.empty:
-        notes.append(Note(remark("gemm-family-unknown"), table.rows))
+        notes.append(
+            Note(
+                remark(
+                    "gemm-family-unknown", "neither the file's name nor its kernels say the GEMM family: left empty"
+                ),
+                table.rows,
+            )
+        )
         return ""
     family = str(called.mode()[0])
-    notes.append(Note(remark("gemm-family-by-kernels", family=family), table.rows))
+    notes.append(
+        Note(
+            remark(
+                "gemm-family-by-kernels",
+                f"the file's name says no GEMM family: {family} by the names of its kernels",
+                family=family,
+            ),
+            table.rows,
+        )
+    )
     return family
 
 
@@ -203,6 +229,11 @@ def _moe(table: _Table) -> dict[str, Any]:
     }
 
 
+def _by_units(cus: int, gfx: str) -> Remark:
+    also = " (gfx1250 has 256 too)" if cus == 256 else ""
+    return remark("gfx-by-units", f"no gfx id: {cus} CUs are read as {gfx}{also}", cus=cus, gfx=gfx)
+
+
 def _moe_variant(activation: str, weighted: str, tag: str) -> str:
     """Return the activation, whether the first stage applies the weights, and AITER's own tag."""
     words = (activation.removeprefix("ActivationType.").lower(), "doweight_stage1" * (weighted == "1"), tag.strip())
@@ -219,7 +250,7 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]
-            notes.append(Note(remark("gfx-by-units", cus=int(cus), gfx=known), rows))
+            notes.append(Note(_by_units(int(cus), known), rows))
         if known:
             names[place], assumption = device_of(
                 known, int(cus) if cus.isdecimal() and len(cus) < _DIGITS else None, stated

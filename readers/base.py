@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..errors import counted, few
 from ..remarks import Remark
 from ..traces.dispatches import Trace
 
@@ -36,6 +37,31 @@ class Note:
 
     remark: Remark
     rows: int
+
+
+def of_file(file: str, note: Remark) -> Remark:
+    """Return a note that says first which file it is about."""
+    return Remark(note.code, (("file", file), *note.items), f"{file}: {note.text}", note.text)
+
+
+def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
+    """Return a note that says at its end how many rows it concerns, and in which files.
+
+    Examples
+    --------
+    >>> from flopcast.remarks import remark
+    >>> of_rows(remark("repeats-merged", "repeats were merged"), 2, ("a.csv", "b.csv"))
+    repeats were merged (2 rows in a.csv, b.csv)
+    """
+    concerned = [counted(rows, "row")] if rows else []
+    concerned += [few(files, 3)] if files else []
+    text = f"{note.text} ({' in '.join(concerned)})" if concerned else note.text
+    return Remark(note.code, (*note.items, ("rows", rows), ("files", tuple(files))), text, note.text)
+
+
+def without(note: Remark, *names: str) -> Remark:
+    """Return a note without what `of_file` ("file") or `of_rows` ("rows", "files") has added to it."""
+    return Remark(note.code, tuple(item for item in note.items if item[0] not in names), note.general)
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,10 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
     name, assumption = device_of(plain, None)
     stated = options.defaults.get("device", "")
     if stated and _may_be(stated, plain):
-        return "", remark("device-as-stated", gfx=plain, device=stated)
+        return "", remark("device-as-stated", f"{plain} is read as {stated}, as stated", gfx=plain, device=stated)
     if name == plain:
-        assumption = remark("device-ambiguous", gfx=plain)
+        text = f"{plain} without a number of compute units may be several devices: set device=NAME"
+        assumption = remark("device-ambiguous", text, gfx=plain)
     return name, assumption
 
 

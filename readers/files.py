@@ -26,7 +26,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
-from ..errors import DataError, one_line, visible_text
+from ..errors import DataError, few, one_line, visible_text
+from ..remarks import Remark, remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, TABLE_BYTES, DataFile, FileRead
 
@@ -379,6 +380,12 @@ def with_points(table: pd.DataFrame, names: Iterable[str], source: str | None) -
         raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
     read = {name: table[name].where(~found, table[name].str.replace(",", ".")) for name, found in commas.items()}
     return table.assign(**read), tuple(commas)
+
+
+def decimal_commas(columns: Sequence[str]) -> Remark:
+    """Return the note that `with_points` has read columns with decimal commas."""
+    text = f"commas are read as decimal points in {few(columns, 3)}"
+    return remark("decimal-commas", text, columns=tuple(columns))
 
 
 def with_overlong(rows: pd.DataFrame, csv_table: Csv) -> pd.DataFrame:

@@ -68,7 +68,13 @@ class HipblasltReader(Reader):
         given = pd.DataFrame(log.rows, dtype=object)
         notes = log.notes()
         if given.empty:
-            return RawTable(pd.DataFrame(), [*notes, Note(remark("no-timings", by="hipblaslt-bench"), 0)])
+            return RawTable(
+                pd.DataFrame(),
+                [
+                    *notes,
+                    Note(remark("no-timings", "no timings: headers without a line of values", by="hipblaslt-bench"), 0),
+                ],
+            )
         rows = _measurements(given)
         rows["device"] = _devices(given, options, notes)
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
@@ -128,10 +134,13 @@ class _Log:
         """Return the remarks on the log as a whole."""
         notes = []
         if self._repeated:
-            notes.append(Note(remark("winners-repeated"), self._repeated))
+            notes.append(
+                Note(remark("winners-repeated", "winners are printed a second time: counted once"), self._repeated)
+            )
         if len(set(self._devices.values())) > 1:
             listed = sorted({" ".join(device).strip() for device in self._devices.values()})
-            notes.append(Note(remark("several-devices", devices=tuple(listed)), len(self.rows)))
+            text = f"the log lists different devices ({', '.join(listed)}): set device=NAME"
+            notes.append(Note(remark("several-devices", text, devices=tuple(listed)), len(self.rows)))
         return notes
 
 

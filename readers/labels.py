@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ..errors import DataError, UnknownGPUError
+from ..errors import DataError, UnknownGPUError, few
 from ..hardware import GPU, all_gpus, find, find_gfx
 from ..remarks import Remark, remark
 
@@ -75,7 +75,8 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
     user = known_gpu(stated)
     if not same or (user is not None and user.name in (name, *same)):
         return (user.name if same and user else name), None
-    return name, remark("device-by-gfx", gfx=gfx, cus=cus, device=name, same=tuple(same))
+    text = f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
+    return name, remark("device-by-gfx", text, gfx=gfx, cus=cus, device=name, same=tuple(same))
 
 
 @cache
@@ -86,11 +87,16 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
     """
     if not word:
         return "", None
+    matches: tuple[str, ...] = ()
     try:
         gpu = None if _is_file(word) else find(word)
     except UnknownGPUError as error:
-        return word, remark(UNKNOWN_DEVICE, device=word, **({"nearest": error.matches} if error.matches else {}))
-    return (gpu.name, None) if gpu else (word, remark(UNKNOWN_DEVICE, device=word))
+        gpu, matches = None, error.matches
+    if gpu:
+        return gpu.name, None
+    close = f" (the closest: {few(matches)})" if matches else ""
+    text = f"device {word!r} is not in the catalogue: kept under that name{close}"
+    return word, remark(UNKNOWN_DEVICE, text, device=word, **({"nearest": matches} if matches else {}))
 
 
 def known_gpu(word: str, *, stated: bool = False) -> GPU | None:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from ..errors import DataError, NoMeasurementsError, few
 from ..operators.operators import RUN
-from ..remarks import Remark, remark
+from ..remarks import Remark
 from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.contents import KIND
@@ -28,9 +28,9 @@ from ..table.measurements import EXAMPLES, fill_text
 from ..table.problems import problem_hashes, problem_ids, without_repeats
 from ..traces.summary import Overview
 from ..workers import Jobs
-from .base import FileRead, Options
+from .base import FileRead, Options, of_rows, without
 from .files import find_files
-from .reading import Measurements, read
+from .reading import REPEATS_MERGED, REPEATS_STAY, Measurements, read
 from .trace_files import Source, TraceFailure, look, sort_files
 
 FOUND: Final = "ingest.json"
@@ -94,6 +94,7 @@ class Totals:
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
     _notes: dict[Remark, tuple[int, dict[str, None]]] = field(default_factory=dict)
+    _others: dict[Remark, None] = field(default_factory=dict)
 
     def add(self, found: Measurements | TraceFailure) -> pd.DataFrame | None:
         """Count a part and return its rows; None where it has none."""
@@ -117,15 +118,18 @@ class Totals:
 
     def _remark(self, notes: Sequence[Remark]) -> None:
         for note in notes:
-            own = Remark(note.code, tuple(item for item in note.items if item[0] not in ("rows", "files")))
+            if "rows" not in note.values:
+                self._others[note] = None
+                continue
+            own = without(note, "rows", "files")
             rows, files = self._notes.get(own, (0, {}))
             more = dict.fromkeys(note.values.get("files", ()))
-            self._notes[own] = rows + note.values.get("rows", 0), files | more
+            self._notes[own] = rows + note.values["rows"], files | more
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark once, with its rows and files."""
         told = self._notes.items()
-        return tuple(remark(one.code, **one.values, rows=rows, files=tuple(files)) for one, (rows, files) in told)
+        return (*(of_rows(one, rows, tuple(files)) for one, (rows, files) in told), *self._others)
 
 
 def read_dataset(
@@ -177,8 +181,7 @@ def read_dataset(
         merged, repeats = spill.merged(options.each)
     notes = [*totals.notes()]
     if repeats:
-        told = {"rows": 1} if options.each else {"rows": repeats}
-        notes.append(remark("repeats-stay-rows" if options.each else "repeats-merged", **told, files=()))
+        notes.append(of_rows(REPEATS_STAY, 1) if options.each else of_rows(REPEATS_MERGED, repeats))
     gone = pd.concat(rejected, ignore_index=True)
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()

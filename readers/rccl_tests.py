@@ -80,7 +80,10 @@ class RcclTestsReader(Reader):
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, _TAG.sub("", line.rstrip("\r")))
         if not log.rows:
-            return RawTable(pd.DataFrame(), [Note(remark("no-timings", by="rccl-tests"), 0)])
+            return RawTable(
+                pd.DataFrame(),
+                [Note(remark("no-timings", "no timings: the log ends before its table", by="rccl-tests"), 0)],
+            )
         return _measurements(log, _collective_of(path.name) or options.defaults.get("variant", ""), path)
 
 
@@ -226,7 +229,7 @@ def _both_ways(common: pd.DataFrame, given: pd.DataFrame, notes: list[Note]) -> 
     outside, inside = ways
     absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
     if absent.any():
-        notes = [*notes, Note(remark("no-time-in-place"), int(absent.sum()))]
+        notes = [*notes, Note(remark("no-time-in-place", "no time in place (N/A): one row only"), int(absent.sum()))]
     inside = inside[~absent & given[DEFECT].eq("")]
     return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)
 
@@ -248,5 +251,9 @@ def _notes(runs: list[_Run]) -> list[Note]:
     """Return what the logs leave open, with the rows concerned."""
     unlisted = sum(run.size is None for run in runs)
     mixed = sum(len(run.devices) > 1 for run in runs)
-    counts = {"ranks-not-listed": unlisted, "ranks-on-several-devices": mixed}
-    return [Note(remark(code), rows) for code, rows in counts.items() if rows]
+    open_ = "the log does not list its ranks, or groups of different sizes: set ranks=NUMBER"
+    counts = {
+        remark("ranks-not-listed", open_): unlisted,
+        remark("ranks-on-several-devices", "the ranks ran on different devices: no device"): mixed,
+    }
+    return [Note(what, rows) for what, rows in counts.items() if rows]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, NoMeasurementsError, ParameterError
+from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
 from ..operators.operators import OPS, op_of
 from ..remarks import Remark, remark
 from ..table.conditions import Where, conditions, select
@@ -32,11 +32,25 @@ from ..table.measurements import (
     fill_text,
     judge,
 )
-from ..table.physics import FINDING, Held, check_keep, hold, measured_beside
+from ..table.physics import FINDING, Held, check_keep, hold, measured_beside, peak_name
 from ..table.problems import without_repeats
 from ..traces.summary import Annotated, Overview, measurements, overview
 from ..workers import Jobs
-from .base import MOST_LINES, ORDER, DataFile, FileRead, Note, Options, RawTable, Reader, formats, unsupported
+from .base import (
+    MOST_LINES,
+    ORDER,
+    DataFile,
+    FileRead,
+    Note,
+    Options,
+    RawTable,
+    Reader,
+    formats,
+    of_file,
+    of_rows,
+    unsupported,
+    without,
+)
 from .files import campaign_of, find_files, fingerprint, head
 from .labels import TIME_UNITS, canonical_device
 from .tidy import tidy_rows
@@ -133,16 +147,28 @@ class Found:
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark with its rows and files."""
         told = [
-            remark(what.code, **what.values, rows=sum(of_files.values()), files=tuple(filter(None, of_files)))
+            of_rows(what, sum(of_files.values()), tuple(filter(None, of_files)))
             for what, of_files in self._rows.items()
         ]
-        return (*told, remark("files-skipped", files=tuple(self.skipped))) if self.skipped else tuple(told)
+        if self.skipped:
+            text = f"{counted(len(self.skipped), 'file')} of no supported format skipped: {few(self.skipped, _NAMED)}"
+            told.append(remark("files-skipped", text, files=tuple(self.skipped)))
+        return tuple(told)
 
 
+REPEATS_STAY = remark(
+    "repeats-stay-rows", "repeats stay rows of their own; shuffled folds then predict another run of a known problem"
+)
+REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem were merged, the median kept")
 TABLE = "the table"
 """What messages call a table in memory."""
 _LISTED = 5  # files that an error names
-_NAMED = 3  # rows named in a remark
+_NAMED = 3  # rows or files named in a remark
+_WRONG = {
+    "above-board-power": "powers over 150 % of the board power (unless impossible rows are kept)",
+    "impossible-power": "powers that are zero, negative or infinite",
+    "impossible-energy": "energies that are zero, negative or infinite",
+}
 
 
 def read(
@@ -318,14 +344,9 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
         return table, None, [*map(fingerprint, source.files)]
     found = read_trace(source, options)
     told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by prepared
-    remarks = [Note(_without_file(note), len(found.dispatches)) for note in found.notes if note not in told]
+    remarks = [Note(without(note, "file"), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
-
-
-def _without_file(note: Remark) -> Remark:
-    """Return a remark without the file it is about: of several files equal remarks are told once."""
-    return Remark(note.code, tuple(item for item in note.items if item[0] != "file"))
 
 
 def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
@@ -367,7 +388,15 @@ def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found:
         if blank.any():
             rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
-            found.add(remark("default-unused", column=column, value=value), len(rows))
+            found.add(
+                remark(
+                    "default-unused",
+                    f"to set {column}={value} changes nothing here: the files say it themselves",
+                    column=column,
+                    value=value,
+                ),
+                len(rows),
+            )
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}
@@ -411,7 +440,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     every = every.drop(columns=ORDER)
     merged, repeats = (every.reset_index(drop=True), 0) if part else without_repeats(every, options.each)
     if repeats:
-        found.add(remark("repeats-stay-rows"), 1) if options.each else found.add(remark("repeats-merged"), repeats)
+        found.add(REPEATS_STAY, 1) if options.each else found.add(REPEATS_MERGED, repeats)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
@@ -431,8 +460,9 @@ def _of_files_asked_for(
     before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, chosen))
     files = [found.labels[place] for place in sorted(before - after)]
     found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
+    asked = ", ".join(map(str, conditions(where)))
     for file in files:
-        found.add(remark("files-excluded", where=", ".join(map(str, conditions(where)))), 0, file)
+        found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
     return rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
 
 
@@ -440,19 +470,33 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
     """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
     for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
-        found.add(remark(code, value=float(first[column]), source=str(first["source"])), int(wrong.sum()))
+        value, source, wrong_ones = float(first[column]), str(first["source"]), _WRONG[code]
+        unit = "J" if column == "energy_j" else "W"
+        text = f"{wrong_ones} are left out: {value:g} {unit} first ({source})"
+        found.add(remark(code, text, value=value, source=source), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
     files = (rows[ORDER] // MOST_LINES).to_numpy()
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
-        times = {"factor": factor, "column": column, "unit": unit, "file": found.labels[file]}
-        times |= {"device": device} if device else {}
+        times = {"factor": factor, "column": column, "unit": unit} | ({"device": device} if device else {})
         own = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
-        found.add(remark("other-unit", **times), int(own.sum()))
+        text = _other_unit(factor, column, unit, device)
+        found.add(of_file(found.labels[file], remark("other-unit", text, **times)), int(own.sum()))
     above = above_peaks(rows, held)
     remark_above(above, found)
     return held, above
+
+
+def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
+    """Return the text of times that look as if they were in another unit."""
+    whose, off = f"times of {device}" if device else "times", f"{max(factor, 1 / factor):,.0f} times too"
+    wrong = f"{whose} look {off} {'short' if factor > 1 else 'long'} for {'it' if device else 'their devices'}"
+    if not unit:
+        return wrong
+    if device or not column:
+        return f"{wrong}, as if they were in {unit}"
+    return f"{wrong}: with the unit {column}={unit} they are plausible"
 
 
 def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
@@ -468,7 +512,13 @@ def remark_above(above: pd.DataFrame, found: Found) -> None:
     for (device, peak), own in above.groupby(["device", "peak"], sort=False):
         worst = tuple(zip(own["source"].head(_NAMED), own["share"].head(_NAMED), strict=True))
         refused = int((~own["kept"]).sum())
-        found.add(remark("above-peak", device=device, peak=peak, worst=worst, refused=refused), len(own))
+        first, *others = [
+            f"{100 * share:.0f} % of it ({source})" if share < 10 else f"{share:,.0f} times it ({source})"
+            for source, share in worst
+        ]
+        kept_out = f"; {refused} over 150 %: kept out (unless impossible rows are kept)" if refused else ""
+        text = f"faster than the {peak_name(str(peak))} of {device} allows: {', '.join([first, *others])}{kept_out}"
+        found.add(remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused), len(own))
 
 
 def _plausible_unit(file: int, factor: float, found: Found) -> tuple[str, str]:

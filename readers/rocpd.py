@@ -55,6 +55,9 @@ def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
     return bool(stream.notna().any() and (stream.fillna(0).ne(0).any() or queue.nunique() < 2))
 
 
+STREAM_IS_QUEUE = remark("stream-is-queue", "`stream` is the hardware queue: no streams were recorded")
+
+
 def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, Remark | None]:
     """Return the device under the catalogue's name, and what was assumed.
 
@@ -102,15 +105,23 @@ class RocpdReader(TraceReader):
             counters = _counters(tables, kernels, file, findings, notes)
             copies = _copies(tables)
         if launches.empty:
-            notes.append(remark("no-api-calls", by="rocpd"))
+            notes.append(
+                remark(
+                    "no-api-calls",
+                    "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch",
+                    by="rocpd",
+                )
+            )
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
         activities = pd.concat(parts, ignore_index=True) if parts else kernels
         if not streams_recorded(kernels["stream"], kernels["queue"]):
             activities["stream"] = activities["queue"]
-            notes.append(remark("stream-is-queue"))
+            notes.append(STREAM_IS_QUEUE)
         activities, untimed = timed(activities, file.label)
         if activities.empty:
-            notes.append(remark("no-activities", by="rocpd"))
+            notes.append(
+                remark("no-activities", "the database has no kernel dispatches and no memory copies", by="rocpd")
+            )
         activities = joined(joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation"))
         return Trace(_table(activities, file), findings=findings + untimed, notes=notes)
 
@@ -237,7 +248,19 @@ def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findi
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
     share = float(times[dropped].sum() / total) if total > 0 else None
-    findings.append(Finding(remark("dropped-by-view"), "info", int(dropped.sum()), share, file.label))
+    findings.append(
+        Finding(
+            remark(
+                "dropped-by-view",
+                "kept, though the database's own view `kernels` leaves them out (no thread or no region "
+                "recorded): sums taken from that view are too small",
+            ),
+            "info",
+            int(dropped.sum()),
+            share,
+            file.label,
+        )
+    )
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -299,11 +322,27 @@ def _counters(
     values = joined(values, place, ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
     if apart := int((~of_kernels).sum()):
-        notes.append(remark("values-of-no-dispatch", values=apart))
+        notes.append(
+            remark(
+                "values-of-no-dispatch",
+                f"{apart} counter values belong to no kernel dispatch (samples of the whole device): left out",
+                values=apart,
+            )
+        )
     values = values[of_kernels]
     repeats = int(values.duplicated(["kernel", "counter"]).sum())
     if repeats:
-        findings.append(Finding(remark("counter-instances"), "info", repeats, source=file.label))
+        findings.append(
+            Finding(
+                remark(
+                    "counter-instances",
+                    "more than one value of a counter for one dispatch: summed, as those of the instances of a block",
+                ),
+                "info",
+                repeats,
+                source=file.label,
+            )
+        )
     known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
     sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")

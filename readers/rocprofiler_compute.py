@@ -29,11 +29,11 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..errors import DataError
+from ..errors import DataError, few
 from ..remarks import Remark, remark
 from ..table.counters import channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, by_folder, register
+from .base import DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
 from .rocprof.results_csv import (
@@ -41,6 +41,7 @@ from .rocprof.results_csv import (
     Times,
     at,
     channels_missing,
+    columns_left_out,
     counter_columns,
     counters,
     dispatch_columns,
@@ -86,8 +87,7 @@ def read_system(file: DataFile, options: Options) -> System:
     row = {name: str(values[0]).strip() for name, values in columns.items() if len(values)}
     device, notes = device_in(row)
     channels = _number(row.get("total_l2_chan", ""))
-    of_file = {"file": file.label}
-    return System(device, channels, tuple(remark(note.code, **of_file, **note.values) for note in notes))
+    return System(device, channels, tuple(of_file(file.label, note) for note in notes))
 
 
 def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
@@ -106,11 +106,18 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     split = partition not in _WHOLE
     notes = []
     if split:
-        notes.append(remark("card-split", partition=partition, device=gpu.name))
+        text = f"the card is split ({partition}): its device is called {gpu.name} ({partition})"
+        notes.append(remark("card-split", text, partition=partition, device=gpu.name))
     elif (arch and arch != gpu.gfx) or (cus is not None and cus not in (gpu.cus, gpu.reported_cus)):
-        notes.append(remark("gpu-model-contradicted", model=row["gpu_model"], arch=arch, units=cus, device=gpu.name))
+        found = f"{arch or 'unknown architecture'} with {cus} compute units"
+        text = f"gpu_model says {row['gpu_model']}, which is no {found}: read as {gpu.name}"
+        notes.append(
+            remark("gpu-model-contradicted", text, model=row["gpu_model"], arch=arch, units=cus, device=gpu.name)
+        )
     elif model != gpu.name:
-        notes.append(remark("gpu-model-read-as", model=model, device=gpu.name))
+        notes.append(
+            remark("gpu-model-read-as", f"gpu_model {model} is read as {gpu.name}", model=model, device=gpu.name)
+        )
     return (f"{gpu.name} ({partition})" if split else gpu.name), notes
 
 
@@ -120,11 +127,14 @@ def _by_architecture(model: str, arch: str, cus: int | None, partition: str) -> 
     name, assumption = device_of(arch, cus)
     known = known_gpu(name) is not None
     if partition not in _WHOLE:
-        return f"{name if known else model or name} ({partition})", [remark("card-split", partition=partition)]
+        split = remark("card-split", f"the card is split ({partition})", partition=partition)
+        return f"{name if known else model or name} ({partition})", [split]
     if not known:
         return model or name, []
-    same = dict(assumption.items)["same"] if assumption else ()
-    return name, [remark("gpu-model-series", model=model, arch=arch, units=cus, device=name, same=same)]
+    same = assumption.values["same"] if assumption else ()
+    read = assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
+    text = f"gpu_model {model} is a series: {read}" if model else read
+    return name, [remark("gpu-model-series", text, model=model, arch=arch, units=cus, device=name, same=same)]
 
 
 def _number(text: str) -> int | None:
@@ -216,9 +226,18 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
     findings += channels_missing(_recorded(merged.columns, channels), base.label)
     unread = tuple(dict.fromkeys(words))
-    notes = [remark("columns-left-out", file=base.label, columns=unread)] if unread else []
+    notes = [columns_left_out(base.label, unread)] if unread else []
     if merged.columns:
-        notes.append(remark("counters-of-several-runs", file=base.label))
+        notes.append(
+            of_file(
+                base.label,
+                remark(
+                    "counters-of-several-runs",
+                    "counters of a dispatch come from several runs of the program, one for each set of counters: "
+                    "they were not measured together",
+                ),
+            )
+        )
     return Joined(merged.columns, findings, notes)
 
 
@@ -379,10 +398,21 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     """Return why files without dispatches give no rows."""
     derived = [file.label for file in files if roles[file] == "analysis"]
     rest = [file.label for file in files if roles[file] != "analysis"]
-    notes = [remark("derived-metrics-only", file=label) for label in derived]
+    notes = [
+        of_file(
+            label,
+            remark(
+                "derived-metrics-only",
+                "the analysis database of rocprofiler-compute holds derived metrics only: give the workload "
+                "folder it was made from (pmc_perf.csv, sysinfo.csv)",
+            ),
+        )
+        for label in derived
+    ]
+    none = "no dispatches, give the whole workload folder"
     if len(rest) == 1:
-        return [*notes, remark("no-dispatches", file=rest[0])]
-    return [*notes, remark("no-dispatches", among=tuple(rest))] if rest else notes
+        return [*notes, of_file(rest[0], remark("no-dispatches", none))]
+    return [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))] if rest else notes
 
 
 def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: Options) -> Trace:
@@ -392,7 +422,8 @@ def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: O
     if system:
         notes += system.notes
     elif "device" not in options.defaults:
-        notes.append(remark("device-not-recorded", file=base.label, by="rocprofiler-compute"))
+        text = "no sysinfo.csv beside it: set device=NAME"
+        notes.append(of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute")))
     if timed.times is None:
         return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
     columns = {
@@ -435,7 +466,10 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
 
 def _substituted(base: Pass, other: Pass, times: Times, rows: IntArray) -> _Timed:
     own = Times(times.start_ns[rows], times.duration_ns[rows], times.known[rows], times.rounded_ns, times.spoiled[rows])
-    notes = [remark("times-of-other-file", file=base.label, other=other.label), *_rounded(own, other.label)]
+    notes = [
+        of_file(base.label, remark("times-of-other-file", f"times are those of {other.label}", other=other.label)),
+        *_rounded(own, other.label),
+    ]
     findings: list[Finding] = []
     if base.times is not None:
         spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
@@ -453,7 +487,11 @@ def _equal(times: Times, others: Times | None, rows: IntArray) -> bool:
 def _rounded(times: Times, label: str) -> list[Remark]:
     if not times.rounded_ns:
         return []
-    return [remark("times-are-means", file=label, rounded_ns=times.rounded_ns)]
+    text = (
+        "times have fractions of a nanosecond, so they are means over the passes: durations are rounded by at most "
+        f"{times.rounded_ns:g} ns, and the time between two dispatches is not a gap of any run"
+    )
+    return [of_file(label, remark("times-are-means", text, rounded_ns=times.rounded_ns))]
 
 
 def _place(base: Pass, timed: _Timed) -> dict[str, pd.Series]:

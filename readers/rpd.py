@@ -61,7 +61,16 @@ class RpdReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
         databases = [file for file in files if _is_database(file)]
-        notes = [remark("exported-trace", trace=file.label) for file in files if file not in databases]
+        notes = [
+            remark(
+                "exported-trace",
+                f"{file.label} is a Chrome trace exported from a .rpd database, which holds more: not read; "
+                "give the .rpd",
+                trace=file.label,
+            )
+            for file in files
+            if file not in databases
+        ]
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
         table = in_order(pd.concat(tables, ignore_index=True)) if tables else dispatch_table({}, rows=0)
@@ -98,15 +107,27 @@ def _read(file: DataFile, options: Options) -> Trace:
     findings, notes = unfinished(file), []
     ops, skipped = _activities(ops)
     if skipped:
-        notes.append(remark("markers-left-out", operations=skipped))
+        notes.append(
+            remark(
+                "markers-left-out",
+                f"{skipped} operations are markers and barriers of the queue, no work: left out",
+                operations=skipped,
+            )
+        )
     ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
     ops, untimed = timed(ops, file.label)
     if ops.empty:
-        notes.append(remark("no-activities", by="rpd"))
+        notes.append(remark("no-activities", "the database has no operations of a GPU (rocpd_op is empty)", by="rpd"))
     else:
-        notes.append(remark("device-not-recorded", by="rpd"))
+        notes.append(remark("device-not-recorded", "the database does not name its GPU: set device=NAME", by="rpd"))
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
-        notes.append(remark("kernels-without-grid", kernels=replayed))
+        notes.append(
+            remark(
+                "kernels-without-grid",
+                f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded",
+                kernels=replayed,
+            )
+        )
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 

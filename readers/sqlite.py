@@ -203,7 +203,16 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     missing = int((~known).sum())
     if not missing:
         return table, []
-    return table, [Finding(remark("no-time"), "error", missing, source=source)]
+    return table, [
+        Finding(
+            remark(
+                "no-time", "have no start or no end in the database and are left out: the recording was interrupted"
+            ),
+            "error",
+            missing,
+            source=source,
+        )
+    ]
 
 
 def unfinished(file: DataFile) -> list[Finding]:
@@ -211,7 +220,13 @@ def unfinished(file: DataFile) -> list[Finding]:
     log = file.path.with_name(file.path.name + "-wal")
     if not (log.is_file() and log.stat().st_size):
         return []
-    unsaved = remark("unsaved-database", database=file.path.name, log=log.name)
+    unsaved = remark(
+        "unsaved-database",
+        f"beside the database, {log.name} holds activities not yet saved, which are not read: let the "
+        f'program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`',
+        database=file.path.name,
+        log=log.name,
+    )
     return [Finding(unsaved, "warning", 1, source=file.label)]
 
 

@@ -28,6 +28,7 @@ from .files import (
     campaign_of,
     check_names,
     csv_header,
+    decimal_commas,
     parquet_columns,
     parse_csv,
     read_parquet,
@@ -168,7 +169,7 @@ def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd
     """Return the table with points for decimal commas in times, energies, powers and dimensions, and a remark."""
     table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], source)
     read = {name: _numbers_or_text(table[name]) for name in names}
-    return table.assign(**read), [Note(remark("decimal-commas", columns=names), len(table))] if names else []
+    return table.assign(**read), [Note(decimal_commas(names), len(table))] if names else []
 
 
 def is_quantity(name: str, options: Options) -> bool:
@@ -326,4 +327,12 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note]) -> None:
     assumed = int(given.eq("").sum())
     rows["dtype_a"] = given.where(given.ne(""), "fp32")
     if assumed:
-        notes.append(Note(remark("fp32-assumed"), assumed))
+        notes.append(
+            Note(
+                remark(
+                    "fp32-assumed",
+                    "no number format given: fp32 assumed (PyTorch's default); to change that, set dtype_a=NAME",
+                ),
+                assumed,
+            )
+        )

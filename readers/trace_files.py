@@ -129,7 +129,17 @@ def _without_long_names(trace: Trace) -> Trace:
     first, share = str(table["source"].iloc[int(rows.argmax())]), share_of_time(table, rows)
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
-    told = Finding(remark("long-name", letters=letters), "error", int(rows.sum()), share, first)
+    told = Finding(
+        remark(
+            "long-name",
+            f"activities with a name as no profiler writes it (up to {letters:,} letters): left out",
+            letters=letters,
+        ),
+        "error",
+        int(rows.sum()),
+        share,
+        first,
+    )
     kept = table[~rows].reset_index(drop=True)
     kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
     return replace(trace, dispatches=kept, findings=(*trace.findings, told))
@@ -146,7 +156,7 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
         try:
             joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.trace_bytes))
         except DataError as error:
-            unreadable = remark("unreadable-execution-trace", problem=str(error))
+            unreadable = remark("unreadable-execution-trace", str(error), problem=str(error))
             refusals.append(Finding(unreadable, "error", 1, source=file.label))
             continue
         if report.joined:

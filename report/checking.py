@@ -13,8 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, CoverageTest, Outcome, Part, Score
-from ..evaluation.verdicts import ALPHA, Interval
-from ..remarks import Remark, remark
+from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, Interval
 from ..table.measurements import quantity
 from .document import (
     Cell,
@@ -37,7 +36,6 @@ from .document import (
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
 from .formats import counted, figure, formatted, number, percent, share
 from .training import left_out
-from .words import say
 
 SCHEMA: Final = 1
 _TONES: Final[dict[Outcome, Tone]] = {
@@ -46,13 +44,7 @@ _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.RETRAIN: "error",
     Outcome.TOO_FEW: "soft",
 }
-_CODES: Final = {
-    Outcome.VALID: "check-valid",
-    Outcome.SHIFTED: "check-shifted",
-    Outcome.RETRAIN: "check-retrain",
-    Outcome.TOO_FEW: "check-too-few",
-}
-_ALL_TRAINED: Final = remark("check-all-trained")
+_ALL_TRAINED: Final = "the run was trained on all of these rows: they say nothing about new ones"
 _ROWS: Final = "rows"  # the name of their table, to which the figure's points lead
 _SHOWN: Final = 8  # groups on a terminal
 
@@ -87,7 +79,7 @@ class CheckFacts:
 def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Document:
     """Return what new measurements say of a run, for terminal, page and machines; ``table`` holds the rows scored."""
     answer = Lines([Line(f"{verdict(found)}.", _TONES[found.outcome])], "answer", medium="terminal")
-    why = Lines([Line(f"{said}.") for said in map(say, reasons(found, facts))], "answer")
+    why = Lines([Line(f"{said}.") for said in reasons(found, facts)], "answer")
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
@@ -120,7 +112,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
 def _errors(found: Checked, facts: CheckFacts) -> str:
     """Say the error of the new rows beside the one that was to be expected, or that no row is new."""
     new, known = percent(found.score.e_out), percent(found.expected.e_out)
-    told = f" But {say(_ALL_TRAINED)}." if facts.all_trained else ""
+    told = f" But {_ALL_TRAINED}." if facts.all_trained else ""
     rows = "these" if facts.all_trained else "the new"
     return (
         f"On {rows} rows the run errs by {new}; on {left_out(found.scheme)} of its training it erred by {known}.{told}"
@@ -129,25 +121,43 @@ def _errors(found: Checked, facts: CheckFacts) -> str:
 
 def verdict(found: Checked) -> str:
     """Return the verdict in words."""
-    return say(remark(_CODES[found.outcome], shift=found.shift))
+    return {
+        Outcome.VALID: "still valid",
+        Outcome.SHIFTED: f"shifted by {found.shift}: correct it",
+        Outcome.RETRAIN: "no longer valid: retrain",
+        Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups within the trained range are needed",
+    }[found.outcome]
 
 
-def reasons(found: Checked, facts: CheckFacts) -> list[Remark]:
+def reasons(found: Checked, facts: CheckFacts) -> list[str]:
     """Return what the verdict rests on, and what another host cost."""
     said = []
     test = found.corrected_coverage
     if found.shift is not None and found.outcome is not Outcome.SHIFTED:
-        said.append(remark("check-shift", shift=found.shift))
+        shift = found.shift
+        said.append(f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)")
     if test is not None:
-        said.append(remark("check-coverage", **vars(test), corrected=found.correction is not None))
+        once = "once corrected, " if found.correction is not None else ""
+        said.append(
+            f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} % intervals "
+            f"(binomial test with {test.rows:.0f} independent rows: p = {test.p_value:.2g})"
+        )
     if found.growth is not None:
-        said.append(remark("check-growth", growth=found.growth))
+        growth = found.growth
+        said.append(f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})")
     if facts.host != facts.trained_host:
-        cost = {"e_out": found.score.e_out, "expected": found.expected.e_out}
-        known = {"rows": facts.common_rows, "other": facts.other_e_out, "own": facts.own_e_out}
-        said.append(remark("check-host", host=facts.host, trained=facts.trained_host, **cost, **known))
+        replaced = f"from {facts.host} in place of {facts.trained_host} the error is"
+        if facts.other_e_out is not None and facts.own_e_out is not None:
+            instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"
+            said.append(f"{replaced} {instead} on {facts.common_rows} workloads of both")
+        else:
+            expected = f"out of sample the run promised {found.expected.e_out:.1f} %"
+            said.append(f"{replaced} {found.score.e_out:.1f} %; {expected}")
     if found.beyond is not None:
-        said.append(remark("check-beyond", rows=found.out_of_range, e_out=found.beyond.e_out, of=found.score.n))
+        said.append(
+            f"{found.out_of_range} of {found.score.n} rows lie outside the trained range (error "
+            f"{found.beyond.e_out:.1f} %): they do not count for the verdict"
+        )
     if facts.all_trained:
         said.append(_ALL_TRAINED)
     return said

@@ -8,13 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ..table.refusals import reason_of
 from ..traces.cleaning.joining import Coverage, Joined
 from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
 from ..traces.cleaning.repeats import REMOVED
 from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
 from .formats import between, counted, formatted, milliseconds, share, shortened
-from .words import say
-from .words.reading import reason_of
 
 SCHEMA: Final = 1
 SHOWN: Final = 20
@@ -110,7 +109,7 @@ def counter_table(joined: Joined) -> Table:
 
 def coverage_parts(coverage: Coverage) -> Iterator[Part]:
     """Yield whether every kernel is covered, and those that are not."""
-    yield Lines([Line(say(coverage.verdict), "good" if coverage.complete else "warning")])
+    yield Lines([Line(str(coverage.verdict), "good" if coverage.complete else "warning")])
     missing = [
         (shortened(row["name"], _NAME), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}")
         for row in coverage.missing.to_dict("records")
@@ -139,7 +138,7 @@ def verdicts(report: pd.DataFrame) -> list[str]:
 
 def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, told = result.cleaned, [say(note) for note in (*result.cleaned.notes, *result.remarks)]
+    cleaned, told = result.cleaned, [str(note) for note in (*result.cleaned.notes, *result.remarks)]
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),
@@ -162,7 +161,7 @@ def coverage_json(coverage: Coverage) -> dict[str, Any]:
     return {
         "complete": coverage.complete,
         "proved": coverage.proved,
-        "words": say(coverage.verdict),
+        "words": str(coverage.verdict),
         "kernels": len(coverage.places),
         "missing": coverage.missing.to_dict("records"),
     }

@@ -30,7 +30,6 @@ from .formats import NONE, counted, duration, formatted, known, number, percent,
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
-from .words import in_words
 
 SCHEMA: Final = 1
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
@@ -348,7 +347,7 @@ def _trace_json(found: TraceChanges) -> dict[str, Any]:
         "change_us": found.change_us,
         "interval_us": found.interval_us and list(found.interval_us),
         "parts_us": found.parts,
-        "notes": in_words(found.notes),
+        "notes": [*map(str, found.notes)],
         "statement": trace_sentence(found),
         "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
     }

@@ -1,9 +1,9 @@
 """The document model: what a command found, as headlines, facts, tables, figures and lines, for every reader at once.
 
 A topic (training, validation, a projected trace, ...) is one file that builds a `Document` from results. What enters a
-document is finished text, made with `report.formats` and `report.words`; `report.terminal` prints it, `report.html`
-makes a page of it, and ``Document.data`` is its JSON (`report.terminal.show` with ``as_json``). The renderers know
-nothing of topics, and topics nothing of rich, HTML or JavaScript. `report.validation` is the example to read first.
+document is finished text, of `report.formats` and of remarks; `report.terminal` prints it, `report.html` makes a page,
+and ``Document.data`` is its JSON (`report.terminal.show` with ``as_json``). The renderers know nothing of topics, and
+topics nothing of rich, HTML or JavaScript. `report.validation` is the example to read first.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..output import visible
 from ..remarks import Remark
+from ..table.refusals import reason_of
 from .formats import counted
-from .words import say
-from .words.reading import reason_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -361,7 +360,7 @@ def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plai
 
 def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
     """Return remarks as every command shows them, each once: ``note: fp8 is read as e4m3``."""
-    said = (say(one) if isinstance(one, Remark) else one for one in remarks)
+    said = map(str, remarks)
     return [Line(f"note: {text}", "soft") for text in dict.fromkeys(said)]
 
 
@@ -383,9 +382,7 @@ def losses(
     first : mapping, optional
         Reason -> where the first of its rows was read (``own.csv:17``).
     """
-    said = [
-        (count, say(why) if isinstance(why, Remark) else reason_of(str(why)), why) for why, count in rejected.items()
-    ]
+    said = [(count, why.text if isinstance(why, Remark) else reason_of(why), why) for why, count in rejected.items()]
     lost = list[Line]()
     for count, reason, why in sorted(said, key=lambda one: (-one[0], one[1])):
         place = first.get(why) if first else None

@@ -11,13 +11,13 @@ import pandas as pd
 from ..errors import few
 from ..remarks import Remark
 from ..table.contents import Profile
+from ..table.physics import peak_name
+from ..table.refusals import reason_of
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
 from .document import Cell, Column, Document, Headline, Row, Section, Table, Tone, columns, lines, losses, rows
 from .formats import NONE, counted, duration, milliseconds, share, shortened
-from .words import in_words, say
-from .words.reading import peak_name, reason_of
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
 _NAMED: Final = 10  # kernels without a class that are listed
@@ -191,7 +191,7 @@ def overview_json(trace: Overview) -> dict[str, Any]:
         {
             "code": finding.code,
             "severity": finding.severity,
-            "message": say(finding.remark),
+            "message": str(finding.remark),
             "count": finding.count,
             "share": finding.share,
             "source": finding.source,
@@ -209,7 +209,7 @@ def overview_json(trace: Overview) -> dict[str, Any]:
         "classes": trace.classes.to_dict("records"),
         "unclassified": trace.unclassified.to_dict("records"),
         "findings": findings,
-        "notes": in_words(trace.notes),
+        "notes": [*map(str, trace.notes)],
     }
 
 
@@ -272,7 +272,7 @@ def finding_table(traces: Sequence[Overview]) -> Table:
         count = sum(own.count for _, own in found)
         where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
         severity = Cell(finding.severity, _TONES[finding.severity])
-        shown.append((severity, finding.code, f"{count:,}", _share(found, total), f"{say(finding.remark)} ({where})"))
+        shown.append((severity, finding.code, f"{count:,}", _share(found, total), f"{finding.remark} ({where})"))
     heads = columns("severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"])
     return Table(heads, rows(shown), "findings")
 

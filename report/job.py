@@ -11,11 +11,8 @@ import pandas as pd
 
 from ..projection.job import PARTS, Job
 from ..projection.whole_trace import Projection
-from ..remarks import Remark, remark
 from .document import Bar, Bars, Document, Figure, Headline, Lines, Part, Section, Table, columns, lines, remarked, rows
-from .formats import counted, data_size, duration, formatted, shortened
-from .words import say
-from .words.projection import PARTS_OF_RANKS
+from .formats import counted, data_size, duration, formatted, share, shortened
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -27,8 +24,7 @@ SCHEMA = 1
 def job_document(job: Job) -> Document:
     """Return several ranks of a job on another GPU, for terminal, page and machines."""
     host, target = job.projections[0].host.name, target_of(job.projections[0])
-    said = [say(one) for one in _findings(job)]
-    notes = [say(one) for one in _notes(job)]
+    said, notes = _findings(job), _notes(job)
     ratio = job.projected_us / job.measured_us
     head = Headline(
         "end to end", f"{duration(job.projected_us)} on {target}", f"{duration(job.measured_us)} on {host}",
@@ -63,40 +59,50 @@ def target_of(projection: Projection) -> str:
     return name if name != projection.host.name else f"{name}, projected"
 
 
-def _findings(job: Job) -> list[Remark]:
+def _findings(job: Job) -> list[str]:
     """Return what share of the time is waiting, and who comes last."""
     split = job.split
     total, waiting = float(split["total_us"].sum()), float(split["waiting_us"].sum())
     before = float(split["measured_waiting_us"].sum()) / float(split["measured_total_us"].sum())
     latest = split.sort_values("late_us", ascending=False, kind="stable").iloc[0]
-    found = [remark("waits-for-peers", share=waiting / total, measured=before, target=job.projections[0].target.name)]
+    target = job.projections[0].target.name
+    found = [
+        f"the ranks wait for peers in {share(waiting / total, 0)} of their time on {target} ({share(before, 0)} as "
+        "measured): no faster network shortens that"
+    ]
     if latest["late_us"] > 0:
         found.append(
-            remark("comes-last", rank=int(latest["rank"]), last=int(latest["last"]), of=len(job.meetings),
-                   late_us=float(latest["late_us"]))
-        )  # fmt: skip
+            f"rank {latest['rank']} comes last to {latest['last']} of {len(job.meetings)} collectives, "
+            f"{duration(latest['late_us'])} after the one before it in total"
+        )
     work = split["measured_computation_us"]
     if work.mean() > 0:
         over = float(work.max() / work.mean()) - 1.0
-        found.append(remark("computes-longest", rank=int(split["rank"].iloc[int(work.argmax())]), over=over))
+        longest = split["rank"].iloc[int(work.argmax())]
+        found.append(f"rank {longest} computes longest, {100 * over:.1f} % above the mean of the ranks, as measured")
     return found
 
 
-def _notes(job: Job) -> list[Remark]:
-    found = [remark("clocks-aligned", error_us=job.matched.clock_error_ns / 1e3)]
+def _notes(job: Job) -> list[str]:
+    error_us = job.matched.clock_error_ns / 1e3
+    found = [f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} µs"]
     if job.matched.unmatched:
-        found.append(remark("collectives-unmatched", count=job.matched.unmatched))
+        found.append(
+            f"{job.matched.unmatched} collectives are in some of the traces only, or between two ranks: no waiting is "
+            "computed for them"
+        )
     group = max((len(str(one).split(" ")[-1].split(",")) for one in job.matched.members["group"]), default=0)
     if group > len(job.ranks):
-        found.append(remark("ranks-without-trace", traced=len(job.ranks), ranks=group))
-    found.append(remark("job-without-interval"))
-    return found
+        found.append(
+            f"{len(job.ranks)} of {group} ranks were given: a collective is assumed to start with the last of those"
+        )
+    return [*found, "no interval of the job: each trace alone has one"]
 
 
 def _sections(job: Job) -> Iterator[Section]:
     host, target = job.projections[0].host.name, target_of(job.projections[0])
-    drawn = Figure(partial(_figure, "ranks_figure", job), f"Time of each rank on {target}, by what it is spent on")
-    heads = columns("rank", numbers=("", *PARTS_OF_RANKS.values(), "total", "came last", "by"))
+    drawn = Figure(partial(_ranks_drawn, job), f"Time of each rank on {target}, by what it is spent on")
+    heads = columns("rank", numbers=("", *PARTS.values(), "total", "came last", "by"))
     parts: list[Part] = [drawn, Table(heads, rows(_ranks(job, host, target)), "where each rank's time goes")]
     yield Section("Where each rank's time goes", parts, "ranks", "Ranks")
     heads = columns(
@@ -124,18 +130,23 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
         Table(heads, rows(_sent(sent)), "what ranks send"),
     ]
     if len(pairs):
-        matrix = Figure(partial(_figure, "pairs_figure", pairs), "Bytes that each traced rank sends each other")
+        matrix = Figure(partial(_pairs_drawn, pairs), "Bytes that each traced rank sends each other")
         heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
         caption = "whatever algorithm moves it"
         parts += [matrix, Table(heads, rows(_pairs(pairs)), "sent between pairs of ranks", caption)]
     return Section("What the ranks send", parts, "sent", "Volumes")
 
 
-def _figure(name: str, of: Job | pd.DataFrame) -> go.Figure:
-    from . import projection_figures
+def _ranks_drawn(job: Job) -> go.Figure:
+    from .projection_figures import ranks_figure
 
-    figure: go.Figure = getattr(projection_figures, name)(of)
-    return figure
+    return ranks_figure(job)
+
+
+def _pairs_drawn(pairs: pd.DataFrame) -> go.Figure:
+    from .projection_figures import pairs_figure
+
+    return pairs_figure(pairs)
 
 
 def _ranks(job: Job, host: str, target: str) -> Iterator[tuple[str, ...]]:
@@ -188,6 +199,6 @@ def data(job: Job) -> dict[str, Any]:
         "collectives": job.collectives.to_dict("records"),
         "sent": job.sent.to_dict("records"),
         "pairs": job.pairs.to_dict("records"),
-        "findings": [say(one) for one in _findings(job)],
-        "notes": [say(one) for one in _notes(job)],
+        "findings": _findings(job),
+        "notes": _notes(job),
     }

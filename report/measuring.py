@@ -13,13 +13,11 @@ from ..measuring.measure import Measured
 from ..measuring.protocol import ENDINGS, half_widths
 from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
-from ..remarks import remark
 from ..table.measurements import quantity
+from ..table.refusals import reason_of
 from .document import Document, Fact, Facts, Line, Lines, Row, Section, Table, columns, lines, remarked, rows
 from .formats import clock, percent, significant
 from .training import title
-from .words import in_words, say
-from .words.reading import reason_of
 
 SHOWN: Final = 15
 """Rows on a terminal."""
@@ -33,7 +31,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
         Fact(clock(report["cost_s"]), "of measuring"),
     ]
-    said = say(remark("advice-expected", now=percent(errors["now"]), after=percent(errors["after"])))
+    now, after = percent(errors["now"]), percent(errors["after"])
+    said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
     cells = [
         (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
@@ -62,7 +61,7 @@ def measuring_document(measured: Measured, out: Path) -> Document:
     left_out = [f"left out: {row['source']}: {reason_of(row['reason'])} ({row['detail']})" for row in refused]
     more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
     warnings = [
-        *in_words(doubts(measured.table)),
+        *map(str, doubts(measured.table)),
         *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
         *more,
     ]
@@ -122,4 +121,4 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
         {str(name): cell for name, cell in row.items() if not (isinstance(cell, float) and np.isnan(cell))}
         for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
     ]
-    return {**measured.provenance, "notes": in_words(measured.notes), "rows": rows}
+    return {**measured.provenance, "notes": [*map(str, measured.notes)], "rows": rows}

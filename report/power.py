@@ -1,8 +1,8 @@
-"""Measured power as documents: the protocol that is recommended, and the power and energy of the kernels of a log."""
+"""Measured power as documents: the recommended protocol, power and energy of the kernels of a log, their lessons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -16,16 +16,14 @@ from plotly.subplots import make_subplots
 from ..measuring.power_recording import Recorded
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
-from ..power.lessons import Lessons, learn
+from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
 from ..power.logs import TOTAL
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.recording import TABLE, Plan
-from ..remarks import remark
+from ..power.runs import NOT_GOLDEN
 from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
+from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant
-from .power_lessons import lessons_section
-from .words import in_words, say
 
 SCHEMA: Final = 1
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
@@ -48,7 +46,7 @@ def plan_document(chosen: Plan) -> Document:
     rows = [Row((setting, value, Cell(why, "soft"))) for setting, value, why in plan_rows(chosen)]
     return Document(
         opening=[Table(columns("setting", "value", ""), rows, title=title)],
-        closing=[lines(in_words(chosen.advice), "answer")],
+        closing=[lines([*map(str, chosen.advice)], "answer")],
         data=plan_json(chosen),
     )
 
@@ -91,7 +89,7 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "executions_filled": chosen.executions_filled,
         "repeats": chosen.repeats,
         "random_delay_us": chosen.random_delay_us,
-        "advice": in_words(chosen.advice),
+        "advice": [*map(str, chosen.advice)],
         "remarks": [one.to_dict() for one in chosen.advice],
     }
 
@@ -125,7 +123,8 @@ def record_document(found: Recorded) -> Document:
     advice = [
         f"{one.kernel}: {note}"
         for one, chosen in zip(found.protocols, found.plans, strict=True)
-        for note in in_words([note for note in chosen.advice if note.code != "power-plan-window-not-filled"])
+        for note in chosen.advice
+        if note.code != "power-plan-window-not-filled"
     ]
     title = f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: {found.readings} readings"
     return Document(
@@ -151,7 +150,7 @@ def power_document(profiles: PowerProfiles) -> Document:
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
-    told = [*in_words(profiles.left_out), *(f"{one.kernel}: {note}" for one in kernels for note in in_words(one.notes))]
+    told = [*map(str, profiles.left_out), *(f"{one.kernel}: {note}" for one in kernels for note in one.notes)]
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
@@ -171,7 +170,7 @@ def power_document(profiles: PowerProfiles) -> Document:
 
 def _kernel_section(place: int, one: KernelPower) -> Section:
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    told = lines([*description(one), *in_words(one.notes)])
+    told = lines([*description(one), *map(str, one.notes)])
     parts = [Figure(partial(power_figure, one), caption), Lines(told.lines, "list", medium="page")]
     return Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40])
 
@@ -228,17 +227,25 @@ def class_table(classes: pd.DataFrame) -> Table:
     return Table(heads, rows, title="By op-to-byte class: means over kernels")
 
 
+_ISOLATION: Final = {
+    "longer-than-window": "longer than the window",
+    "isolated": "isolated",
+    "isolated-with-pauses": "isolated, with pauses",
+    "interleaved": "interleaved",
+}
+
+
 def description(one: KernelPower) -> Iterator[str]:
     """Yield how the kernel was measured: runs kept and removed, executions, isolation, throttling, the window."""
     runs = one.runs
-    reasons = [f"{count} removed: {say(remark(reason))}" for reason, count in runs.removed.items()]
+    reasons = [f"{count} removed: {NOT_GOLDEN[reason]}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
     bounds = f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
     yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
     window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
         f"averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
-        f"{one.ssp_execution} on; {say(remark(one.isolation))}"
+        f"{one.ssp_execution} on; {_ISOLATION[one.isolation]}"
     )
     for name, part in one.components.items():
         if part.throttling.found:
@@ -318,7 +325,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
         "plan": plan_json(one.plan),
         "phase": PHASES,
         "components": {name: _component_json(part) for name, part in one.components.items()},
-        "notes": in_words(one.notes),
+        "notes": [*map(str, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
     }
 
@@ -389,3 +396,159 @@ def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, l
 def _short(values: np.ndarray) -> list[float]:
     """Return numbers to six digits, which the page needs no more than."""
     return [float(f"{value:.6g}") for value in values]
+
+
+BAR: Final = 46
+"""Height of a kernel's bar with its name above it, pixels."""
+COLOURS: Final = {"xcd": SELECTED, "iod": OTHERS[2], "hbm": OTHERS[0]}
+"""Of the components that are known; others take the colours that are left."""
+_NAME: Final = Column("kernel", "prose", least=12)
+_LONGEST: Final = 50  # signs of a name above a bar that a telephone has room for
+
+
+def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
+    """Return the section of several kernels; of one alone it is left out, as there is nothing to compare."""
+    if len(kernels) < 2:
+        return Section("Kernels side by side", [])
+    caption = "Steady power, mean over the kernel's time, by component; the mark is the total"
+    tables = [_bounds(found), _throughput(found), _complements(found), _interleaved(found)]
+    return Section(
+        "Kernels side by side",
+        [Figure(partial(side_by_side, kernels), caption), *tables],
+        "side-by-side",
+        "Side by side",
+    )
+
+
+def _bounds(found: Lessons) -> Table:
+    heads = [_NAME, Column("bound by", "name"), *_numbers("FLOP/B", "balance", "growth", "TFLOP/s")]
+    rows = [
+        Row(
+            (
+                row["kernel"],
+                row["bound"].removesuffix("-bound") or "–",
+                *(significant(row[name]) for name in ("flops_per_byte", "balance")),
+                formatted(row["growth"], "{:.2f}"),
+                significant(row["tflops"]),
+                row["dominant"] or "–",
+                number(100 * row["dominant_share"]),
+            )
+        )
+        for row in _records(found.kernels)
+        if row["bound"] or row["dominant"]
+    ]
+    caption = (
+        "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives by latency where their "
+        "time grows with less than the root of their size (growth: the power of it); dominant: the component that "
+        "draws most"
+    )
+    return Table([*heads, Column("dominant", "name"), *_numbers("share, %")], rows, "What bounds kernels", caption)
+
+
+def _throughput(found: Lessons) -> Table:
+    heads = columns("component", numbers=["kernels", "W per TFLOP/s", "W at none", "correlation"])
+    rows = [
+        Row(
+            (
+                row["component"],
+                f"{row['kernels']}",
+                *(significant(row[name]) for name in ("slope_w", "rest_w")),
+                formatted(row["correlation"], "{:.2f}"),
+                "follows"
+                if row["follows"]
+                else "too few tell"
+                if row["correlation"] >= LEAST_CORRELATION
+                else "does not",
+            )
+        )
+        for row in _records(found.throughput)
+    ]
+    caption = "The line of steady power over achieved throughput of the kernels that compute"
+    return Table([*heads, Column("throughput", "name")], rows, "Which power follows throughput", caption)
+
+
+def _complements(found: Lessons) -> Table:
+    heads = [_NAME, Column("loads", "name"), Column("other", "prose", least=12), Column("loads", "name")]
+    rows = [
+        Row((row["kernel"], row["peak"], row["other"], row["other_peak"], _percent(row["together"]), row["busiest"]))
+        for row in _records(found.complements)
+    ]
+    caption = (
+        f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} % of the most that a "
+        "kernel here draws; together: of the fullest component"
+    )
+    title = "Which kernels complement each other"
+    return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows, title, caption, shown=8)
+
+
+def _interleaved(found: Lessons) -> Table:
+    heads = [_NAME, *_numbers("time", "power", "energy")]
+    rows = [
+        Row((row["kernel"], *(formatted(row[f"{name}_ratio"], "{:.3f}") for name in ("time", "power", "energy"))))
+        for row in _records(found.interleaved)
+    ]
+    caption = "Times what it is in runs with no other kernel; no energy where the power is that of a mixture"
+    return Table(heads, rows, "Interleaved with other kernels, against alone", caption)
+
+
+def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
+    """Return a bar per kernel, its components stacked; the total, a mark, where the log has components beside it."""
+    names = list(dict.fromkeys(name for one in kernels for name in one.components))
+    parts = [name for name in names if name != TOTAL] or names
+    place, figure = np.arange(len(kernels)), go.Figure()
+    hover = [escape(one.kernel) for one in kernels]
+    for name, colour in zip(parts, _colours(parts), strict=True):
+        figure.add_bar(
+            name=escape(name), x=_watts(kernels, name), y=place, orientation="h", width=0.46, text=hover,
+            textposition="none", marker={"color": colour},
+            hovertemplate=f"%{{text}}: {escape(name)} %{{x:.4g}} W<extra></extra>",
+        )  # fmt: skip
+    if TOTAL in names and TOTAL not in parts:
+        figure.add_scatter(
+            name=TOTAL, x=_watts(kernels, TOTAL), y=place, mode="markers", text=hover,
+            marker={"color": NEUTRAL, "symbol": "line-ns-open", "size": 22, "line": {"width": 3}},
+            hovertemplate="%{text}: %{x:.4g} W<extra></extra>",
+        )  # fmt: skip
+    for at, one in enumerate(kernels):
+        figure.add_annotation(
+            x=0,
+            y=at - 0.26,
+            text=escape(_cut(one.kernel)),
+            showarrow=False,
+            xanchor="left",
+            yanchor="bottom",
+            font={"size": 12},
+            xshift=-2,
+        )
+    figure.update_layout(barmode="stack")
+    figure.update_xaxes(title_text="W", rangemode="tozero")
+    figure.update_yaxes(range=[len(kernels) - 0.6, -0.85], showticklabels=False, showgrid=False)
+    legend = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    return styled(figure, BAR * len(kernels) + 110, legend).update_layout(margin={"l": 12})
+
+
+def _cut(name: str) -> str:
+    """Return a long name without its middle: kernels differ in what they are, and in the size that comes last."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
+
+
+def _colours(parts: Sequence[str]) -> Iterator[str]:
+    others = iter((OTHERS[1], OTHERS[3], BASELINE) * len(parts))
+    return (COLOURS[name] if name in COLOURS else next(others) for name in parts)
+
+
+def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:
+    found = (one.components.get(name) for one in kernels)
+    return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in found]
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _numbers(*heads: str) -> list[Column]:
+    return [Column(head, "number") for head in heads]
+
+
+def _percent(share: float) -> str:
+    return number(100 * share)

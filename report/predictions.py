@@ -19,7 +19,6 @@ from ..table.measurements import DTYPE_COLUMNS, prediction_columns
 from .document import Column, Document, Fact, Facts, Lines, Row, Table, columns, lines, remarked
 from .formats import figure, share
 from .training import left_out, metric, speedup_parts, title
-from .words.prediction import BASES
 
 SCHEMA = 1
 """Version of the JSON that predictions are written as."""
@@ -63,6 +62,14 @@ class Identity:
             as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
             columns[name] = column.astype("Int64") if as_whole else column
         return pd.DataFrame(columns, index=rows.index)
+
+
+BASES = {
+    "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
+    "rule": "of them far outside the trained range: a simple rule",
+    "law": "of them never trained: the law at trained rates, a rough figure",
+}
+"""What answered for a row that the model alone did not."""
 
 
 class Tally:

@@ -32,7 +32,6 @@ from .document import (
 from .formats import number, percent, shortened
 from .projection import each
 from .training import left_out, title
-from .words import say
 
 SCHEMA: Final = 1
 """Of the JSON of passes, and of traces."""
@@ -106,7 +105,7 @@ def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | 
         parts += [lines(commands), Lines(remarked(limits))]
     else:
         parts += coverage_parts(coverage)
-    return Document(title=say(outcome), opening=parts, data=plan_json(plan, commands, coverage))
+    return Document(title=str(outcome), opening=parts, data=plan_json(plan, commands, coverage))
 
 
 def pass_table(plan: PassPlan) -> Table:
@@ -127,7 +126,7 @@ def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None
         "passes": plan.passes,
         "kernels": plan.kernels.to_dict("records"),
         "commands": list(commands),
-        "notes": [say(note) for note in plan.notes],
+        "notes": [str(note) for note in plan.notes],
         "coverage": None if coverage is None else coverage_json(coverage),
     }
 
@@ -135,7 +134,7 @@ def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None
 def fidelity_document(found: Fidelity) -> Document:
     """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
     return Document(
-        title=say(found.verdict),
+        title=str(found.verdict),
         opening=[trace_table(found), kernel_table(found)],
         closing=[Lines(remarked(found.notes))],
         data=fidelity_json(found),
@@ -150,9 +149,9 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
         "traces": [_trace_data(trace) for trace in found.traces],
         "best": found.best,
         "basis": BASES[found.basis],
-        "statement": say(found.verdict),
+        "statement": str(found.verdict),
         "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
-        "notes": [say(remark) for remark in found.notes],
+        "notes": [str(remark) for remark in found.notes],
     }
 
 

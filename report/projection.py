@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ..projection.phases import Repeated
-from ..projection.result import Result, changes
+from ..operators.operators import OPS
+from ..projection.phases import Repeated, repeats_of
+from ..projection.replay import WORK
+from ..projection.result import Result, changes, critical_us
 from ..projection.sweep import END_TO_END, SWEEPABLE
-from ..projection.uncertainty import MEASURED
-from ..projection.whole_trace import Laws
+from ..projection.uncertainty import MEASURED, class_of, source_name
+from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Laws, Projection
+from ..remarks import joined
+from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
+from ..traces.activity_work import WORDS
+from ..traces.classes import COMPUTE
 from .document import (
     Column,
     Document,
@@ -22,28 +28,18 @@ from .document import (
     Headline,
     Kind,
     Lines,
-    Medium,
+    Listing,
     Part,
     Row,
     Section,
     Sliders,
     Table,
+    columns,
     lines,
 )
-from .formats import counted, duration, formatted, share
+from .formats import counted, duration, formatted, share, significant
 from .job import answered, sent_section, target_of
-from .projection_kernels import (
-    BOUNDS,
-    cpu_operations,
-    kernel_listing,
-    kernel_table,
-    records,
-    spread,
-    unknown,
-    unknown_json,
-)
-from .words import say
-from .words.projection import SOURCES, say_all
+from .predictions import workload
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -57,36 +53,30 @@ WAYS = {
 }
 SHOWN = 8
 """Rows of the tornado, kernels, streams, steps and remarks that are printed."""
-_LONG = (
-    "longest kernels of the critical path", "what the CPU works for on the critical path",
-    "what the interval is made of", "other laws than asked for", "how laws were applied",
-    "kernels that no pass measured",
-)  # fmt: skip
-"""Tables of which a terminal prints the first rows."""
+_LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
+"""Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
-    "kernels by class": "Classes",
-    "what sets the pace": "Pace",
-    "longest kernels of the critical path": "Critical path",
-    "what the CPU works for on the critical path": "CPU",
-    "where the measured time goes": "Time",
-    "measured gaps between activities": "Gaps",
-    "what the interval is made of": "Interval",
-    "other laws than asked for": "Other laws",
-    "how laws were applied": "Laws",
+    "classes": "Classes",
+    "pace": "Pace",
+    "path": "Critical path",
+    "cpu": "CPU",
+    "split": "Time",
+    "gaps": "Gaps",
+    "interval": "Interval",
+    "other laws": "Other laws",
+    "laws": "Laws",
 }
-"""Title of a table -> its entry in the navigation, where that is shorter."""
-_NAME = 60  # columns for a kernel's name
+"""Table -> its entry in the navigation, where that is shorter than its title."""
 _SHORT = 24  # columns of a first cell that never folds
-_WORDS = ("remark", "because")  # heads of words that may begin with a figure
 
 
 def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     projection, unsure = result.projection, result.uncertainty
     kernels = kernel_table(projection)
-    phases = [] if result.phases is None else [say(result.phases.note)]
-    said = [say(result.verdict), *phases, *unknown(kernels)]
-    remarks = [say(one) for one in (*changes(result), *result.notes, unsure.note)]
+    phases = [] if result.phases is None else [str(result.phases.note)]
+    said = [str(result.verdict), *phases, *unknown(kernels)]
+    remarks = [str(one) for one in (*changes(result), *result.notes, unsure.note)]
     head = Headline(
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
         f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
@@ -112,31 +102,26 @@ def answer(result: Result) -> str:
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
     total = float(kernels["projected_us"].sum())
-    figures: dict[str, list[Part]] = {
-        "kernels by class": [
-            Figure(partial(_figure, "class_figure", result), "Time by class: measured, by FLOPS scaling, projected")
-        ],
-        "what the interval is made of": [
-            Figure(
-                partial(_figure, "tornado_figure", result),
-                "End-to-end time with one source at its own quantiles, the others as they are",
-            )
-        ],
+    figures = {
+        "classes": Figure(partial(_classes_drawn, result), "Time by class: measured, by FLOPS scaling, projected"),
+        "interval": Figure(
+            partial(_tornado_drawn, result),
+            "End-to-end time with one source at its own quantiles, the others as they are",
+        ),
+        "grid": Figure(partial(_grid_drawn, result), "End-to-end time over the measured one"),
     }
-    for title, heads, rows in tables(result):
-        if title == "sweep":
-            yield Section("Another target", _sweeps(result, heads, rows), "sweep", "Sweep")
-        elif title == "time over the measured one":
+    for name, table in tables(result).items():
+        heading = table.title[:1].upper() + table.title[1:]
+        parts: list[Part] = [figures[name], table] if name in figures else [table]
+        if name == "sweep":
+            yield Section("Another target", _sweeps(result, table), "sweep", "Sweep")
+        elif name == "grid":
             assert result.grid is not None
-            drawn = Figure(partial(_figure, "grid_figure", result), "End-to-end time over the measured one")
             slid = _sliders(result, result.grid, list(map(str, result.grid.columns[:2])))
-            yield Section(
-                "Time over the measured one", [slid, drawn, _table(title, heads, rows)], "grid", "Two figures"
-            )
+            yield Section(heading, [slid, *parts], "grid", "Two figures")
         else:
-            parts = [*figures.get(title, ()), _table(title, heads, rows)]
-            yield Section(title[:1].upper() + title[1:], parts, link=_LINKS.get(title, ""))
-        if title == "kernels by class" and len(own := kernels[kernels["unknown"]]):
+            yield Section(heading, parts, link=_LINKS.get(name, ""))
+        if name == "classes" and len(own := kernels[kernels["unknown"]]):
             listing = kernel_listing(own, "unknown-kernels", total)
             yield Section("Kernels whose work is unknown", [listing], "unknown", "Unknown work")
     if len(result.sent):
@@ -146,14 +131,34 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     yield Section(every, [kernel_listing(kernels, "kernels", total)], "kernels", "Every kernel")
 
 
-def _figure(name: str, result: Result) -> go.Figure | None:
-    """Draw a figure of `report.projection_figures`; loading what draws takes a while, which terminals need not wait."""
-    from . import projection_figures
-
-    return getattr(projection_figures, name)(result)
+# Loading what draws takes a while, which terminals need not wait.
 
 
-def _sweeps(result: Result, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[Part]:
+def _classes_drawn(result: Result) -> go.Figure | None:
+    from .projection_figures import class_figure
+
+    return class_figure(result)
+
+
+def _tornado_drawn(result: Result) -> go.Figure | None:
+    from .projection_figures import tornado_figure
+
+    return tornado_figure(result)
+
+
+def _grid_drawn(result: Result) -> go.Figure | None:
+    from .projection_figures import grid_figure
+
+    return grid_figure(result)
+
+
+def _sweep_drawn(result: Result, place: int) -> go.Figure:
+    from .projection_figures import sweep_figures
+
+    return sweep_figures(result)[place]
+
+
+def _sweeps(result: Result, table: Table) -> list[Part]:
     """Return the table of a terminal; for pages the figures, and where the bound changes."""
     assert result.sweeps is not None
     target = result.projection.target.name
@@ -161,9 +166,9 @@ def _sweeps(result: Result, heads: Sequence[str], rows: Sequence[tuple[str, ...]
     for place, (name, own) in enumerate(result.sweeps.groupby("figure", sort=False)):
         drawn.append(_sliders(result, own.rename(columns={"value": name}), [str(name)]))
         caption = f"End-to-end time over {SWEEPABLE[str(name)]} of {target}"
-        drawn.append(Figure(partial(_sweep_figure, result, place), caption))
-    changed = lines(say(change) for change in changes(result)).lines
-    return [*drawn, Lines(changed, "list", medium="page"), _table("sweep", heads, rows, "terminal")]
+        drawn.append(Figure(partial(_sweep_drawn, result, place), caption))
+    changed = lines(str(change) for change in changes(result)).lines
+    return [*drawn, Lines(changed, "list", medium="page"), replace(table, medium="terminal")]
 
 
 def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Sliders:
@@ -176,12 +181,6 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
         for time in points[END_TO_END]
     ]  # fmt: skip
     return Sliders(axes, choices, int(np.argmax(points["current"])) if "current" in points else 0)
-
-
-def _sweep_figure(result: Result, place: int) -> go.Figure:
-    from .projection_figures import sweep_figures
-
-    return sweep_figures(result)[place]
 
 
 def data(result: Result) -> dict[str, Any]:
@@ -208,7 +207,7 @@ def data(result: Result) -> dict[str, Any]:
             "convergence": unsure.convergence,
             "tornado": records(unsure.tornado),
         },
-        "verdict": say(result.verdict),
+        "verdict": str(result.verdict),
         "critical_path": {
             "measured": result.measured_path,
             "projected": result.path,
@@ -229,7 +228,7 @@ def data(result: Result) -> dict[str, Any]:
         "sent": records(result.sent),
         "pairs": records(result.pairs),
         "grid": None if result.grid is None else records(result.grid),
-        "notes": [say(note) for note in result.notes],
+        "notes": [str(note) for note in result.notes],
     }
 
 
@@ -245,7 +244,7 @@ def _phases_json(phases: Repeated) -> dict[str, Any]:
 
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its column `why` in words."""
-    said = {why: say_all(why) for why in table["why"]}
+    said = {why: joined(why) for why in table["why"]}
     return table.assign(why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object))
 
 
@@ -260,53 +259,78 @@ def _laws(laws: Laws) -> dict[str, Any]:
     }
 
 
-def tables(result: Result) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
-    """Yield every table: its title, its heads and its rows in words; tables without rows are left out."""
+def tables(result: Result) -> dict[str, Table]:
+    """Return every table under its name; tables without rows are left out."""
     host, target = result.projection.host.name, target_of(result.projection)
     found = [
-        ("end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
+        ("totals", "end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
         (
+            "classes",
             "kernels by class",
             ("class", "count", host, "FLOPS scaling", target, "low", "high", "ratio", "± 1 σ", "law", "bound"),
             list(_classes(result.classes)),
         ),
-        ("what sets the pace", ("share of the critical path", host, target), list(_path(result))),
+        ("pace", "what sets the pace", ("share of the critical path", host, target), list(_path(result))),
         (
+            "path",
             "longest kernels of the critical path",
-            ("kernel", "class", "count", "time on it", "share"),
+            (_cut("kernel"), "class", "count", "time on it", "share"),
             list(_path_kernels(result.path_kernels)),
         ),
         (
+            "cpu",
             "what the CPU works for on the critical path",
-            ("operator or call", "calls", "time on it", "share"),
+            (_cut("operator or call"), "calls", "time on it", "share"),
             list(_cpu(cpu_operations(result.projection))),
         ),
         (
+            "split",
             "where the measured time goes",
             ("part", "computation", "communication", "copies", "idle", "total", "hidden communication"),
             list(_split(result)),
         ),
-        ("measured gaps between activities", ("cause", "count", "time"), list(_gaps(result.gaps))),
-        ("what the interval is made of", ("source", "± 1 σ", "low", "high", "variance"), list(_tornado(result))),
-        ("steps", ("step", host, target), list(_steps(result.steps))),
-        ("other laws than asked for", ("because", "law", "count", "time"), list(_remarks(result.remarks, True))),
-        ("how laws were applied", ("remark", "law", "count", "time"), list(_remarks(result.remarks, False))),
+        ("gaps", "measured gaps between activities", ("cause", "count", "time"), list(_gaps(result.gaps))),
         (
+            "interval",
+            "what the interval is made of",
+            ("source", "± 1 σ", "low", "high", "variance"),
+            list(_tornado(result)),
+        ),
+        ("steps", "steps", ("step", host, target), list(_steps(result.steps))),
+        (
+            "other laws",
+            "other laws than asked for",
+            (Column("because", "words"), "law", "count", "time"),
+            list(_remarks(result.remarks, True)),
+        ),
+        (
+            "laws",
+            "how laws were applied",
+            (Column("remark", "words"), "law", "count", "time"),
+            list(_remarks(result.remarks, False)),
+        ),
+        (
+            "phases",
             "phases",
             ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
             list(_phases(result.phases)),
         ),
         (
+            "unmeasured",
             "kernels that no pass measured",
-            ("kernel", "launches", "measured", "time of the others"),
+            (_cut("kernel"), "launches", "measured", "time of the others"),
             list(_unmeasured(result.durations)),
         ),
-        ("sweep", *_sweep(result.sweeps)),
-        ("time over the measured one", *_grid(result.grid)),
+        ("sweep", "sweep", *_sweep(result.sweeps)),
+        ("grid", "time over the measured one", *_grid(result.grid)),
     ]
-    for title, heads, rows in found:
-        if rows:
-            yield title, heads, rows
+    return {
+        name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows
+    }
+
+
+def _cut(head: str) -> Column:
+    return Column(head, "cut", most=60)
 
 
 def each(table: pd.DataFrame) -> Iterator[Any]:
@@ -386,7 +410,7 @@ def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
     for row in each(result.uncertainty.tornado):
         times = (duration(value) for value in (row.low_us, row.high_us))
-        yield SOURCES.get(row.name, str(row.name)), spread(row.sigma), *times, share(row.share)
+        yield source_name(str(row.name)), spread(row.sigma), *times, share(row.share)
 
 
 def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
@@ -396,7 +420,7 @@ def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other]):
-        yield say_all(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
+        yield joined(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
 
 
 def _phases(phases: Repeated | None) -> Iterator[tuple[str, ...]]:
@@ -437,16 +461,150 @@ def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, 
     return heads, [(f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()]
 
 
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], medium: Medium = "both") -> Table:
+def _table(title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[str]], shown: int | None) -> Table:
     """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
     found = []
     for place, head in enumerate(heads):
+        if isinstance(head, Column):
+            found.append(head)
+            continue
         cells = [row[place] for row in rows]
         whole = place > 0 or max(map(len, cells)) <= _SHORT
-        in_letters = head in _WORDS or all(cell[:1].isalpha() for cell in cells)
-        named = head in ("kernel", "operator or call")
-        kind: Kind = "cut" if named else "number" if not in_letters else "name" if whole else "words"
-        found.append(Column(head, kind, most=_NAME if named else None))
-    return Table(
-        found, [Row(tuple(row)) for row in rows], title, medium=medium, shown=SHOWN if title in _LONG else None
+        in_letters = all(cell[:1].isalpha() for cell in cells)
+        kind: Kind = "number" if not in_letters else "name" if whole else "words"
+        found.append(Column(head, kind))
+    return Table(found, [Row(tuple(row)) for row in rows], title, shown=shown)
+
+
+SUMS: Final = ("measured_us", "projected_us", "critical_us")
+
+
+def kernel_table(projection: Projection) -> pd.DataFrame:
+    """Return one row per kind of activity (name, shape, law), the largest projected time first.
+
+    The columns are `name`, `op_class`, `op` with its formats and dimensions, `law`, `bound`, `why` (of the first),
+    `sigma` (the greatest), `source` (of the first); `count`, `measured_us`, `projected_us`, `critical_us`, summed;
+    `unknown`, whether its work is not known.
+    """
+    rows = projection.activities
+    rows = rows.assign(critical_us=critical_us(projection), op_class=class_of(rows), unknown=unknown_work(projection))
+    rows = rows.assign(repeats=repeats_of(rows))
+    dims = dict.fromkeys(name for op in OPS.values() if op.name != UNKNOWN_OP for name in op.dims)
+    keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
+    code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
+    by = rows.groupby(code)
+    first = rows.assign(code=code).drop_duplicates("code").set_index("code")
+    found = first[[*dict.fromkeys([*keys, "op_class", WHY, "source", "unknown"])]].assign(
+        count=by["repeats"].sum().round().astype("int64"), sigma=by["sigma"].max()
     )
+    found[list(SUMS)] = by[list(SUMS)].sum()
+    return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
+
+
+def unknown_work(projection: Projection) -> np.ndarray:
+    """Return which activities compute something nobody knows the work of, shape (n_activities,)."""
+    rows = projection.activities
+    computes = rows[CATEGORY].astype(str).eq(COMPUTE) & rows["kind"].astype(str).eq("kernel")
+    return (computes & rows[BOUND].astype(str).eq("")).to_numpy(dtype=bool)
+
+
+def cpu_operations(projection: Projection) -> pd.DataFrame:
+    """Return what the CPU works for on the critical path of the target, the longest time first.
+
+    The CPU's work up to the end of a call counts for the operator whose activity that call launches; of a call that
+    launches none, for the call. The columns are `name`, `count` of calls replayed, `path_us`, and `share` of the path.
+    """
+    graph, path = projection.target_graph, projection.path
+    work = path[path["kind"] == WORK]
+    if not len(graph.calls) or work.empty:
+        return pd.DataFrame({"name": [], "count": [], "path_us": [], "share": []})
+    names = np.array(graph.calls.names, dtype=object)
+    launched = np.flatnonzero(graph.call >= 0)
+    operators = projection.activities["op_name"].astype(object).fillna("").astype(str).to_numpy()[graph.rows]
+    own = operators[launched] != ""
+    names[graph.call[launched[own]]] = operators[launched[own]]
+    ends = projection.times.call_ns(graph)[0] + graph.calls.duration_ns * projection.cpu
+    order = np.argsort(ends, kind="stable")
+    edges = ends[order]
+    pieces = []
+    for begin, end, length in work[["begin_ns", "end_ns", "length_ns"]].to_numpy():
+        inside = slice(np.searchsorted(edges, begin, side="right"), np.searchsorted(edges, end, side="left") + 1)
+        calls = order[inside]
+        if not len(calls):
+            pieces.append(pd.DataFrame({"name": ["after the last call"], "path_us": [length / 1e3]}))
+            continue
+        until = np.minimum(edges[inside], end)
+        until[-1] = end
+        own_ns = np.diff(until, prepend=begin) * length / (end - begin)
+        pieces.append(pd.DataFrame({"name": names[calls], "path_us": own_ns / 1e3}))
+    found = pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
+    length_us = float(path["length_ns"].sum()) / 1e3
+    return found.assign(share=found["path_us"] / length_us).sort_values(
+        "path_us", ascending=False, kind="stable", ignore_index=True
+    )
+
+
+BOUNDS = {"": "unknown"}
+
+
+def unknown(kernels: pd.DataFrame) -> list[str]:
+    """Say how much of the projected time is of kernels whose work is not known; nothing where there is none."""
+    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    if own.empty or not total:
+        return []
+    part = share(float(own["projected_us"].sum()) / total)
+    count = counted(int(own["count"].sum()), "kernel")
+    return [
+        f"{part} of the projected time of activities is of {count} whose work is not known: a law has only their time"
+    ]
+
+
+def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
+    """Return the same as JSON types, with the kernels by name."""
+    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    by = own.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]].sum().reset_index()
+    part = float(own["projected_us"].sum()) / total if total else 0.0
+    return {"share": part, "kernels": records(by)}
+
+
+def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
+    """List kinds of activities with all that is known of each, and their share of a total."""
+    heads = (
+        Column("kernel", "cut"), Column("class"), *columns(numbers=("count", "measured, µs", "projected, µs")),
+        Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
+        Column("on critical path, µs", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
+        Column("file and line", "place"),
+    )  # fmt: skip
+
+    def texts() -> list[list[str]]:
+        rows = [
+            (
+                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", significant(row["measured_us"]),
+                significant(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
+                formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
+                spread(row["sigma"]), significant(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
+                str(row["law"]), _work(row), joined(row["why"]), str(row["source"]),
+            )
+            for row in kernels.to_dict("records")
+        ]  # fmt: skip
+        return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
+
+    caption = (
+        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how far the law errs, "
+        "relative, – where it is not known; file and line: of the first of its kind."
+    )
+    return Listing(heads, texts, name, caption)
+
+
+def _work(row: dict[Any, Any]) -> str:
+    return "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row)
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table as JSON types."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def spread(sigma: float) -> str:
+    """Return the relative standard deviation of a factor, as users state it (`uncertainty.parse_sigmas`)."""
+    return formatted(100 * np.sqrt(np.expm1(sigma**2)), "{:.0f} %")

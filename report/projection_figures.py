@@ -12,12 +12,12 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..projection.job import Job
+from ..projection.job import PARTS, Job
 from ..projection.result import Result
 from ..projection.sweep import END_TO_END, SHARE, SWEEPABLE, SWEPT, UNKNOWN, changes_of_bound, own_value
+from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import data_size
-from .words.projection import PARTS_OF_RANKS, SOURCES
 
 LARGEST: Final = 12
 """Classes and sources of error that are drawn."""
@@ -57,7 +57,7 @@ def tornado_figure(result: Result) -> go.Figure | None:
         ("high_us", "at its high quantile", BASELINE),
     ):
         figure.add_bar(
-            y=[SOURCES.get(source, source) for source in shown["name"]],
+            y=[source_name(source) for source in shown["name"]],
             x=((shown[name] - unsure.nominal_us) / 1000).tolist(),
             base=unsure.nominal_us / 1000,
             name=label,
@@ -207,7 +207,7 @@ def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
     ]  # fmt: skip
 
 
-COLOURS = dict(zip(PARTS_OF_RANKS, (SELECTED, OTHERS[0], BASELINE, OTHERS[1], NEUTRAL), strict=True))
+COLOURS = dict(zip(PARTS, (SELECTED, OTHERS[0], BASELINE, OTHERS[1], NEUTRAL), strict=True))
 
 
 def ranks_figure(job: Job) -> go.Figure:
@@ -215,7 +215,7 @@ def ranks_figure(job: Job) -> go.Figure:
     figure = go.Figure()
     split = job.split.iloc[::-1]
     sides = ((job.projections[0].host.name, "measured_"), (job.projections[0].target.name, ""))
-    for name, label in PARTS_OF_RANKS.items():
+    for name, label in PARTS.items():
         axis: list[list[str]] = [[], []]
         times: list[float] = []
         for row in split.to_dict("records"):

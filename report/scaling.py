@@ -41,8 +41,6 @@ from .document import (
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import counted, figure, formatted, share
 from .gpus import MISSING, gpus_json
-from .words import say
-from .words.scaling import class_words, cliff_words, unseen_cliffs
 
 SCHEMA: Final = 1
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
@@ -100,7 +98,7 @@ def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
             predicted, lower, upper = law.at(result.targets[-1])
             about = f"{one.curve.name}, size {result.targets[-1]:g}"
             beneath = f"by the {lead}, {100 * result.level:g} % interval {_interval(lower, upper)}"
-            yield Headline(about, _figure(predicted), beneath=f"{beneath}; {class_words(one.scaling)}", medium="page")
+            yield Headline(about, _figure(predicted), beneath=f"{beneath}; {one.scaling}", medium="page")
 
 
 def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
@@ -197,10 +195,10 @@ def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[s
 def description(one: BenchmarkPrediction) -> Iterator[str]:
     """Yield what is known of a benchmark beside the predictions: class, cliffs and cost."""
     name = one.curve.name
-    yield f"{name}: {class_words(one.scaling)}"
+    yield f"{name}: {one.scaling}"
     if one.cliffs is None:
         yield f"{name}: no miss rates given, so cliffs cannot be seen"
-    for words in unseen_cliffs(one.cliffs, one.scaling):
+    for words in (str(cliff) for cliff in one.cliffs or () if cliff not in one.scaling.cliffs):
         yield f"{name}: {words}"
     if one.costs:
         times = "; ".join(
@@ -216,11 +214,11 @@ def remarks(result: SizePredictions) -> list[str]:
     about: dict[str, list[str]] = {}
     for one in result.benchmarks:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
-        noted = [_of(laws, one.fitted) + say(note) for note, laws in one.notes.items()]
+        noted = [_of(laws, one.fitted) + str(note) for note, laws in one.notes.items()]
         for words in dict.fromkeys([*noted, *failures]):
             about.setdefault(words, []).append(one.curve.name)
     said = [_about(names, len(result.benchmarks)) + words for words, names in about.items()]
-    return [*map(say, result.notes), *said, *_total_costs(result)]
+    return [*map(str, result.notes), *said, *_total_costs(result)]
 
 
 def _about(names: Sequence[str], every: int) -> str:
@@ -292,9 +290,9 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
             "exponent": scaling.exponent,
             "interval": list(scaling.interval),
             "p_value": scaling.p_value,
-            "words": class_words(scaling),
+            "words": str(scaling),
         },
-        "cliffs": None if one.cliffs is None else [cliff_words(**vars(cliff)) for cliff in one.cliffs],
+        "cliffs": None if one.cliffs is None else [*map(str, one.cliffs)],
         "simulation": [
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup} for cost in one.costs
         ],
@@ -314,7 +312,7 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
         "measured": measured,
         "error_percent": error,
         "failed": law.failed or None,
-        "notes": [say(note) for note in law.notes],
+        "notes": [str(note) for note in law.notes],
     }
 
 

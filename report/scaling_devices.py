@@ -17,7 +17,6 @@ from .document import Cell, Column, Document, Figure, Lines, Row, Section, Table
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .scaling import DASHES
 from .validation import conclusion, summary, validation_json
-from .words import in_words, say
 
 COLUMNS: Final = (
     *columns("family", numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems")),
@@ -64,7 +63,7 @@ def family_row(one: FamilyScaling) -> Row:
 def family_words(one: FamilyScaling) -> str:
     """Return how a family scales, or why nothing can be said."""
     few = too_few(one.problems, one.groups)
-    return say(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
+    return str(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
 
 
 def title(measured: DeviceSizes) -> str:
@@ -105,7 +104,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "problems": problems(result.measured),
         "linear": [validation_json(verdict) for verdict in result.verdicts],
         "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
-        "notes": in_words((*result.limits, *result.notes)),
+        "notes": [*map(str, (*result.limits, *result.notes))],
     }
 
 

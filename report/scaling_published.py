@@ -16,12 +16,11 @@ from ..scaling.curves import Curve, CurveTable
 from ..scaling.prediction import LawSummary, predict_sizes
 from ..scaling.scale_models import LearnedScaleModel
 from ..scaling.scaling_class import classify
-from ..scaling.trials import EQUATIONS, PREDICTORS, benchmark_errors, simulation_speedups
+from ..scaling.trials import EQUATIONS, EXPLANATIONS, PREDICTORS, benchmark_errors, simulation_speedups
 from .document import Cell, Document, Figure, Headline, Part, Row, Section, Table, Tone, columns, rows
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import formatted
 from .scaling import SCHEMA, headline, prediction_figure, simplest, summary_table
-from .words.scaling import EXPLANATIONS, class_words
 
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
 _PREDICTED: Final = {"strong": ((8.0, 16.0), 128.0), "weak": ((8.0, 16.0), 128.0), "chiplets": ((4.0, 8.0), 16.0)}
@@ -83,7 +82,7 @@ def _over_size() -> list[Part]:
     curves = {name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED}
     per_unit = "Performance per unit of size, against that of the smallest: 1 is linear scaling"
     heads = columns("scenario", "benchmark", "how it scales")
-    classes = [(one.scenario, one.benchmark, class_words(classify(one))) for own in curves.values() for one in own]
+    classes = [(one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own]
     return [
         Figure(partial(size_figure, curves, misses=False), per_unit),
         Figure(partial(size_figure, curves, misses=True), "Misses of the last-level cache per thousand instructions"),

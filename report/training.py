@@ -14,8 +14,9 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from ..errors import few
-from ..remarks import remark
+from ..remarks import Remark
 from ..table.measurements import quantity
+from ..table.refusals import reason_of
 from . import figures
 from .charts import agreement_chart, inlier_chart
 from .document import (
@@ -42,8 +43,6 @@ from .document import (
 )
 from .formats import NONE, counted, figure, known, number, percent, share
 from .run_folder import ordered, reference, simplest
-from .words import say
-from .words.reading import reason_of
 
 Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
@@ -170,7 +169,7 @@ def model_table(cv: Metrics) -> Table:
             found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
         else:
             found.append(Row((name, *_cells(row)), tone, ends=place == last))  # type: ignore[arg-type]
-    early = dict.fromkeys(say(remark(**row["left"])) for row in cv.get("models") or [] if row.get("left"))
+    early = dict.fromkeys(str(Remark.from_dict(row["left"])) for row in cv.get("models") or [] if row.get("left"))
     caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
     return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
 
@@ -357,7 +356,7 @@ def _outside(intervals: Metrics) -> Lines:
     """Say what was measured on ranges of size that were left out, where that is known."""
     if not (found := (intervals.get("schemes") or {}).get("range")):
         outside = intervals.get("outside")
-        return Lines([Line(f"Note: {say(remark(**outside))}.")] if outside else [])
+        return Lines([Line(f"Note: {Remark.from_dict(outside)}.")] if outside else [])
     errors = [percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")]
     text = "Outside the trained range, {} x and more, a simple rule answers ({}): error {}, the model {}, the line {}."
     return Lines([Line(text.format(f"{2 ** found['fade']:g}", found["rule"], *errors))])

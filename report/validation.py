@@ -37,7 +37,6 @@ from .document import (
 from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
 from .formats import counted, figure, formatted
 from .predictions import workload
-from .words import in_words, say
 
 SCHEMA: Final = 1
 QUESTION: Final = "Does linear scaling hold?"
@@ -72,7 +71,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     said = Lines(verdict, "answer", medium="terminal")
-    lost = losses(result.rejected, in_words(result.notes), first=result.rejected_at)
+    lost = losses(result.rejected, [*map(str, result.notes)], first=result.rejected_at)
     return Document(
         title=QUESTION,
         lead=asked(result),
@@ -177,7 +176,7 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
-        verdict = Cell(say(law.verdict.why), _TONES[law.verdict.outcome])
+        verdict = Cell(str(law.verdict.why), _TONES[law.verdict.outcome])
         found.append(Row((f"  {law.law}", *_figures(law.evidence), error, verdict)))
     for one in finding.explanations:
         if one.parameters:
@@ -234,9 +233,9 @@ def summary(result: ValidationResult) -> list[str]:
 def conclusion(finding: ClassFinding) -> str:
     """Return one sentence on a class: the verdict on the first law, what holds instead, and what predicts best."""
     first, *others = finding.laws
-    sentence = f"{finding.name}: {first.law} {say(first.verdict.why)}"
+    sentence = f"{finding.name}: {first.law} {first.verdict.why!s}"
     if better := [law for law in others if _RANK[law.verdict.outcome] > _RANK[first.verdict.outcome]]:
-        sentence += "; instead, " + " and ".join(f"{law.law} {say(law.verdict.why)}" for law in better)
+        sentence += "; instead, " + " and ".join(f"{law.law} {law.verdict.why!s}" for law in better)
     if not finding.explanations:
         return f"{sentence}."
     best, *rest = finding.explanations
@@ -267,7 +266,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
         },
         "classes": [_class_json(finding) for finding in result.classes],
         "summary": summary(result),
-        "notes": in_words(result.notes),
+        "notes": [*map(str, result.notes)],
     }
 
 
@@ -299,7 +298,7 @@ def _law_json(law: LawFinding) -> dict[str, Any]:
         "law": law.law,
         "median_ratio": law.ratio,
         "verdict": str(law.verdict.outcome),
-        "text": say(law.verdict.why),
+        "text": str(law.verdict.why),
         "evidence": None if law.evidence is None else _evidence_json(law.evidence),
     }
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from scipy import stats
@@ -63,6 +63,11 @@ MIN_BENCHMARKS = 5
 
 
 Source = Literal["given", "joined", "published"]
+SOURCES: Final[dict[Source, str]] = {
+    "given": "other benchmarks",
+    "joined": "benchmarks, the published ones among them",
+    "published": "published benchmarks",
+}
 """Where benchmarks to learn from come from: the user; the user and the paper, or the paper alone."""
 
 
@@ -73,6 +78,9 @@ class Teachers:
     benchmarks: int
     scenario: str
     source: Source
+
+    def __str__(self) -> str:
+        return f"{self.benchmarks} {SOURCES[self.source]} ({self.scenario} scaling)"
 
     @property
     def values(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-from ..readers.files import read_plain_table, with_points
+from ..readers.files import decimal_commas, read_plain_table, with_points
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
 
@@ -156,8 +156,10 @@ def curves_of(
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
     ignored = tuple(str(name) for name in rows if name not in _KNOWN)
-    told = {"decimal-commas": commas, "columns-not-used": ignored}
-    return CurveTable(curves, tuple(remark(code, columns=names) for code, names in told.items() if names))
+    notes = [decimal_commas(commas)] if commas else []
+    if ignored:
+        notes.append(remark("columns-not-used", f"columns not used: {', '.join(ignored)}", columns=ignored))
+    return CurveTable(curves, tuple(notes))
 
 
 def stated(

@@ -211,18 +211,28 @@ def limits(measured: DeviceSizes) -> list[Remark]:
     Codes: ``two-sizes-only``, ``scaling-figure-not-published``, ``figure-out-of-proportion``, ``architectures-differ``.
     """
     first, last = measured.devices[0], measured.devices[-1]
-    shown = [remark("two-sizes-only")] if len(measured.devices) == 2 else []
+    shown = []
+    if len(measured.devices) == 2:
+        text = "two sizes give an exponent but no curvature: they cannot show where scaling bends or ends"
+        shown.append(remark("two-sizes-only", text))
     ratio = measured.sizes[-1] / measured.sizes[0]
-    for figure, expected in (("memory_bw_gbs", ratio), ("boost_mhz", 1.0)):
+    for figure, name, expected in (("memory_bw_gbs", "memory bandwidth", ratio), ("boost_mhz", "clock", 1.0)):
         small, large = getattr(first, figure), getattr(last, figure)
         if small is None or large is None:
             device = (first if small is None else last).name
-            shown.append(remark("scaling-figure-not-published", figure=figure, device=device))
+            text = f"{name} of {device} is not published"
+            shown.append(remark("scaling-figure-not-published", text, figure=figure, device=device))
         elif abs(large / small / expected - 1) > MARGIN:
             grown = {"figure": figure, "ratio": large / small, "units_ratio": float(ratio)}
-            shown.append(remark("figure-out-of-proportion", first=first.name, last=last.name, **grown))
+            text = (
+                f"{name} grows × {large / small:.2f} from {first.name} to {last.name}, the units × {ratio:.2f}: not a "
+                "scale model"
+            )
+            shown.append(remark("figure-out-of-proportion", text, first=first.name, last=last.name, **grown))
     if len({device.arch for device in measured.devices}) > 1:
-        shown.append(remark("architectures-differ"))
+        shown.append(
+            remark("architectures-differ", "the devices are not of one architecture: they differ in more than size")
+        )
     return shown
 
 

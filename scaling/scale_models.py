@@ -21,7 +21,7 @@ from ..arrays import FloatArray
 from ..errors import DataError
 from ..models.baselines import weighted_median
 from ..remarks import remark
-from .calibration import MIN_BENCHMARKS, Case, Source, all_cases, with_published
+from .calibration import MIN_BENCHMARKS, SOURCES, Case, Source, all_cases, with_published
 from .curves import STRONG, Curve, CurveError, log_ratio, within
 from .scaling_class import CliffPath
 from .scaling_laws import ScalingLaw
@@ -40,7 +40,7 @@ class ScaleModel(ScalingLaw):
         self.path_ = CliffPath(curve)
         self.notes += self.path_.notes
         if curve.scenario == STRONG and curve.mpki is None:
-            self.notes.append(remark("no-miss-rates"))
+            self.notes.append(remark("no-miss-rates", "no miss rates: a cliff would go unnoticed"))
         self._prepare(float(np.log2(large / small)))
 
     def _predict(self, sizes: FloatArray) -> FloatArray:
@@ -208,7 +208,11 @@ class LearnedScaleModel(ScaleModel):
         benchmarks = _benchmarks(self._lessons)
         self.learned_from_ = (benchmarks, source)
         self.growth_ = _learn(self._lessons)
-        self.notes.append(remark("loss-grows", growth=self.growth_, benchmarks=benchmarks, source=source))
+        text = (
+            f"the loss grows by {self.growth_:.2f} of the first per doubling: learned from {benchmarks} "
+            f"{SOURCES[source]}"
+        )
+        self.notes.append(remark("loss-grows", text, growth=self.growth_, benchmarks=benchmarks, source=source))
 
     def _bend(self, sizes: FloatArray, doublings: FloatArray) -> FloatArray:
         start = self.start_

@@ -39,6 +39,9 @@ class Cliff:
     after: float
     ratio: float
 
+    def __str__(self) -> str:
+        return f"cliff between {self.before:g} and {self.after:g}: MPKI falls {self.ratio:.3g} times"
+
 
 def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
     """Return the cliffs of a miss-rate curve, in order: falls by more than ``threshold`` when the size doubles.
@@ -148,11 +151,14 @@ class CliffPath:
         at, largest = curve.miss_sizes, curve.sizes[-1]
         every = cliffs(at, mpki)
         self.cliffs = [cliff for cliff in every if cliff.after > largest]
-        self.notes += [remark("cliff-beyond", **vars(cliff)) for cliff in self.cliffs]
+        self.notes += [remark("cliff-beyond", str(cliff), **vars(cliff)) for cliff in self.cliffs]
         inside = [cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest]
-        self.notes += [remark("cliff-among-sizes-fitted", **vars(cliff)) for cliff in inside]
+        among = "among the sizes fitted: the growth seen there includes a jump"
+        self.notes += [remark("cliff-among-sizes-fitted", f"{cliff}, {among}", **vars(cliff)) for cliff in inside]
         if at[-1] <= largest:
-            self.notes.append(remark("miss-rates-end", size=float(at[-1])))
+            end = float(at[-1])
+            text = f"miss rates end at {end:g}: a cliff beyond would go unnoticed"
+            self.notes.append(remark("miss-rates-end", text, size=end))
         if self.cliffs:
             self._measure(curve, dict(zip(at.tolist(), mpki.tolist(), strict=True)))
 
@@ -162,7 +168,12 @@ class CliffPath:
         if curve.f_mem is None:
             self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
             self._least, self._f_mem = 0.0, self._most / 2
-            self.notes.append(remark("f-mem-not-measured", taken=self._f_mem, most=self._most))
+            jump = f"{1 / (1 - self._most):.3g} times" if self._most < 1 else "any factor"
+            text = (
+                f"f_mem not measured: assumed to be {self._f_mem:.2f}, bounded by 0 and {self._most:.2f}, so "
+                f"performance may not jump at all or by {jump}"
+            )
+            self.notes.append(remark("f-mem-not-measured", text, taken=self._f_mem, most=self._most))
 
 
 def _inverse(values: FloatArray) -> FloatArray:
@@ -195,6 +206,17 @@ class ScalingClass:
     level: float  # of the interval
     margin: float  # what counts as linear
     cliffs: tuple[Cliff, ...] = ()  # those among the sizes
+
+    def __str__(self) -> str:
+        lower, upper = self.interval
+        if lower == -float("inf"):
+            text = f"{self.growth}: exponent {self.exponent:.2f} between two sizes, which carry no interval"
+        else:
+            p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+            text = f"{self.growth}: exponent {self.exponent:.2f} [{lower:.2f}, {upper:.2f}], {p_value}"
+            if self.growth == "linear" and self.p_value < 1 - self.level:
+                text += f" for exactly 1, but within {self.margin:g} of it"
+        return f"{text}; crosses a {' and a '.join(map(str, self.cliffs))}" if self.cliffs else text
 
 
 def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> ScalingClass:

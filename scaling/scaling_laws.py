@@ -135,7 +135,8 @@ class ScalingLaw(ABC):
         return log_ratio(case.observed, law._predict(case.sizes))
 
     def _interval_notes(self) -> list[Remark]:
-        return [remark("interval-from-others", **self._cases[1].values)]
+        teachers = self._cases[1]
+        return [remark("interval-from-others", f"interval from the errors of {teachers}", **teachers.values)]
 
     def _open(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors below and above 1 between which the law does not know the performance."""
@@ -261,7 +262,9 @@ class LinearInParameters(ScalingLaw):
         if not (spare := self.result_.freedom):
             return super()._interval_notes()
         residuals = {"sizes": len(self.curve_.sizes), "spare": spare}
-        return [remark("interval-from-others-and-residuals", **self._cases[1].values, **residuals)]
+        teachers, of_sizes = self._cases[1], f"{len(self.curve_.sizes)} sizes ({spare} spare)"
+        text = f"interval from the errors of {teachers}, and from the residuals of {of_sizes}"
+        return [remark("interval-from-others-and-residuals", text, **teachers.values, **residuals)]
 
     def _rows(self, sizes: FloatArray) -> FloatArray:
         """Return A(u) of shape (n, p)."""
@@ -310,7 +313,9 @@ class SerialShare(LinearInParameters):
     def _interpret(self) -> None:
         self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
         if self.serial_ == 0:
-            self.notes.append(remark("no-serial-share"))
+            self.notes.append(
+                remark("no-serial-share", "no serial share: performance grows at least in proportion to the size")
+            )
 
 
 class Amdahl(SerialShare):
@@ -356,4 +361,6 @@ class UniversalScalability(LinearInParameters):
         self.contention_, self.coherence_ = (float(b) for b in self.coefficients_[1:] / self.coefficients_[0])
         if self.coherence_ > 0 and self.contention_ < 1:
             peak = self.curve_.sizes[0] * np.sqrt((1 - self.contention_) / self.coherence_)
-            self.notes.append(remark("performance-peaks", size=float(peak)))
+            self.notes.append(
+                remark("performance-peaks", f"performance peaks at size {float(peak):.4g}", size=float(peak))
+            )

@@ -58,6 +58,25 @@ _EXPLAINED: Final = {
 }
 """Codes of the reasons why a reproduced cell differs from the printed one."""
 _LITERAL: Final = "equations-to-the-letter"
+EXPLANATIONS: Final = {
+    "": "",
+    "printed-from-other-data": (
+        "data: the published curves give this with the formula that reproduces the strong-scaling cells"
+    ),
+    "printed-by-other-formula": (
+        "data or formula: the published curves give this; 58 % is the error of bs divided by its prediction instead of "
+        "by what was simulated (average then 19.2 %)"
+    ),
+    "printed-without-its-parts": (
+        "from the larger two sizes averages alone are known, neither benchmark by benchmark nor which predictor's: the "
+        "published curves give this, and each average stands in its place by size"
+    ),
+    "equations-to-the-letter": (
+        "formula: the equations multiply by C once however far the target; the printed errors are those of the "
+        "published program, which multiplies doubling i by (2 - 1/C)^i"
+    ),
+}
+"""Why an error reproduced from the published curves differs from the printed one (`reproduction`)."""
 
 
 def sizes_of(scenario: str, skipped: int = 0) -> tuple[float, ...]:

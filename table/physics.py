@@ -17,6 +17,7 @@ import pandas as pd
 from ..errors import ParameterError
 from ..hardware import all_gpus
 from ..hardware.constants import constant
+from ..hardware.spec import FIGURES, PEAKS
 from ..operators.peaks import bound_of
 
 KEEP = "impossible"
@@ -34,6 +35,12 @@ _USUAL = (
 )  # times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
 _FACTORS = (1e3, 1e6, 1e9)
 _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
+
+
+def peak_name(key: str) -> str:
+    """Return what a peak is called (`operators.peaks`)."""
+    figure = PEAKS.get(key) or FIGURES.get(key)
+    return figure.label if figure else "load rate of the compute units"
 
 
 def check_keep(keep: Collection[str]) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+import ast
+import json
+from pathlib import Path
 
-from flopcast.remarks import Alike, Reasons, remark
+import numpy as np
+import pytest
+
+import flopcast
+from flopcast.remarks import Alike, Reasons, Remark, remark
 
 MISSING = remark("missing-value", feature="m")
 SAID = [(MISSING, remark("slow", factor=2.0)), (), (remark("slow", factor=3.0),), (MISSING,)]
@@ -18,7 +24,7 @@ def test_rows_keep_what_is_said_of_them_in_order() -> None:
 def test_remarks_that_differ_in_values_alone_are_taken_apart() -> None:
     found = Reasons(4)
     found.add([0, 3], MISSING)
-    found.add([0, 2], Alike("slow", (), {"factor": [2.0, 3.0]}))
+    found.add([0, 2], Alike("slow", (), {"factor": [2.0, 3.0]}, "%g times as slow", "slow"))
     assert found.of_rows() == SAID
     assert found.where(np.array([False, True, True, True])).of_rows() == SAID[1:]
 
@@ -27,3 +33,43 @@ def test_said_of_some_rows_it_is_said_of_them_among_all() -> None:
     whole = Reasons(6)
     whole.extend(Reasons.of(SAID), np.array([5, 0, 2, 3]))
     assert whole.of_rows() == [(), (), SAID[2], (MISSING,), (), SAID[0]]
+
+
+def test_the_text_of_many_is_that_of_each() -> None:
+    found = Reasons(3)
+    found.add([0, 2], Alike("slow", (("host", "a"),), {"factor": [2.0, 3.5]}, "100 %% of a: %g times", "slower than a"))
+    found.add([2], MISSING)
+    said, first = found.texts()
+    assert said.tolist() == ["; ".join(map(str, why)) for why in found.of_rows()]
+    assert said[2].startswith("100 % of a: 3.5 times; ")
+    assert first.tolist() == ["slower than a", "", "slower than a"]
+
+
+def test_remarks_are_equal_by_code_and_values_and_survive_json() -> None:
+    found = remark("slow", "2 times as slow", factor=2.0)
+    assert found == remark("slow", factor=2.0)
+    assert len({found, remark("slow", factor=2.0), remark("slow", factor=3.0)}) == 2
+    again = Remark.from_dict(json.loads(json.dumps(found.to_dict())))
+    assert (again, again.text) == (found, found.text)
+
+
+def test_what_an_old_run_holds_shows_its_code_and_values() -> None:
+    old = Remark.from_dict({"code": "cannot-win", "folds": 2, "of": 10})
+    assert all(part in str(old) for part in ("cannot-win", "folds", "2", "10"))
+
+
+@pytest.mark.no_cover
+def test_every_remark_of_the_package_has_its_text_beside_its_code() -> None:
+    root = Path(flopcast.__file__).parent
+    folders = [
+        path for path in root.iterdir() if (path / "__init__.py").exists() and path.name not in ("build", "tests")
+    ]
+    files = [*root.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
+    calls = [
+        (f"{file.relative_to(root)}:{node.lineno}", node)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "remark"
+    ]
+    assert len(calls) > 200
+    assert [place for place, call in calls if len(call.args) < 2] == []

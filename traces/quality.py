@@ -31,7 +31,8 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, IntArray, ObjectArray
-from ..remarks import remark
+from ..errors import few
+from ..remarks import Remark, remark
 from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
@@ -98,8 +99,12 @@ def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
     return starts[order], starts[order] + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
 
 
-IMPOSSIBLE = ("zero-duration", "negative-duration", "impossible-duration")
-"""Codes of times that no activity can take."""
+IMPOSSIBLE = {
+    "zero-duration": "activities that took no time: rows refused",
+    "negative-duration": "activities that end before they start: rows refused",
+    "impossible-duration": "activities of over an hour or under 10 ns: damaged timestamps, rows refused",
+}
+"""Code of a time that no activity can take -> what it is."""
 LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
 LEAST_TICKS = 10
 """Steps of the clock that a duration must have to be known within 5 % (half a step at either end)."""
@@ -112,14 +117,14 @@ _MOST = 0.8  # share of activities without a gap from which a queue counts as ba
 class Check:
     """A check of single rows."""
 
-    code: str
+    what: Remark
     severity: Severity
     rows: Callable[[pd.DataFrame, pd.DataFrame], BoolArray]
 
 
 def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Return which rows of a dispatch table every check of single rows concerns: a column of bool per code."""
-    return pd.DataFrame({check.code: check.rows(table, steps) for check in CHECKS}, index=table.index)
+    return pd.DataFrame({check.what.code: check.rows(table, steps) for check in CHECKS}, index=table.index)
 
 
 def words(found: pd.DataFrame) -> pd.Series:
@@ -134,7 +139,8 @@ def words(found: pd.DataFrame) -> pd.Series:
 def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None) -> list[Finding]:
     """Return what is odd about a trace, the gravest first; `found` is what `flags` returned, if it is at hand."""
     found = flags(table, steps) if found is None else found
-    findings = [_of_rows(item, table, found[item.code].to_numpy()) for item in CHECKS if found[item.code].any()]
+    flagged = ((item, found[item.what.code].to_numpy()) for item in CHECKS)
+    findings = [_of_rows(item, table, rows) for item, rows in flagged if rows.any()]
     findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]
     return by_severity(findings)
 
@@ -152,7 +158,7 @@ def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
 
 def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
     first = str(table["source"].iloc[int(np.argmax(rows))])
-    return Finding(remark(item.code), item.severity, int(rows.sum()), share_of_time(table, rows), first)
+    return Finding(item.what, item.severity, int(rows.sum()), share_of_time(table, rows), first)
 
 
 def impossible(table: pd.DataFrame) -> ObjectArray:
@@ -160,7 +166,7 @@ def impossible(table: pd.DataFrame) -> ObjectArray:
     start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
     overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))
     damaged = (duration > LONGEST_NS) | (duration < SHORTEST_NS) | overflows
-    return np.select([duration == 0, duration < 0, damaged], IMPOSSIBLE, "").astype(object)
+    return np.select([duration == 0, duration < 0, damaged], list(IMPOSSIBLE), "").astype(object)
 
 
 def _impossible(table: pd.DataFrame, steps: pd.DataFrame, code: str) -> BoolArray:
@@ -202,12 +208,24 @@ def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
 
 
 CHECKS: tuple[Check, ...] = (
-    *(Check(code, "error", partial(_impossible, code=code)) for code in IMPOSSIBLE),
-    Check("overlap", "warning", _overlap),
-    Check("orphan", "warning", _orphan),
-    Check("before-first-step", "info", _before_first_step),
-    Check("coarse-timer", "warning", _coarse),
-    Check("repeated-dispatch", "warning", _repeated),
+    *(Check(remark(code, text), "error", partial(_impossible, code=code)) for code, text in IMPOSSIBLE.items()),
+    Check(
+        remark("overlap", "activities that overlap on one queue: their times add up to more than the time"),
+        "warning",
+        _overlap,
+    ),
+    Check(remark("orphan", "activities without a launch in the file: no shapes, no step"), "warning", _orphan),
+    Check(remark("before-first-step", "activities before the first step: warm-up"), "info", _before_first_step),
+    Check(
+        remark("coarse-timer", "durations of under ten steps of the clock: uncertain by more than 5 %"),
+        "warning",
+        _coarse,
+    ),
+    Check(
+        remark("repeated-dispatch", "dispatch numbers that occur again in a process: replay passes"),
+        "warning",
+        _repeated,
+    ),
 )
 
 
@@ -220,7 +238,17 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
     missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
     if not missing:
         return []
-    return [Finding(remark("dropped-dispatches"), "warning", missing, source=str(known["source"].iloc[0]))]
+    return [
+        Finding(
+            remark(
+                "dropped-dispatches",
+                "dispatches missing between the first and the last number: dropped records, or a filter",
+            ),
+            "warning",
+            missing,
+            source=str(known["source"].iloc[0]),
+        )
+    ]
 
 
 def _zero_counters(table: pd.DataFrame) -> list[Finding]:
@@ -228,7 +256,8 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
     zero = [name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()]
     if not zero:
         return []
-    return [Finding(remark("zero-counter", counters=tuple(zero)), "info", len(zero))]
+    text = f"counters that are zero in every activity ({few(zero)})"
+    return [Finding(remark("zero-counter", text, counters=tuple(zero)), "info", len(zero))]
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
@@ -239,4 +268,14 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
     if known.sum() < 10 or touching.sum() < _MOST * known.sum():
         return []
     where = str(table["source"].iloc[0])
-    return [Finding(remark("back-to-back"), "info", int(touching.sum()), source=where)]
+    return [
+        Finding(
+            remark(
+                "back-to-back",
+                "activities that start as the one before ends: durations contain the dispatch gap of a busy queue",
+            ),
+            "info",
+            int(touching.sum()),
+            source=where,
+        )
+    ]

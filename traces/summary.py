@@ -82,7 +82,14 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
 def errors_of(trace: Annotated, label: str = "") -> list[Remark]:
     """Return a remark (``trace-finding``) of every finding that is an error."""
     errors = [finding for finding in trace.findings if finding.severity == "error"]
-    return [remark("trace-finding", trace=label, finding=one.remark, count=one.count) for one in errors]
+    return [trace_finding(label, one) for one in errors]
+
+
+def trace_finding(trace: str, finding: Finding) -> Remark:
+    """Return a finding as a remark on the trace of that label, "" where there is only one."""
+    text = f"{finding.code}: {finding.remark} ({finding.count})"
+    values = {"trace": trace, "finding": finding.remark, "count": finding.count}
+    return remark("trace-finding", f"{trace}: {text}" if trace else text, **values)
 
 
 UNCLASSIFIED = "unclassified"

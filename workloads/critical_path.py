@@ -331,13 +331,34 @@ def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
     return tasks
 
 
+NETWORK_STATED: Final = remark(
+    "network-stated",
+    "messages between nodes are computed in two levels, from the bandwidth and latency between nodes; no machine at "
+    "hand was measured so: the interval is wider",
+)
+
+
 def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
     yield from setting.model.remarks
-    yield remark("layers-by-source", **{name: times.source.count(name) for name in SOURCES})
+    counts = {name: times.source.count(name) for name in SOURCES}
+    hows = ("stated", "predicted by the runs given", "measured", "computed by laws of achieved rates")
+    told = ", ".join(f"{count:,} {how}" for count, how in zip(counts.values(), hows, strict=True) if count)
+    yield remark("layers-by-source", f"times of layers: {told or 'messages alone'}", **counts)
     if setting.measured_on is not None and STATED in times.source:
         factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
-        yield remark("times-moved", host=setting.measured_on.name, target=setting.gpu.name, factor=factor)
+        yield remark(
+            "times-moved",
+            f"times stated for {setting.measured_on.name} are multiplied by {factor:.3g} for "
+            f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches from the "
+            "ratio of the peaks to that of the memory bandwidths",
+            host=setting.measured_on.name,
+            target=setting.gpu.name,
+            factor=factor,
+        )
     if setting.model.chained and len(setting.model.layers) > 1:
-        yield remark("layers-in-a-row")
+        yield remark(
+            "layers-in-a-row",
+            "no layer states its predecessors: each waits for the one before it, and nothing overlaps",
+        )
     if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
-        yield remark("network-stated")
+        yield NETWORK_STATED

@@ -19,7 +19,7 @@ from ..errors import FlopcastError, ParameterError
 from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .answer import Forecast, energy
-from .critical_path import forecast_graph
+from .critical_path import NETWORK_STATED, forecast_graph
 from .inference import Schedule, batch, inference_parts, serve
 from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
@@ -76,7 +76,10 @@ def forecast(
     found = (_train if setting.kind == "training" else _serve)(setting, sources, level, seed)
     if not runs or found.reason is not None:
         return found
-    return replace(found, remarks=(*found.remarks, remark("products-by-runs", share=round(sources.share, 3))))
+    part = round(sources.share, 3)
+    text = f"{100 * part:.0f} % of the matrix products are from the runs and measurements given, the others by the law"
+    by_runs = remark("products-by-runs", text, share=part)
+    return replace(found, remarks=(*found.remarks, by_runs))
 
 
 def _completed(given: Mapping[str, Any]) -> Setting | GraphSetting:
@@ -92,7 +95,7 @@ def forecast_all(
         try:
             found.append(forecast(case, level=level, seed=seed, runs=runs))
         except FlopcastError as error:
-            found.append(Forecast(setting=None, reason=remark("not-understood", why=str(error))))
+            found.append(Forecast(setting=None, reason=remark("not-understood", str(error), why=str(error))))
     return found
 
 
@@ -185,7 +188,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
 def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = training_memory(setting)
     if memory.needed > memory.available:
-        why = remark("does-not-fit", missing_gb=memory.needed - memory.available, **_would_fit(setting))
+        why = _does_not_fit(memory.needed - memory.available, **_would_fit(setting))
         return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
     release = find_release(setting.release, "training") if setting.release else unknown_release("training")
     rows = as_rows([training_parts(setting, sources)], "training")[0]
@@ -213,8 +216,18 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         parts=made,
         spreads=_spreads(rows, release, common),
         details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
-        remarks=(*([] if release.name else [remark("training-constants")]), remark("memory-a-priori"), *notes),
+        remarks=(*([] if release.name else [_NO_RELEASE]), _MEMORY, *notes),
     )
+
+
+_NO_RELEASE = remark(
+    "training-constants", "the step is counted kernel by kernel: no calibrated release of a framework was named"
+)
+_MEMORY = remark(
+    "memory-a-priori",
+    "memory is counted for 32-bit gradients and optimizer states; five published peaks of Llama-2-7B in pipelines were "
+    "0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is unknown",
+)
 
 
 def _quantiles(
@@ -234,7 +247,7 @@ def _add_network(
     if setting.network.nodes(ranks) == 1:
         return []
     common["network"] = OTHER_NODES * float(rows[list(release.constants).index("collectives")] / rows.sum())
-    return [remark("network-stated")]
+    return [NETWORK_STATED]
 
 
 def _distance_of_step(setting: Setting, release: Release) -> dict[str, float]:
@@ -303,9 +316,18 @@ def _missing(setting: Setting, memory: InferenceMemory, needed: float) -> Remark
             break
     missing, step = needed - memory.available, memory.activations - RESERVED_GIB
     tokens = int(setting.max_batched_tokens * (1 - missing / step)) // 256 * 256
-    return remark(
-        "does-not-fit", missing_gb=missing, needed_tp=fits, largest_batch=largest, largest_step=max(tokens, 0)
-    )
+    return _does_not_fit(missing, fits, largest, largest_step=max(tokens, 0))
+
+
+def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int) -> Remark:
+    """Return by how much it does not fit, and what would; ``largest_step`` where it runs in steps of tokens."""
+    ways = [f"tp ≥ {needed_tp}"] if needed_tp else []
+    ways += [f"a batch of at most {largest_batch:,}"] if largest_batch else []
+    ways += [f"steps of at most {tokens:,} tokens" for tokens in steps.values() if tokens]
+    advice = f": needs {' or '.join(ways)}" if ways else ", however it is split and with any batch"
+    text = f"does not fit, by {missing_gb:,.0f} GiB on each GPU{advice}"
+    values = {"missing_gb": missing_gb, "needed_tp": needed_tp, "largest_batch": largest_batch, **steps}
+    return remark("does-not-fit", text, **values)
 
 
 def needed_tokens(setting: Setting) -> int:
@@ -348,22 +370,44 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
     """Return the spreads of the common factor by where they come from, and what is to be said of them."""
     found, notes = {"residual": RESIDUAL}, []
     if not release.name:
-        notes.append(remark("any-release", releases=len(known_releases())))
+        count = len(known_releases())
+        text = f"no release was named: the interval spans all {count} that are calibrated"
+        notes.append(remark("any-release", text, releases=count))
     elif setting.model.name not in release.models:
-        notes.append(remark("other-model", release=release.name, models=release.models))
+        models = " and ".join(release.models)
+        text = f"{release.name} was calibrated on {models}, not on this model: the interval is wider"
+        notes.append(remark("other-model", text, release=release.name, models=release.models))
     if setting.model.name not in release.models:
         found["model"] = OTHER_MODEL
     if not release.name:
         found["release"] = OTHER_RELEASE
     if setting.gpu.measured_name != (release.gpu or "MI300X"):
         found["gpu"] = OTHER_GPU
-        notes.append(remark("other-gpu", gpu=setting.gpu.name, calibrated=release.gpu or "MI300X"))
+        calibrated = release.gpu or "MI300X"
+        text = (
+            f"launch, scheduling and communication costs were fitted on {calibrated}, not on {setting.gpu.name}: the "
+            "interval is wider"
+        )
+        notes.append(remark("other-gpu", text, gpu=setting.gpu.name, calibrated=calibrated))
     if setting.pp > 1:
         found["stages"] = IN_STAGES
-        notes.append(remark("stages-not-calibrated"))
+        notes.append(
+            remark(
+                "stages-not-calibrated",
+                "serving in a pipeline is computed, but was calibrated on no run: the interval is wider",
+            )
+        )
     if release.name and schedule.most > release.largest:
         found["beyond"] = BEYOND
-        notes.append(remark("more-sequences", sequences=schedule.most, calibrated=release.largest))
+        notes.append(
+            remark(
+                "more-sequences",
+                f"{schedule.most:,.0f} sequences run at once, the calibrated runs had {release.largest:,.0f}: "
+                "the interval is wider",
+                sequences=schedule.most,
+                calibrated=release.largest,
+            )
+        )
     return found, notes
 
 

@@ -454,9 +454,19 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
         if None in ends:
             raise DataError(f"an edge leads from {edge.get('sourceId')!r} to {edge.get('destId')!r}: no such node")
         waits[ends[1]].append(ends[0])
-    notes = [remark(TIMES_STATED, layers=len(layers), unit=unit)]
+    text = (
+        f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "
+        "were measured; costs of edges count between devices only"
+    )
+    notes = [remark(TIMES_STATED, text, layers=len(layers), unit=unit)]
     if on_cpu:
-        notes.append(remark("layers-of-cpu", layers=len(on_cpu)))
+        notes.append(
+            remark(
+                "layers-of-cpu",
+                f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others",
+                layers=len(on_cpu),
+            )
+        )
     return layers, notes
 
 

@@ -88,7 +88,13 @@ def _by_shape(nodes: pd.DataFrame, described: pd.DataFrame) -> Layers:
     unsized += sum(tree.owner[place] < 0 and str(row["name"]).startswith(_LAUNCH) for place, row in enumerate(rows))
     notes = [*tree.unknown(len(layers))]
     if unsized:
-        notes.append(remark("messages-without-size", messages=unsized))
+        notes.append(
+            remark(
+                "messages-without-size",
+                f"{unsized:,} messages are left out: their sizes were not recorded",
+                messages=unsized,
+            )
+        )
     return layers, notes
 
 
@@ -196,7 +202,12 @@ def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
     if names:
         counts = Counter(names).most_common()
         named = tuple(f"{count} {_short(name)}" for name, count in counts[:NAMED])
-        yield remark("operators-without-law", calls=len(names), share=share, by=by, named=named, kinds=len(counts))
+        others = f" and {len(counts) - len(named):,} kinds more" if len(counts) > len(named) else ""
+        of = "of the time of kernels where it was recorded" if by == "time" else "of the operators"
+        listed = f"{', '.join(named)}{others}"
+        text = f"{len(names):,} operators without a law are left out, {100 * share:.2g} % {of}: {listed}"
+        values = {"calls": len(names), "share": share, "by": by, "named": named, "kinds": len(counts)}
+        yield remark("operators-without-law", text, **values)
 
 
 def _short(name: str) -> str:
@@ -214,4 +225,11 @@ def _by_time(nodes: pd.DataFrame) -> Layers:
         us = 0 if pd.isna(row["duration_us"]) else int(row["duration_us"])
         does = (_message(row) if row["collective"] else None) or {"time_us": us}
         layers.append({"name": names[row["id"]], "after": waits, **does})
-    return layers, [remark("times-of-trace", layers=len(layers))]
+    return layers, [
+        remark(
+            "times-of-trace",
+            f"no operator has its shape: {len(layers):,} nodes keep their times of the trace, and "
+            "messages are recomputed",
+            layers=len(layers),
+        )
+    ]

@@ -10,7 +10,7 @@ from ...hardware import GPU
 from ...operators.operators import Work
 from ...remarks import Remark
 from ..base import HOST_LINK, LINK, MEMORY, DeviceLaw, Pair, Rows, Scaled
-from ..rates import chosen, memory_us, not_published, ratio
+from ..rates import chosen, memory_us, ratio
 
 
 class Bandwidth(DeviceLaw):
@@ -48,7 +48,7 @@ def _link_ratio(pair: Pair) -> tuple[float, Remark | None]:
     try:
         return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), None
     except NotPublishedError as error:
-        return np.nan, not_published(error)
+        return np.nan, error.remark
 
 
 LAW = Bandwidth()

@@ -13,7 +13,7 @@ from ..rates import by_kind, chosen, compute_us, given, peaks, runnable
 
 WITH_FLOPS = ("softmax", "norm", "reduction", "loss")
 """Op classes of vector operators whose FLOPs count: they sum along their rows."""
-NO_FLOPS = remark("no-flops")
+NO_FLOPS = remark("no-flops", "no FLOPs that count: its elements are read and written")
 """Why the FLOPs of a row say nothing of its time: its elements are read and written."""
 
 

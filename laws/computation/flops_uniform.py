@@ -6,7 +6,7 @@ import numpy as np
 
 from ...errors import DataError, NotPublishedError
 from ..base import COMPUTE, MATRIX, Law, Pair, Rows, Scaled, filled
-from ..rates import no_unit, not_published, run_as
+from ..rates import no_unit, run_as
 
 
 class UniformFlops(Law):
@@ -29,7 +29,7 @@ class UniformFlops(Law):
             own, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
             found = own / others
         except NotPublishedError as error:
-            why = not_published(error)
+            why = error.remark
         except DataError as error:  # products of integers that no GPU has a unit for
             why = no_unit(error)
         return Scaled(np.full(len(rows), found), filled(COMPUTE, rows), filled(why, rows))

@@ -210,7 +210,15 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
         return replace(trace, findings=(*trace.findings, finding)), report
     place[~agrees] = -1
     columns, filled = _filled(table, calls, place)
-    note = remark("execution-trace-joined", trace=other.source, filled=filled, agreeing=agreeing, calls=shared)
+    note = remark(
+        "execution-trace-joined",
+        f"{other.source}: arguments of operators taken from this execution trace for {filled} "
+        f"activities ({agreeing} of {shared} calls agree)",
+        trace=other.source,
+        filled=filled,
+        agreeing=agreeing,
+        calls=shared,
+    )
     joined = replace(trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note))
     return joined, JoinReport(True, shared, agreeing, filled, same_process)
 
@@ -242,12 +250,18 @@ def _taken(column: pd.Series, place: np.ndarray) -> np.ndarray:
 
 def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | None:
     """Return why the two are not of one run, None if they are."""
+    give = "give the execution trace recorded with this trace"
     if same_process is False:
-        return remark(OTHER_RUN, why="process")
+        return remark(OTHER_RUN, f"the execution trace is of another process and was not used: {give}", why="process")
     if not shared:
-        return remark(OTHER_RUN, why="no calls")
+        text = f"the execution trace has none of this trace's operator calls and was not used: {give}"
+        return remark(OTHER_RUN, text, why="no calls")
     if agreeing < SAME_RUN * shared:
-        return remark(OTHER_RUN, why="names", agreeing=agreeing, calls=shared)
+        text = (
+            f"only {agreeing} of {shared} operator calls have the same name in the execution trace, and it was not "
+            f"used: it is of another run, or the profiler wrote no 'Record function id' (seen in 2023); {give}"
+        )
+        return remark(OTHER_RUN, text, why="names", agreeing=agreeing, calls=shared)
     return None
 
 

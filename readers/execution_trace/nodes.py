@@ -75,7 +75,18 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
     """
     table = _typed(columns)
     unread = int(sum(inputs is None for inputs in columns.inputs))
-    notes = [remark("arguments-left-out", trace=source, nodes=unread)] if unread else []
+    notes = (
+        [
+            remark(
+                "arguments-left-out",
+                f"{source}: arguments that do not fit their types are left out (nodes: {unread})",
+                trace=source,
+                nodes=unread,
+            )
+        ]
+        if unread
+        else []
+    )
     return ExecutionTrace(schema, pid, time, _with_collectives(table), source, tuple(notes))
 
 

@@ -47,7 +47,7 @@ from ...traces.dispatches import (
     empty_ranges,
     in_order,
 )
-from ..base import DataFile, Options, TraceReader, register
+from ..base import DataFile, Options, TraceReader, of_file, register
 from ..files import view
 from ..labels import known_gpu
 from .decode import MISSING, DeviceProperties, Document, decode, refusing, uncollected
@@ -108,7 +108,16 @@ def _named(device: DeviceProperties) -> Named:
         return _by_figures(device)
     units = gpu.reported_cus or gpu.cus
     if device.num_sms and units and device.num_sms != units:
-        return Named(gpu.name, remark("other-compute-units", device=device.name, units=device.num_sms, known=units))
+        return Named(
+            gpu.name,
+            remark(
+                "other-compute-units",
+                f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?",
+                device=device.name,
+                units=device.num_sms,
+                known=units,
+            ),
+        )
     return Named(gpu.name)
 
 
@@ -117,11 +126,12 @@ def _by_figures(device: DeviceProperties) -> Named:
     same = sorted((gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as))
     if not same:
         return Named(device.name)
-    figures = {"units": device.num_sms, "memory_gib": device.total_global_mem / _GIB}
-    alike = tuple(gpu.name for gpu in same[1:])
-    return Named(
-        same[0].name, remark("device-by-figures", word=device.name, **figures, device=same[0].name, same=alike)
-    )
+    name, alike = same[0].name, tuple(gpu.name for gpu in same[1:])
+    units, memory_gib = device.num_sms, device.total_global_mem / _GIB
+    others = "".join(f"; {other} would look the same" for other in alike)
+    text = f"device {device.name!r}, {units} compute units, {memory_gib:.0f} GiB is read as {name}{others}"
+    figures = {"units": units, "memory_gib": memory_gib}
+    return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
 
 
 def _fits(gpu: GPU, device: DeviceProperties) -> bool:
@@ -146,12 +156,51 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     replayed = _replayed(document, links)
     without = linked & (links.operator < 0)
     cases: list[tuple[Remark, Severity, BoolArray]] = [
-        (remark("orphan", launched="before the recording"), "warning", ~linked),
-        (remark("graph-replay"), "info", replayed),
-        (remark("no-operator"), "info", without & ~replayed),
-        (remark("operator-by-time"), "info", links.by_time & ~replayed),
-        (remark("unresolved-device"), "warning", table["device"].eq("").to_numpy(dtype=bool)),
-        (remark("grid-unit"), "info", in_unknown_unit(document, links, rocm)),
+        (
+            remark(
+                "orphan",
+                "activities launched before the recording began: no operator, no step; leave them out of totals",
+                launched="before the recording",
+            ),
+            "warning",
+            ~linked,
+        ),
+        (
+            remark(
+                "graph-replay",
+                "kernels of replayed graphs: their operator, if any, is the one that launched the whole "
+                "graph; their own operators and shapes are in a trace of the capture",
+            ),
+            "info",
+            replayed,
+        ),
+        (
+            remark("no-operator", "activities launched outside of any operator that the file has: no shapes"),
+            "info",
+            without & ~replayed,
+        ),
+        (
+            remark(
+                "operator-by-time",
+                "activities whose operator the file does not name correctly: the one running at their launch is taken",
+            ),
+            "info",
+            links.by_time & ~replayed,
+        ),
+        (
+            remark("unresolved-device", "activities of a GPU that the file does not name: set device=NAME"),
+            "warning",
+            table["device"].eq("").to_numpy(dtype=bool),
+        ),
+        (
+            remark(
+                "grid-unit",
+                "activities whose grid may be in workgroups or in work-items, which only their launch would "
+                "tell: left out",
+            ),
+            "info",
+            in_unknown_unit(document, links, rocm),
+        ),
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     found = [_finding(*case, table, durations) for case in cases if case[2].any()]
@@ -178,9 +227,30 @@ def _replayed(document: Document, links: Links) -> BoolArray:
 def _of_times(document: Document, label: str) -> list[Finding]:
     found: list[Finding] = []
     if document.coarse:
-        found.append(Finding(remark("coarse-start"), "warning", document.coarse, source=label))
+        found.append(
+            Finding(
+                remark(
+                    "coarse-start",
+                    "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact",
+                ),
+                "warning",
+                document.coarse,
+                source=label,
+            )
+        )
     if document.clipped:
-        found.append(Finding(remark("clipped-time", clipped="times"), "error", document.clipped, source=label))
+        found.append(
+            Finding(
+                remark(
+                    "clipped-time",
+                    "times beyond what an integer holds, cut off there: damaged timestamps",
+                    clipped="times",
+                ),
+                "error",
+                document.clipped,
+                source=label,
+            )
+        )
     return found
 
 
@@ -220,7 +290,8 @@ def _trace(document: Document, label: str, options: Options) -> Trace:
     steps = steps_of(document)
     calls = _calls(document) if options.calls else empty_calls()
     if not len(document.gpu):
-        note = remark("no-gpu-activity", file=label, events=document.count)
+        text = f"no activity of a GPU among its {document.count} events"
+        note = of_file(label, remark("no-gpu-activity", text, events=document.count))
         return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
     rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
     links = link(document)
@@ -271,7 +342,20 @@ def _notes(document: Document, named: dict[int, Named], assumed: int) -> list[Re
     notes = list(dict.fromkeys(device.assumption for device in named.values() if device.assumption))
     mangled = sum(name.startswith(_MANGLED) for name in set(document.gpu.names))
     if mangled:
-        notes.append(remark("mangled-names", names=mangled))
+        notes.append(
+            remark(
+                "mangled-names",
+                f"mangled kernel names are kept as they are in the file: {mangled} of them",
+                names=mangled,
+            )
+        )
     if assumed:
-        notes.append(remark("groups-of-world", count=assumed, ranks=document.world))
+        notes.append(
+            remark(
+                "groups-of-world",
+                f"{assumed} collectives do not state their group: assumed to be all {document.world} ranks of the job",
+                count=assumed,
+                ranks=document.world,
+            )
+        )
     return notes

@@ -360,7 +360,9 @@ def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
     if header[0].rstrip().endswith('"') and last.startswith('"') and not last.endswith('"'):
         body = body.removesuffix(last)
         place = f"{source}:{before + body.count(chr(10)) + 1}"
-        findings.append(Finding(remark("truncated"), "error", 1, source=place))
+        findings.append(
+            Finding(remark("truncated", "the file ends within a line, which is left out"), "error", 1, source=place)
+        )
     return parse_csv(body, source, before), findings
 
 
@@ -369,7 +371,7 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     present = [name for plain in _DURATIONS for name in (plain, f"{plain} [ns]") if name in found.metrics]
     timed = [name for name in present if found.units[name][0] == "ns"]
     if not len(found.identity):
-        return np.empty(0), [remark("no-launches")]
+        return np.empty(0), [remark("no-launches", "no launches: the application ran no kernel under the profiler")]
     if not timed:
         wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
         raise DataError(
@@ -379,9 +381,19 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     duration = np.full(len(found.identity), np.nan)
     for name in timed:
         duration = np.where(np.isnan(duration), found.metrics[name], duration)
-    notes = [remark("no-start-times")]
+    notes = [
+        remark(
+            "no-start-times",
+            "no start times are recorded: launches are placed one after another in the order of the file",
+        )
+    ]
     if found.units[timed[0]][1] > 1:
-        notes.append(remark("durations-rounded-by-ncu"))
+        notes.append(
+            remark(
+                "durations-rounded-by-ncu",
+                "durations are rounded to the digits printed: --print-units base gives nanoseconds",
+            )
+        )
     return np.where(np.abs(duration) < _LONGEST_NS, duration, np.nan), notes
 
 
@@ -391,14 +403,34 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
     kept = int((~untimed).sum())
     findings = []
     if kept:
-        findings.append(Finding(remark("locked-clocks"), "warning", kept, 1.0, source))
-    counts: tuple[tuple[str, Severity, int], ...] = (
-        ("no-duration", "warning", int(untimed.sum())),
-        ("foreign-lines", "info", found.foreign),
-        ("unreadable-values", "warning", found.unreadable),
-        ("repeated-metrics", "warning", found.repeated),
+        findings.append(
+            Finding(
+                remark(
+                    "locked-clocks",
+                    "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, "
+                    "--cache-control none): do not mix them with the times of a trace",
+                ),
+                "warning",
+                kept,
+                1.0,
+                source,
+            )
+        )
+    counts: tuple[tuple[Remark, Severity, int], ...] = (
+        (remark("no-duration", "launches without a duration are left out"), "warning", int(untimed.sum())),
+        (remark("foreign-lines", "lines within the table that belong to no launch are skipped"), "info", found.foreign),
+        (
+            remark("unreadable-values", "values that are no numbers in this locale are left out"),
+            "warning",
+            found.unreadable,
+        ),
+        (
+            remark("repeated-metrics", "metrics that a launch has twice with different values: the first is kept"),
+            "warning",
+            found.repeated,
+        ),
     )
-    findings += [Finding(remark(code), severity, count, source=source) for code, severity, count in counts if count]
+    findings += [Finding(what, severity, count, source=source) for what, severity, count in counts if count]
     return findings
 
 
@@ -420,10 +452,11 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
     if word:
         return canonical_device(word)[0], None
     if not capability:
-        return "", remark("device-not-recorded", by="ncu")
+        return "", remark("device-not-recorded", "the file does not name the device: set device=NAME", by="ncu")
     name, assumption = device_of(capability, multiprocessors or None)
     if name.startswith(capability):
-        return "", remark("device-ambiguous", capability=capability)
+        text = f"several devices have compute capability {capability}: set device=NAME"
+        return "", remark("device-ambiguous", text, capability=capability)
     return name, assumption
 
 

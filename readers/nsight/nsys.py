@@ -148,7 +148,15 @@ def _devices(
     used = ids.dropna().unique()
     if unsure := [number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)]:
         findings.append(
-            Finding(remark("device-order"), "warning", len(unsure), source=f"{file.label}, TARGET_INFO_GPU")
+            Finding(
+                remark(
+                    "device-order",
+                    "GPUs of different names, numbered in two ways: the names in this trace may be swapped",
+                ),
+                "warning",
+                len(unsure),
+                source=f"{file.label}, TARGET_INFO_GPU",
+            )
         )
     names = {number: canonical_device(by_id.get(number, "")) for number in used}
     notes.extend(dict.fromkeys(unknown for _, unknown in names.values() if unknown))
@@ -169,17 +177,38 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
     share = inside / (inside + outside) if inside > 0 else None
     where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
-    return [Finding(remark("graph-as-a-whole"), "warning", len(graphs), share, where)]
+    return [
+        Finding(
+            remark(
+                "graph-as-a-whole",
+                "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; profile "
+                "with --cuda-graph-trace=node",
+            ),
+            "warning",
+            len(graphs),
+            share,
+            where,
+        )
+    ]
 
 
 def _remark(database: Database, activities: pd.DataFrame, notes: list[Remark]) -> None:
     """Say what the export has not."""
     if activities.empty:
-        notes.append(remark("no-activities", by="nsys"))
+        notes.append(
+            remark(
+                "no-activities",
+                "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which Nsight "
+                "leaves out when they are empty): profile with --trace=cuda",
+                by="nsys",
+            )
+        )
     elif not database.tables & set(_CALLS):
-        notes.append(remark("no-api-calls", by="nsys"))
+        notes.append(
+            remark("no-api-calls", "the export has no CUDA API calls: no activity is linked to a launch", by="nsys")
+        )
     if len(activities) and activities["device"].eq("").any():
-        notes.append(remark("unnamed-gpus"))
+        notes.append(remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)"))
 
 
 def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:
@@ -254,9 +283,15 @@ class NsysStatsReader(TraceReader):
         parts = [_dispatches(_rows(texts[file], file.label), file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = [finding for _, own in parts for finding in own]
-        notes = [remark("report-without-launches", report=file.label) for file in files if file not in traces]
+        notes = [
+            remark("report-without-launches", f"{file.label} holds no launches: not read", report=file.label)
+            for file in files
+            if file not in traces
+        ]
         if table["bytes"].notna().any():
-            notes.append(remark("bytes-rounded-by-nsys"))
+            notes.append(
+                remark("bytes-rounded-by-nsys", "bytes of copies are rounded to the digits that nsys stats prints")
+            )
         return Trace(table, findings=findings, notes=notes)
 
 
@@ -307,7 +342,17 @@ def _dispatches(rows: _Rows, source: str) -> tuple[pd.DataFrame, list[Finding]]:
         | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
     )
     unfit = rows.unfit + int((~timed).sum())
-    return table, [Finding(remark("unreadable-lines"), "warning", unfit, source=source)] if unfit else []
+    return table, [
+        Finding(
+            remark(
+                "unreadable-lines",
+                "lines of the trace without a start and a duration, or with too many fields, are left out",
+            ),
+            "warning",
+            unfit,
+            source=source,
+        )
+    ] if unfit else []
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:

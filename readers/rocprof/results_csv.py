@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from ...arrays import BoolArray, FloatArray, IntArray
-from ...errors import DataError
-from ...remarks import remark
+from ...errors import DataError, few
+from ...remarks import Remark, remark
 from ...table.counters import summarise
 from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding, Severity
-from ..base import HEAD_BYTES, DataFile, Options
+from ..base import HEAD_BYTES, DataFile, Options, of_file
 from ..files import as_utf8, content
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -276,7 +276,8 @@ def _labelled(table: Any, names: list[str], broken: list[int], file: DataFile) -
 
 
 def _broken_lines(count: int, file: DataFile, first: int) -> Finding:
-    return Finding(remark("broken-lines", by="rocprof"), "warning", count, source=f"{file.label}:{first}")
+    text = "lines with another number of fields than the header, left out: was the file cut short?"
+    return Finding(remark("broken-lines", text, by="rocprof"), "warning", count, source=f"{file.label}:{first}")
 
 
 @dataclass(frozen=True)
@@ -380,8 +381,21 @@ def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export
     if not times.spoiled.any():
         return []
     where = f"{table.label}:{table.lines[int(times.spoiled.argmax())]}"
-    spoiled = remark("spoiled-timestamps", written="exponent", remedy=remedy, other=other)
+    advice = {
+        "export": "export the data again",
+        "profile": "durations cannot be trusted, profile again or take the file as it was written",
+        "other": f"the times of {other} are used instead",
+    }[remedy]
+    text = f"timestamps written with an exponent, as a spreadsheet saves them: their last digits are lost; {advice}"
+    spoiled = remark("spoiled-timestamps", text, written="exponent", remedy=remedy, other=other)
     return [Finding(spoiled, "error", int(times.spoiled.sum()), source=where)]
+
+
+def columns_left_out(label: str, columns: Iterable[str]) -> Remark:
+    """Return the note that columns of counters without numbers were left out."""
+    names = tuple(columns)
+    text = f"columns without numbers left out: {few(names, 3)}"
+    return of_file(label, remark("columns-left-out", text, columns=names))
 
 
 def left_out(times: Times, table: DispatchTable) -> list[Finding]:
@@ -389,12 +403,14 @@ def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     if times.known.all():
         return []
     where = f"{table.label}:{table.lines[int(times.known.argmin())]}"
-    return [Finding(remark("unreadable-times", rows="dispatches"), "error", int((~times.known).sum()), source=where)]
+    unreadable = remark("unreadable-times", "dispatches whose start or end is no number: left out", rows="dispatches")
+    return [Finding(unreadable, "error", int((~times.known).sum()), source=where)]
 
 
 def without_times(count: int, label: str) -> Finding:
     """Return the finding that a file has counters and no times."""
-    return Finding(remark("counters-without-times", lacking="timing run"), "warning", count, source=label)
+    text = "dispatches with counters but no times: give the timing run of the same program with them"
+    return Finding(remark("counters-without-times", text, lacking="timing run"), "warning", count, source=label)
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
@@ -405,7 +421,8 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
     here, there = int((rows < 0).sum()), others - int((rows >= 0).sum())
     if not here and not there:
         return []
-    unshared = remark("unmatched-pass", why="not shared", missing=here, only_here=there)
+    text = f"dispatches that the passes do not share ({here} not in this file, {there} only here): no counters there"
+    unshared = remark("unmatched-pass", text, why="not shared", missing=here, only_here=there)
     return [Finding(unshared, "warning", here + there, source=label)]
 
 
@@ -417,7 +434,9 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
     worst = sorted(differ, key=lambda name: -differ[name])
     severity: Severity = "warning" if differ[worst[0]] > _WIDE else "info"
     spreads = tuple((name, differ[name]) for name in worst)
-    return [Finding(remark("replay-spread", spreads=spreads), severity, len(differ), source=label)]
+    listed = few((f"{name} {spread:.1%}" for name, spread in spreads), 3)
+    text = f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the first is used"
+    return [Finding(remark("replay-spread", text, spreads=spreads), severity, len(differ), source=label)]
 
 
 def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
@@ -426,4 +445,6 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
     if not short:
         return []
     sums = tuple((name, have, all_) for name, (have, all_) in short.items())
-    return [Finding(remark("channels-missing", counters=sums), "warning", len(short), source=label)]
+    listed = few((f"{name} {have} of {all_}" for name, have, all_ in sums), 3)
+    text = f"counters recorded on some channels only ({listed}): their sums are of these channels"
+    return [Finding(remark("channels-missing", text, counters=sums), "warning", len(short), source=label)]

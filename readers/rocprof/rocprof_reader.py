@@ -22,16 +22,17 @@ import pandas as pd
 import pyarrow as pa
 
 from ...arrays import FloatArray
-from ...errors import DataError
+from ...errors import DataError, few
 from ...remarks import Remark, remark
 from ...table.counters import merge_passes
 from ...traces.dispatches import Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, by_folder, register
+from ..base import DataFile, Options, TraceReader, by_folder, of_file, register
 from ..files import content, head
 from .results_csv import (
     DispatchTable,
     Times,
     at,
+    columns_left_out,
     counter_columns,
     counters,
     dispatch_columns,
@@ -222,12 +223,14 @@ def _trace(run: DispatchTable, counted: Sequence[DispatchTable], options: Option
     findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
     columns, more, words = _counters(run, counted, options)
     findings += more
-    notes += [remark("columns-left-out", file=run.label, columns=tuple(words))] if words else []
+    notes += [columns_left_out(run.label, words)] if words else []
     if "device" not in options.defaults:
-        notes.append(remark("device-not-recorded", file=run.label, by="rocprof"))
+        text = "the device is not recorded: set device=NAME"
+        notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
     if counted:
         others = tuple(table.label for table in counted)
-        notes.append(remark("counters-of-other-runs", file=run.label, runs=others))
+        text = f"counters come from other runs of the program ({few(others, 3)}), joined by Index and name"
+        notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
     table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
     findings += left_out(times, run)
     return Trace(in_order(table[times.known].reset_index(drop=True)), findings=findings, notes=notes)
@@ -259,7 +262,14 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     if not wrong.any():
         return []
     where = f"{run.label}:{run.lines[int(wrong.argmax())]}"
-    return [Finding(remark("duration-mismatch"), "warning", int(wrong.sum()), source=where)]
+    return [
+        Finding(
+            remark("duration-mismatch", "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"),
+            "warning",
+            int(wrong.sum()),
+            source=where,
+        )
+    ]
 
 
 def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
@@ -268,13 +278,19 @@ def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
     for table in tables[1:]:
         if _fingerprint(table) != first:
             raise DataError(f"holds another run than {tables[0].label}: read them apart", source=table.label)
-    return [remark("same-dispatches", file=table.label, other=tables[0].label) for table in tables[1:]]
+    return [
+        of_file(
+            table.label,
+            remark("same-dispatches", f"the same dispatches as {tables[0].label}, read once", other=tables[0].label),
+        )
+        for table in tables[1:]
+    ]
 
 
 def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
     """Return a note on a file that holds nothing to read, None where it does; a DataError for a trace never written."""
     if role == "statistics":
-        return remark("sums-only", file=file.label)
+        return of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches"))
     if role != "events":
         return None
     if head(file.path).lstrip().startswith(b","):
@@ -282,4 +298,5 @@ def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
             "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run",
             source=file.label,
         )
-    return remark("picture-of-results", file=file.label)
+    text = "a rendering of results.csv of the same run, which is read instead"
+    return of_file(file.label, remark("picture-of-results", text))

@@ -24,13 +24,21 @@ from ...table.measurements import COUNTER
 from ...traces.dispatches import Finding
 from ..base import DataFile
 from ..files import by_number, csv_header
-from ..rocpd import device_named, streams_recorded
+from ..rocpd import STREAM_IS_QUEUE, device_named, streams_recorded
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
-NO_ACTIVITY = remark("no-activities", by="rocprofv3")
-UNLINKED = remark("no-api-calls", by="rocprofv3")
-NO_DEVICE = remark("device-not-recorded", by="rocprofv3")
+NO_ACTIVITY = remark("no-activities", "no kernel dispatches and no memory copies were recorded", by="rocprofv3")
+UNLINKED = remark(
+    "no-api-calls",
+    "no HIP or HSA API calls were recorded (--hip-trace records them): no activity is linked to its launch",
+    by="rocprofv3",
+)
+NO_DEVICE = remark(
+    "device-not-recorded",
+    "the files do not say on which device this ran: set device=NAME",
+    by="rocprofv3",
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,8 @@ def durations(start: IntArray, end: IntArray) -> IntArray:
 
 def beyond_clock(count: int, source: str) -> Finding:
     """Return the finding for timestamps that do not fit."""
-    return Finding(remark("clipped-time", clipped="activities"), "error", count, source=source)
+    text = "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use"
+    return Finding(remark("clipped-time", text, clipped="activities"), "error", count, source=source)
 
 
 def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[pd.Series, bool]:
@@ -121,7 +130,7 @@ def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[p
     """
     if streams_recorded(stream, queue):
         return stream, True
-    notes.append(remark("stream-is-queue"))
+    notes.append(STREAM_IS_QUEUE)
     return queue, False
 
 

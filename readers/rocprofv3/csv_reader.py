@@ -195,12 +195,29 @@ def _remarks(run: Run) -> list[Remark]:
     notes: list[Remark] = []
     timed = run.timed
     if timed in run.of(Content.COUNTERS):
-        notes.append(remark("no-kernel-trace", grids="total only"))
+        text = (
+            "no kernel trace: times were taken while counters were collected, one kernel at a time; of grids only the "
+        )
+        text += "total is recorded (grid_x, block_x)"
+        notes.append(remark("no-kernel-trace", text, grids="total only"))
     repeated = [table for table in run.of(Content.KERNELS) if table is not timed and len(table)]
     if timed is not None and repeated:
-        notes.append(remark("kernel-traces-repeat", traces=len(repeated), timed=timed.file.label))
+        notes.append(
+            remark(
+                "kernel-traces-repeat",
+                f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}",
+                traces=len(repeated),
+                timed=timed.file.label,
+            )
+        )
     if len(run.passes) > 1:
-        notes.append(remark("kernel-passes-joined", passes=len(run.passes)))
+        notes.append(
+            remark(
+                "kernel-passes-joined",
+                f"{len(run.passes)} passes joined by kernel and the order of its dispatches",
+                passes=len(run.passes),
+            )
+        )
     return notes
 
 
@@ -209,7 +226,12 @@ def _untimed(run: Run) -> list[Finding]:
     tables = [table for table in run.of(Content.COUNTERS) if len(table)]
     if run.timed is not None or not tables:
         return []
-    untimed = remark("counters-without-times", lacking="kernel trace", counted="rows")
+    untimed = remark(
+        "counters-without-times",
+        "rows of counters without times: they are no activities; add the kernel trace (--kernel-trace) of the run",
+        lacking="kernel trace",
+        counted="rows",
+    )
     return [Finding(untimed, "warning", sum(map(len, tables)), source=tables[0].file.label)]
 
 
@@ -301,7 +323,9 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
         key = dispatch_key(_process_codes(table), table.words("kernel_name"), numbers, _items(table))
         values = key.assign(counter=table.words("counter_name"), value=table.numbers("counter_value"))
         if numbers.isna().any():
-            unnumbered = remark("unmatched-pass", why="no number")
+            unnumbered = remark(
+                "unmatched-pass", "counter values without the number of a dispatch: left out", why="no number"
+            )
             findings.append(Finding(unnumbered, "warning", int(numbers.isna().sum()), source=table.file.label))
         passes.append(Pass(values[numbers.notna()].reset_index(drop=True), table.file.label))
     timed = dispatch_key(kernels["run"].to_numpy(), kernels["name"].array, kernels["dispatch_id"], kernels["items"])

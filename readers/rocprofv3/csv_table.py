@@ -96,7 +96,8 @@ class CsvTable:
             raise DataError(f"cannot be read as CSV ({_first_line(error)})", source=self.file.label) from error
         lines = np.delete(np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken])
         if broken:
-            self._find(remark("broken-lines", by="rocprofv3"), "warning", sum(broken.values()), min(broken))
+            text = "lines with more or fewer fields than the header (cut off?): left out"
+            self._find(remark("broken-lines", text, by="rocprofv3"), "warning", sum(broken.values()), min(broken))
         filled = _filled(rows)
         rows = rows if filled.all() else rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
@@ -144,10 +145,12 @@ class CsvTable:
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         known = start.known & end.known
         if not known.all():
-            self._find(remark("unreadable-times", rows="rows"), "error", int((~known).sum()), self._line(~known))
+            text = "rows without a start or an end that is a number: left out"
+            self._find(remark("unreadable-times", text, rows="rows"), "error", int((~known).sum()), self._line(~known))
         rounded = known & (start.rounded | end.rounded)
         if rounded.any():
-            spoiled = remark("spoiled-timestamps", written="fraction")
+            text = "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are wrong"
+            spoiled = remark("spoiled-timestamps", text, written="fraction")
             self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
         beyond = known & (start.beyond | end.beyond)
         if beyond.any():
@@ -170,7 +173,12 @@ class CsvTable:
             return
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~known
         if odd.any():
-            self._find(remark("unreadable-field", column=name), "warning", int(odd.sum()), self._line(odd))
+            self._find(
+                remark("unreadable-field", f"fields of {name} that are no number: missing", column=name),
+                "warning",
+                int(odd.sum()),
+                self._line(odd),
+            )
 
     def _line(self, rows: BoolArray) -> int:
         return int(self.lines[int(np.argmax(rows))])
@@ -319,7 +327,13 @@ def _at_dispatches(kernels: pd.DataFrame, values: pd.DataFrame, source: str, fin
     measured = values.loc[launches, ["run", "name", "dispatch_id", "items"]]
     position = _positions(kernels, measured)
     if (lost := int(position.isna().sum())) > 0:
-        findings.append(Finding(remark("unmatched-pass", why="not timed"), "warning", lost, source=source))
+        untimed = remark(
+            "unmatched-pass",
+            "dispatches of a counter pass that are not among those timed (another number of launches of the kernel, or "
+            "another grid): their counters are left out",
+            why="not timed",
+        )
+        findings.append(Finding(untimed, "warning", lost, source=source))
     place = measured[["run", "dispatch_id"]].assign(position=position)
     found = values[["run", "dispatch_id", "counter", "value"]].merge(place, on=["run", "dispatch_id"], how="left")
     return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype({"position": np.int64})
@@ -357,4 +371,5 @@ def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
     if differing.empty:
         return []
     names = tuple(sorted(set(differing.index.get_level_values("counter"))))
-    return [Finding(remark("replay-spread", counters=names), "info", len(differing), source=passes[0].source)]
+    text = f"values of a counter for one dispatch that differ between passes ({', '.join(names)}): the median is taken"
+    return [Finding(remark("replay-spread", text, counters=names), "info", len(differing), source=passes[0].source)]

@@ -308,9 +308,12 @@ class _Reading:
         records: Sequence[Dispatch | DispatchData] = process.buffer_records.kernel_dispatch
         if counted and not records:
             records = [record.dispatch_data for record in counted if _has_times(record)]
-            self.note(remark("no-kernel-trace"))
+            text = "no kernel trace: times were taken while counters were collected, one kernel at a time"
+            self.note(remark("no-kernel-trace", text))
             untimed = np.array([not _has_times(record) for record in counted])
-            self.find(remark("counters-without-times", lacking="kernel trace", counted="dispatches"), untimed)
+            text = "dispatches with counters but no times: left out; add the kernel trace (--kernel-trace) of the run"
+            lacking = {"lacking": "kernel trace", "counted": "dispatches"}
+            self.find(remark("counters-without-times", text, **lacking), untimed)
         info = [record.dispatch_info for record in records]
         symbols = _symbols(process.kernel_symbols, [item.kernel_id for item in info])
         queue = _integers(None if item.queue_id is None else item.queue_id.handle for item in info)
@@ -328,7 +331,10 @@ class _Reading:
             items = _integers(getattr(item.grid_size, axis) for item in info)
             group = _integers(getattr(item.workgroup_size, axis) for item in info)
             rows[f"grid_{axis}"], rows[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
-        self.find(remark("unnamed-kernel"), (rows["name"] == "").to_numpy())
+        self.find(
+            remark("unnamed-kernel", "dispatches of a kernel that the file does not name"),
+            (rows["name"] == "").to_numpy(),
+        )
         return pd.concat([rows, self._counters(process, rows["dispatch_id"])], axis=1), streamed
 
     def _copies(self, process: Process, agents: _Agents) -> pd.DataFrame:
@@ -363,7 +369,8 @@ class _Reading:
         first = first[~first.index.duplicated() & first.index.notna()]
         values["row"] = values["dispatch_id"].map(first)
         lost = values["row"].isna().to_numpy()
-        self.find(remark("unmatched-pass", why="values not timed"), lost)
+        text = "counter values of dispatches that are not among those timed: left out"
+        self.find(remark("unmatched-pass", text, why="values not timed"), lost)
         sums = values[~lost].groupby(["row", "counter"], sort=True)["value"].sum(min_count=1)
         wide = sums.unstack("counter").reindex(dispatch_ids.index)  # noqa: PD010 (one value per cell)
         return wide.rename(columns=lambda name: f"{COUNTER}{name}")

@@ -20,9 +20,7 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.hardware import find
 from flopcast.models.baselines import AdditiveTime
 from flopcast.readers import read
-from flopcast.remarks import remark
-from flopcast.report.words import say
-from flopcast.report.words.reading import reason_of
+from flopcast.table.refusals import reason_of, row_refused
 from flopcast.tests.commands.predicted_runs import (
     HEADER,
     HOST,
@@ -38,11 +36,11 @@ from flopcast.tests.commands.predicted_runs import (
 
 
 def refused(reason: str, detail: str) -> str:
-    return say(remark("row-refused", reason=reason, detail=detail))
+    return row_refused(reason, detail).text
 
 
 def never_trained(category: str, level: str, *known: str) -> str:
-    return say(remark("never-trained", category=category, level=level, known=known))
+    return f"{category} {level} was never trained ({', '.join(known)}): the model cannot predict it"
 
 
 def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_path: Path) -> None:
@@ -151,9 +149,9 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
     frame = found.frame
     assert frame["extrapolated"].tolist() == [False, True]
     assert "10.0x beyond" in frame["reason"][1]
-    assert say(fixed_widening()) in found.report["notes"]
+    assert fixed_widening().text in found.report["notes"]
     inside = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    assert say(fixed_widening()) not in predict(run, [inside]).report["notes"]
+    assert fixed_widening().text not in predict(run, [inside]).report["notes"]
     assert frame["predicted_us"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
     width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.9 * width[0]
@@ -193,7 +191,7 @@ def test_slower_kernels_of_a_problem_are_flagged(run: Path, tmp_path: Path) -> N
     size = "LabChip,gemm,bf16,512,1024,2048"
     data = csv(tmp_path, f"{size},9,fast", f"{size},12,slow", f"{size},9.5,fast", header=f"{HEADER},kernel")
     frame = predict(run, [data]).frame
-    reasons = frame["reason"].str.contains(say(remark("slower-kernel", host="LabChip")), regex=False)
+    reasons = frame["reason"].str.contains("faster on LabChip", regex=False)
     assert reasons.tolist() == [False, True, False]
     assert frame["extrapolated"][1]
 
@@ -219,7 +217,7 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path,
     found = predict(alone, [data])
     assert len(set(found.frame["predicted_us"].tolist())) == 1
     assert found.frame["predicted_us"].notna().all()
-    assert say(remark("other-devices", rows=1, target="MI375X")) in found.report["notes"]
+    assert any(note.startswith("1 rows name another device") for note in found.report["notes"])
 
 
 def test_another_metric_must_be_there(tmp_path: Path) -> None:
@@ -230,7 +228,7 @@ def test_another_metric_must_be_there(tmp_path: Path) -> None:
         header=f"{HEADER},energy_j",
     )  # fmt: skip
     frame = predict(run, [queries]).frame
-    assert frame["reason"].tolist() == ["", say(remark("no-positive-metric", metric="energy_j"))]
+    assert frame["reason"].tolist() == ["", "no positive energy_j"]
     assert frame["predicted_j"][0] == pytest.approx(0.5, rel=0.1)
     laws = ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
     assert frame.columns[-6:].tolist() == ["reason", *laws, "constant ratio", "affine"]
@@ -245,7 +243,7 @@ def test_a_prediction_that_is_not_positive_has_no_interval(tmp_path: Path) -> No
     frame = predict(run, [csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")]).frame
     assert frame["predicted_us"].tolist() == [-1.0]
     assert frame["upper_us"].isna().all()
-    assert frame["reason"].tolist() == [say(remark("no-positive-prediction"))]
+    assert frame["reason"].tolist() == ["the prediction is not positive: no interval"]
 
 
 def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) -> None:
@@ -253,7 +251,7 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
     assert [reason.count("a16w16") for reason in found.frame["reason"]] == [1]
-    assert say(remark("never-stated", column="family", trained="a16w16")) in found.report["notes"]
+    assert any("state family=a16w16" in note for note in found.report["notes"])
     stated = predict(run, [data], defaults={"family": "a16w16"})
     assert not stated.frame["extrapolated"].any()
     assert not any("family" in note for note in stated.report["notes"])

@@ -16,8 +16,7 @@ from flopcast.api.predicting import Prediction, predict
 from flopcast.errors import ArtifactError, DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.models.artifact import sealed
-from flopcast.remarks import remark
-from flopcast.report.words import say
+from flopcast.table.refusals import row_refused
 from flopcast.tests.commands.predicted_runs import HEADER, HOST, csv, invoke, law
 
 
@@ -44,7 +43,7 @@ def test_files_hold_the_rows(found: Prediction, tmp_path: Path, suffix: str) -> 
     assert again["predicted_us"].tolist()[0] == found.frame["predicted_us"][0]
     assert np.isnan(again["predicted_us"][1])
     assert again["extrapolated"].tolist() == [False, False]
-    assert again["reason"].tolist() == ["", say(remark("row-refused", reason="zero-duration", detail="0.0"))]
+    assert again["reason"].tolist() == ["", row_refused("zero-duration", "0.0").text]
 
 
 def many_rows() -> pd.DataFrame:

@@ -270,7 +270,7 @@ def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     assert all(words in refused.stderr for words in ("--from", "t.json", "'Unheard-of'"))
     result = invoke(source, "--to", "MI355X", "--from", "MI300X")
     assert result.exit_code == 0
-    assert "it is taken for MI300X" in " ".join(result.output.split())
+    assert "it is read as MI300X" in " ".join(result.output.split())
 
 
 RING = {

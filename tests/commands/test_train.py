@@ -31,7 +31,6 @@ from flopcast.models.suite import suite
 from flopcast.readers import read
 from flopcast.report import training as report
 from flopcast.report.run_folder import read_metrics
-from flopcast.report.words import say
 from flopcast.tests.commands.running import call
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
@@ -189,7 +188,7 @@ def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold"]
     assert any("2 groups" in note for note in found.metrics["data"]["notes"])
     assert found.metrics["intervals"]["outside"] == fixed_widening().to_dict()
-    assert say(fixed_widening()) in found.report()
+    assert fixed_widening().text in found.report()
 
 
 @pytest.mark.long

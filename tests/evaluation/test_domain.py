@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.evaluation.domain import WIDENING, TrainedRange
-from flopcast.report.words.prediction import say_all
 
 TRAINING = pd.DataFrame(
     {
@@ -64,9 +62,21 @@ def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: floa
     assert [reason.code for reason in check.reasons.of_rows()[0]] == [code] * bool(code)
 
 
-def test_words_of_reasons(golden: Callable[[str, str], None]) -> None:
-    reasons = [RANGE.check(query(**changed)).reasons.of_rows()[0] for changed, _, code in CHANGES if code]
-    golden("words-trained-range.txt", "\n".join(map(say_all, reasons)))
+def test_the_text_of_a_reason_has_its_figures_as_the_feature_means_them() -> None:
+    reasons = [RANGE.check(query(**changed)).reasons.texts()[0][0] for changed, _, code in CHANGES if code]
+    figures = [
+        ("log2.m", "2^14.0", "2^12.0", "4.0x"),
+        ("log2.m", "2^-1.0", "2^0.0", "2.0x"),
+        ("host_us", "320", "40", "8.0x"),
+        ("host_us", "1", "4", "4.0x"),
+        ("host_us", "0", "4", "0.1 spans"),
+        ("balance", "5", "3", "0.5 spans"),
+        ("balance", "-5", "-1", "1.0 spans"),
+        ("dtype=fp8", "0", "1", "1.0 spans"),
+        ("dtype=fp4",),
+        ("host_us",),
+    ]
+    assert [text for text, shown in zip(reasons, figures, strict=True) if not all(one in text for one in shown)] == []
 
 
 def test_a_reason_holds_the_figures() -> None:

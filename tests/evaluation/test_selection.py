@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.errors import FlopcastError
 from flopcast.evaluation.selection import hopeless, select
-from flopcast.report.words.evaluation import selection
+from flopcast.evaluation.selection import statement as statement
 
 
 def noisy(models: int, spread: float, n: int = 200, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
@@ -81,7 +81,7 @@ def test_ties_are_told_by_the_paired_difference() -> None:
     found = select(observed, predictions, groups, scheme="grouped")
     assert found["within"] == ["good", "same", "worse"]
     assert found["tied"] == ["good", "same"]
-    assert all(name in selection(found) for name in found["tied"])
+    assert all(name in statement(found) for name in found["tied"])
 
 
 def test_groups_make_the_interval_wider_and_the_seed_decides() -> None:

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome, judge, too_few
-from flopcast.report.words import say
 
 GOOD = Evidence(
     rows=100,
@@ -51,17 +49,21 @@ def test_every_line_of_the_rule(evidence: Evidence, outcome: Outcome) -> None:
     assert judge(evidence, 0.10).outcome is outcome
 
 
-def test_words_carry_their_figures(golden: Callable[[str, str], None]) -> None:
-    judged = [
-        GOOD,
-        c(1.40, 1.35, 1.45),
-        replace(STEEP, size_p=0.001),
-        replace(GOOD, scatter=0.348),
-        replace(STEEP, size_p=0.2),
-        c(1.05, 0.99, 1.11),
-    ]
-    lacking = [verdict.why for rows, groups in ((9, 4), (40, 3), (5, 1)) if (verdict := too_few(rows, groups))]
-    golden("words-verdicts.txt", "\n".join(say(why) for why in [*(judge(one, 0.10).why for one in judged), *lacking]))
+def test_a_verdict_carries_its_figures() -> None:
+    judged = {
+        "1.00 [0.97, 1.03]": GOOD,
+        "1.40 [1.35, 1.45]": c(1.40, 1.35, 1.45),
+        "0.80 [0.75, 0.85]": replace(STEEP, size_p=0.001),
+        "34.8 % around 1.00 [0.97, 1.03]": replace(GOOD, scatter=0.348),
+        "slope 0.80 [0.75, 0.85]": replace(STEEP, size_p=0.2),
+        "1.05 [0.99, 1.11]": c(1.05, 0.99, 1.11),
+    }
+    for figures, one in judged.items():
+        assert figures in judge(one, 0.10).why.text
+    for (rows, groups), lacks in {(9, 4): "9 of the 10", (40, 3): "3 of the 4", (5, 1): "1 of the 4"}.items():
+        verdict = too_few(rows, groups)
+        assert verdict is not None
+        assert lacks in verdict.why.text
 
 
 def test_margin_is_symmetric_in_host_and_target() -> None:

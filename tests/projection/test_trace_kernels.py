@@ -9,8 +9,7 @@ from flopcast.projection.replay import WORK
 from flopcast.projection.result import result_of
 from flopcast.projection.whole_trace import Projection, project_trace
 from flopcast.report.html import page
-from flopcast.report.projection import projection_document
-from flopcast.report.projection_kernels import cpu_operations, kernel_table, unknown_work
+from flopcast.report.projection import cpu_operations, kernel_table, projection_document, unknown_work
 from flopcast.tests.projection.oracles.traces import add, gemm, trace
 
 HOST, TARGET = find("MI300X"), find("MI355X")

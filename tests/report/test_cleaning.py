@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -75,9 +74,12 @@ def test_the_class_of_a_kernel_is_one_word_and_its_name_gives_way(width: int, na
     assert name[:-1] in text
 
 
-def test_verdicts_count_what_is_known(golden: Callable[[str, str], None]) -> None:
+def test_verdicts_count_what_is_known() -> None:
     one = clean(kernels(["k"] * 5, np.ones(5)), empty_steps())
-    golden("words-cleaning.txt", "\n".join([*verdicts(cleaned().report), *verdicts(one.report)]))
+    known, drifting = verdicts(cleaned().report)
+    assert all(figure in known for figure in ("22 kernels, 2 ", "±6.8 %", "±13.1 %"))
+    assert drifting.startswith("1 of 2 kernels")
+    assert [line.startswith("1 kernel, 0 ") for line in verdicts(one.report)] == [True]
 
 
 def test_json_holds_all_kernels() -> None:

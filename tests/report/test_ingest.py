@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from flopcast.readers.labels import canonical_device
 from flopcast.remarks import remark
 from flopcast.report.document import Headline
 from flopcast.report.ingest import finding_table, ingest_document, overview_json, unclassified_table
@@ -14,7 +15,8 @@ from flopcast.traces.summary import UNCLASSIFIED, Overview
 
 from .pages import printed
 
-ZERO, DEVICE = remark("zero-duration"), remark("unknown-device", device="gfx[x]")
+ZERO = remark("zero-duration", "activities that took no time: rows refused")
+DEVICE = canonical_device("gfx[x]")[1] or ZERO
 
 
 def overview(label: str, kernels: int, findings: Sequence[Finding] = (), device: str = "MI300X") -> Overview:

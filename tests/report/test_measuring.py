@@ -13,7 +13,6 @@ from flopcast.measuring.measure import Measured
 from flopcast.remarks import remark
 from flopcast.report.document import Document, Lines
 from flopcast.report.measuring import difference_line, measurements_json, measuring_document, operator_table
-from flopcast.report.words import say
 
 TABLE = pd.DataFrame(
     {
@@ -64,7 +63,7 @@ def test_failures_and_passes_are_told() -> None:
 
 def test_doubts_notes_and_what_is_left_are_told() -> None:
     provenance = {"refused": [], "unmeasured": 1, "workloads": 3}
-    once = remark("measured-once", file="s.csv", rows=2)
+    once = remark("measured-once", "s.csv: 2 rows repeat", file="s.csv", rows=2)
     late = TABLE.assign(late_share=1.0)
     doubt, note, left = told(document(table=late, ended="budget", provenance=provenance, notes=(once,)))
     assert doubt.startswith("3 of 3 rows")
@@ -78,7 +77,7 @@ def test_the_difference_in_words() -> None:
 
 def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
     found = measurements_json(measured(notes=(remark("collectives-need-two-gpus"),)))
-    assert found["notes"] == [say(remark("collectives-need-two-gpus"))]
+    assert found["notes"] == ["collectives-need-two-gpus"]
     assert json.loads(json.dumps(found))["rows"][2] == {
         "device": "CPU-2T",
         "op": "softmax",

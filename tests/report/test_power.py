@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -27,7 +26,6 @@ from flopcast.report.power import (
     power_figure,
     power_json,
 )
-from flopcast.report.words import say
 
 from .pages import own, parsed, plots
 
@@ -58,15 +56,18 @@ def closing(document: Document) -> list[Line]:
     return [line for part in document.closing if isinstance(part, Lines) for line in part.lines]
 
 
-def test_the_protocol_is_shown_setting_by_setting(golden: Callable[[str, str], None]) -> None:
+def test_the_protocol_is_shown_setting_by_setting() -> None:
     document = plan_document(plan(120, 1000))
     (table,) = document.opening
     assert isinstance(table, Table)
     (below,) = plan_document(plan(10, 1000)).opening
     assert isinstance(below, Table)
     (advice,) = closing(document)
-    settings = [" | ".join(texts(row)) for row in (*table.rows, below.rows[0])]
-    golden("words-power-plan.txt", "\n".join([str(table.title), *settings, advice.text]))
+    assert "120 µs" in table.title
+    assert [texts(row)[1] for row in table.rows] == ["200", "9", "0 to 1000 µs", "5 %", "12"]
+    assert "about 24" in texts(table.rows[-1])[2]
+    assert "25 µs" in texts(below.rows[0])[2]
+    assert advice.text == plan(120, 1000).advice[0].text
 
 
 def test_the_protocol_for_machines() -> None:
@@ -93,7 +94,7 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     assert f"{len(kernel.runs.kept)} golden runs of " in runs
     assert "execution 4, SSP" in isolation
     assert clocks == clock_words(profiles.clocks)
-    assert note == f"note: {kernel.kernel}: {say(*kernel.notes)}"
+    assert note == f"note: {kernel.kernel}: {kernel.notes[0]}"
 
 
 def test_a_page_answers_first(profiles: PowerProfiles, kernel: KernelPower) -> None:
@@ -123,10 +124,14 @@ def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: Kerne
     assert not classes.rows
 
 
-def test_clocks_in_words(golden: Callable[[str, str], None]) -> None:
+def test_clocks_are_said_with_their_offset_drift_and_cost() -> None:
     pairs = pd.DataFrame({"gpu_ns": [5000, 10**9 + 5000], "cpu_ns": [0, 10**9], "delay_ns": [1000, 1000]})
     clocks = (fit_clocks(pairs), fit_clocks(pairs.head(1)), one_clock(0, 1))
-    golden("words-power-clocks.txt", "\n".join(map(clock_words, clocks)))
+    two, one, none = map(clock_words, clocks)
+    assert all(figure in two for figure in ("4.5 µs", "2 pairs", "+0.00 ± 0.41 ppm", "1.00 µs"))
+    assert "4.5 µs" in one
+    assert "ppm" not in one
+    assert "µs" not in none
 
 
 def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
@@ -140,7 +145,9 @@ def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
     assert total["energy"]["lower_j"] < total["energy"]["energy_j"] < total["energy"]["upper_j"]
     assert len(profile["runs"]["list_removed"]) == sum(profile["runs"]["removed"].values())
     assert profile["runs"]["golden"] + len(profile["runs"]["list_removed"]) == 120
-    assert profile["remarks"] == [{"code": "power-few-runs", "runs": 120, "wanted": 200}]
+    assert profile["remarks"] == [
+        {"code": "power-few-runs", "runs": 120, "wanted": 200, "text": "120 runs, 200 are recommended"}
+    ]
     assert [row["class"] for row in found["classes"]] == ["compute-bound"] * 2
 
 

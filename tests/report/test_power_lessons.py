@@ -12,7 +12,7 @@ from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, profile_kernel
 from flopcast.power.readings import Facts
 from flopcast.report.document import Table
-from flopcast.report.power_lessons import lessons_section, side_by_side
+from flopcast.report.power import lessons_section, side_by_side
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,7 @@ from flopcast.errors import DataError
 from flopcast.output import PREDICTION_FORMATS, check_file
 from flopcast.remarks import Reasons, Remark, remark
 from flopcast.report.predictions import Identity, Tally, predictions_document, to_json, write_file
-from flopcast.report.words import say
-from flopcast.report.words.prediction import cause, in_words_of_rows, say_all
-from flopcast.report.words.reading import reason_of
+from flopcast.table.refusals import reason_of, row_refused
 
 from .pages import printed
 
@@ -26,9 +24,9 @@ FACTS: dict[str, Any] = {
     "scheme": "grouped", "other_devices": {"MI210": 1200},
 }  # fmt: skip
 BEYOND = remark(
-    "above-trained-range", feature="log2.m", value=15.0, limit=14.0, only=False, log=True, far=2.0, factor=True
+    "above-trained-range", "log2.m is 2^15.0, trained to 2^14.0 (2.0x beyond)", "log2.m is above the trained range"
 )
-ZERO = remark("row-refused", reason="zero-duration", detail="0")
+ZERO = row_refused("zero-duration", "0")
 
 
 def predictions(count: int = 3) -> pd.DataFrame:
@@ -42,7 +40,7 @@ def predictions(count: int = 3) -> pd.DataFrame:
 
 def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any) -> dict[str, Any]:
     """Return the report of predictions of which some rows have a reason."""
-    first = [cause(reasons[row]) if reasons and row in reasons else "" for row in range(len(frame))]
+    first = [reasons[row].general if reasons and row in reasons else "" for row in range(len(frame))]
     tally, words = Tally("duration_us"), pd.Series(first, dtype="str")
     for rows in (frame.index < 2, frame.index >= 2):  # as they come
         tally.add(frame[rows], words[rows])
@@ -67,18 +65,16 @@ def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole()
 
 
 def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
-    below = remark(
-        "below-trained-range", feature="he.host", value=0.01, limit=0.2, only=True, log=False, far=20.0, factor=True
-    )
-    level = remark("unseen-level", category="dtype", level="fp6", known=("fp8", "bf16"))
-    constant = remark("was-constant", feature="log2.k", value=11.0, trained=10.0)
-    other = remark("missing-value", feature="n")
+    below = remark("below-trained-range", "he.host is 0.01", "he.host is below the trained range")
+    level = remark("unseen-level", "dtype fp6 was not in training (fp8)", "dtype fp6 was not in training")
+    constant = remark("was-constant", "log2.k is 11", "log2.k never varied")
+    other = remark("missing-value", "n is missing")
     ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
     frame = predictions(len(ways)).assign(extrapolated=True)
     tally = Tally("duration_us")
-    tally.add(frame, pd.Series(in_words_of_rows(Reasons.of(ways))[1]))
+    tally.add(frame, pd.Series(Reasons.of(ways).texts()[1]))
     assert list(tally.report(FACTS, [])["causes"].items()) == [
-        (cause(BEYOND), 2), (cause(below), 1), (cause(level), 1), (cause(constant), 1), (say(other), 1),
+        (BEYOND.general, 2), (below.general, 1), (level.general, 1), (constant.general, 1), (other.text, 1),
     ]  # fmt: skip
     assert not any(figure in word for word in tally.report(FACTS, [])["causes"] for figure in ("0.01", "fp8", "11"))
 
@@ -87,11 +83,11 @@ def test_the_report_counts() -> None:
     frame = predictions(4)
     frame.loc[1, ["predicted_us", "lower_us", "upper_us"]] = np.nan
     frame.loc[2, ["extrapolated", "upper_us"]] = True, 100.0
-    refused = remark("row-refused", reason="dimension-not-a-number", detail="k = x")
+    refused = row_refused("dimension-not-a-number", "k = x")
     found = reported(frame, {1: refused, 2: BEYOND})
     assert (found["n"], found["predicted"], found["extrapolated"]) == (4, 3, 1)
     assert found["not_predicted"] == {reason_of("dimension-not-a-number"): 1}
-    assert found["causes"] == {cause(BEYOND): 1}
+    assert found["causes"] == {BEYOND.general: 1}
     assert (found["median_predicted"], found["median_relative_width"]) == (10.0, pytest.approx(0.4))
     assert (found["schema"], found["run"], found["notes"]) == (1, "runs/fp8", ["fp32 assumed"])
 
@@ -143,7 +139,7 @@ def test_the_terminal_shows_counts_causes_and_the_first_rows(golden: Callable[[s
     frame = predictions(12)
     reasons = {0: BEYOND, 1: BEYOND, 2: ZERO}
     frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted_us", "lower_us", "upper_us"]] = True, np.nan
-    frame.loc[:2, "reason"] = [say_all([reason]) for reason in reasons.values()]
+    frame.loc[:2, "reason"] = [reason.text for reason in reasons.values()]
     golden("predict.txt", printed(predictions_document(frame, reported(frame, reasons)), 130))
 
 
@@ -158,7 +154,7 @@ def test_causes_beyond_five_are_summed() -> None:
     reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
     facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
     assert [(fact.value, fact.label) for fact in facts.facts[-2:]] == [
-        ("1", f"– {say(reasons[4])}"), ("2", "– other reasons")
+        ("1", f"– {reasons[4]}"), ("2", "– other reasons")
     ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -51,10 +50,10 @@ def test_the_table_has_a_row_per_family(result: DeviceScaling) -> None:
     assert all(count in softmaxes[-1] for count in ("3 of the 10", "1 of the 4"))
 
 
-def test_verdicts_use_the_words_of_validate(result: DeviceScaling, golden: Callable[[str, str], None]) -> None:
+def test_verdicts_count_the_classes_and_rows_of_each_outcome(result: DeviceScaling) -> None:
     first, *others = verdict_lines(result.verdicts[0])
     assert first.startswith("toy [8] → toy [16], ")
-    golden("words-scaling-devices.txt", "\n".join(others))
+    assert ["copy fp32" in others[0], "1 of 2 classes, 3 rows" in others[1]] == [True, True]
 
 
 def test_everything_is_printed_and_brackets_stay(result: DeviceScaling) -> None:

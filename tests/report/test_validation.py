@@ -26,8 +26,8 @@ from flopcast.report.validation import (
     summary,
     validation_document,
 )
-from flopcast.report.words.reading import reason_of
 from flopcast.table.measurements import clean
+from flopcast.table.refusals import reason_of
 
 from .pages import printed
 

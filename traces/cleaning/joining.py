@@ -123,11 +123,19 @@ class Coverage:
         count = len(self.places)
         gaps = int((self.missing["wanted"] - self.missing["covered"]).sum())
         first = tuple(dict.fromkeys(self.missing["name"].tolist()[:_NAMED]))
+        names = ", ".join(name[:40] for name in first)
         if self.complete:
-            return remark("coverage-complete", kernels=count)
+            text = f"coverage complete: all {count} kernels of the full list are measured"
+            return remark("coverage-complete", text, kernels=count)
         if self.proved:
-            return remark("coverage-incomplete", missing=gaps, kernels=count + gaps, first=first)
-        return remark("coverage-uneven", first=first) if gaps else remark("coverage-unproved", kernels=count)
+            of = f"{gaps} of {count + gaps} kernels of the full list"
+            text = f"coverage incomplete: {of} are not measured ({names})"
+            return remark("coverage-incomplete", text, missing=gaps, kernels=count + gaps, first=first)
+        if gaps:
+            text = f"coverage not proved: no full list, and runs differ in how often they have {names}"
+            return remark("coverage-uneven", text, first=first)
+        text = f"coverage not proved: no full list; the runs have {count} kernels together and agree on them"
+        return remark("coverage-unproved", text, kernels=count)
 
 
 def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
@@ -236,9 +244,21 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     merged = merge_passes(columns)
     known = pd.DataFrame(merged.columns)
     found = {run: _with(table, index, known) for run, table in timed.items()}
-    notes = [remark("passes-joined", passes=len(counted))]
+    notes = [
+        remark(
+            "passes-joined",
+            f"counters of {len(counted)} passes joined by kernel and order: they were not measured together",
+            passes=len(counted),
+        )
+    ]
     if timed is not counted:
-        notes.append(remark("times-of-runs-without-counters", runs=len(timed)))
+        notes.append(
+            remark(
+                "times-of-runs-without-counters",
+                f"times are those of {len(timed)} runs without counters",
+                runs=len(timed),
+            )
+        )
     return Joined(found, _differences(columns, merged.variance, merged.mean), tuple(notes))
 
 

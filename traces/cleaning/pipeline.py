@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ...arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from ...errors import DataError, ParameterError
+from ...errors import DataError, ParameterError, counted
 from ...remarks import Remark, remark
 from ...table.measurements import clean as usable
 from ...table.measurements import count_reasons, fill_text
@@ -184,7 +184,10 @@ def _warm_up(dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, 
             unsettled.append(repeats[own[0]])
     verdict.remove(cold, WARM_UP)
     if unsettled:
-        verdict.notes.append(remark("kernels-not-settled", kernels=len(set(unsettled))))
+        count = len(set(unsettled))
+        which = counted(count, "kernel has", "kernels have")
+        text = f"{which} not settled when the recording ends: record longer"
+        verdict.notes.append(remark("kernels-not-settled", text, kernels=count))
     return np.unique(np.array(unsettled, dtype=np.int64))
 
 
@@ -205,11 +208,16 @@ def _outliers(
     verdict.remove(outlier, OUTLIER)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
     if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
-        verdict.notes.append(remark("kernels-run-two-ways", kernels=twofold, share=_MANY))
+        text = (
+            f"{counted(twofold, 'kernel loses', 'kernels lose')} over {100 * _MANY:.0f} % of the repeats as outliers: "
+            "these are no accidents but a second mode, look at them before you trust the median"
+        )
+        verdict.notes.append(remark("kernels-run-two-ways", text, kernels=twofold, share=_MANY))
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
         worst = names[np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])]
-        verdict.notes.append(remark("outliers-take-time", share=float(share), kernel=str(worst)))
+        text = f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look at it"
+        verdict.notes.append(remark("outliers-take-time", text, share=float(share), kernel=str(worst)))
 
 
 def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
@@ -226,7 +234,10 @@ def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
             other[own[~golden_runs(times).kept]] = True
     verdict.remove(other, NOT_GOLDEN)
     if short:
-        verdict.notes.append(remark("kernels-below-binning", kernels=short, least_us=MARGINS[0][0]))
+        least_us = MARGINS[0][0]
+        which = counted(short, "kernel keeps", "kernels keep")
+        text = f"{which} all runs: no binning margin is published below {least_us:g} µs"
+        verdict.notes.append(remark("kernels-below-binning", text, kernels=short, least_us=least_us))
 
 
 def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
@@ -319,7 +330,9 @@ class CleanedTraces:
                 continue
             parts.append(epochs(own, rule, campaign, ranges=ranges))
             if count := len(matching(ranges, rule)):
-                remarks.append(remark("cut-by-ranges", label=label, rule=str(rule), matched=count, ranges=len(ranges)))
+                text = f"{label}: cut by the user's ranges that {rule} matches, {count} of {len(ranges)}"
+                values = {"label": label, "rule": str(rule), "matched": count, "ranges": len(ranges)}
+                remarks.append(remark("cut-by-ranges", text, **values))
         rows = usable(pd.concat(parts, ignore_index=True))
         frame = fill_text(rows.frame) if rule is not None else _merged(rows.frame)
         remarks += [note for label in tables for note in traces[label].notes]

@@ -17,7 +17,7 @@ from scipy.ndimage import median_filter
 from scipy.stats import mannwhitneyu
 
 from ...arrays import FloatArray, ObjectArray
-from ...errors import ParameterError
+from ...errors import ParameterError, counted
 from ...remarks import Remark, remark
 from .robust import THRESHOLD, mad_filter
 
@@ -72,7 +72,11 @@ def select_steps(
         return StepSelection(_summary(dispatches, steps), keep_all, ())
     table = _summary(dispatches, steps)
     if table.empty and wanted is None:
-        return StepSelection(table, keep_all, (remark("no-activity-in-steps"),))
+        return StepSelection(
+            table,
+            keep_all,
+            (remark("no-activity-in-steps", "no activity was launched in a recorded step: all are kept"),),
+        )
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
     reason = _stable(table, threshold) if wanted is None else _range(table, wanted, rule)
@@ -138,9 +142,13 @@ def _range(table: pd.DataFrame, wanted: tuple[int, int], rule: str) -> ObjectArr
 
 def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
     kept = int((table["reason"] == "").sum())
-    notes = [remark("few-steps-kept", steps=kept, wanted=PROTOCOL)] if kept < PROTOCOL else []
+    notes = []
+    if kept < PROTOCOL:
+        text = f"{counted(kept, 'step')} kept: repeat the run for {PROTOCOL} or more"
+        notes.append(remark("few-steps-kept", text, steps=kept, wanted=PROTOCOL))
     if rule == STABLE and len(table) < FEWEST:
-        notes.append(remark("too-few-steps-to-trim", steps=len(table)))
+        text = f"{counted(len(table), 'step')}: too few to leave out the first and the last"
+        notes.append(remark("too-few-steps-to-trim", text, steps=len(table)))
     return tuple(notes)
 
 

@@ -1,0 +1,71 @@
+"""Why a row of a table, or an activity or a step of a trace, is kept out: codes, and their text.
+
+Codes are counted and stored. What several readers, the table and cleaning refuse for the same reason has one code.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..remarks import Remark, remark
+
+REASONS: Final = {
+    "no-device": "no device",
+    "unknown-operator": "unknown operator",
+    "no-number-format": "no number format",
+    "unknown-number-format": "unknown number format",
+    "long-text": "text of over 131072 letters",
+    # times
+    "no-duration": "duration is not a number",
+    "infinite-duration": "duration is infinite",
+    "zero-duration": "duration is zero",
+    "negative-duration": "duration is negative",
+    "impossible-duration": "duration of over an hour or under 10 ns",
+    "above-peak": "over 150 % of a peak of its device",
+    "other-unit": "time in another unit than stated",
+    "impossible-spread": "spread is negative or infinite",
+    # dimensions
+    "missing-dimension": "dimension is missing",
+    "dimension-not-a-number": "dimension is not a number",
+    "infinite-dimension": "dimension is infinite",
+    "dimension-not-positive": "dimension is not positive",
+    "unknown-scale-block": "unknown block of scales",
+    "huge-dimension": "dimension is beyond what a GPU can address",
+    "dimension-not-whole": "dimension is not whole",
+    # lines of single formats
+    "line-unlike-header": "the line has more or fewer fields than its header",
+    "not-a-gemm": "not a GEMM of TunableOp",
+    "unknown-parameters": "parameters are not of a known form",
+    "transpositions-disagree": "operator and parameters disagree in their transpositions",
+    "not-tuned": "no tuned solution: the line has no time",
+    "default-kept": "no tuned solution: the library's default was kept",
+    "group-sizes-not-given": "grouped GEMM: the line does not give the sizes of its groups",
+    "not-a-convolution": "not a convolution's key",
+    "not-a-solver": "not solver:ms,workspace,algorithm",
+    "output-size-mismatch": "output size does not follow from the input",
+    "wrong-result": "the collective's result was wrong",
+    "launch-not-recorded": "launch not recorded",
+    # activities and steps left out by cleaning
+    "warm-up": "warm-up",
+    "outlier": "outlier",
+    "not-in-fullest-bin": "not in the fullest bin",
+    "rest-of-call": "rest of its call",
+    "outside-steps": "outside the steps",
+    "first-step": "first step",
+    "last-step": "last step",
+    "partial-step": "partial step",
+    "outlying-step": "outlying step",
+    "step-not-asked-for": "step not asked for",
+}
+
+
+def reason_of(code: str) -> str:
+    """Return the text of a reason; one of a user's own function (``flopcast measure``) stays as it is."""
+    return REASONS.get(code, code)
+
+
+def row_refused(code: str, detail: str = "") -> Remark:
+    """Return the remark that a row was kept out."""
+    reason = reason_of(code)
+    text = f"{reason} ({detail})" if detail else reason
+    return remark("row-refused", text, reason, reason=code, detail=detail)
