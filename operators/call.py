@@ -194,14 +194,11 @@ def promote(*dtypes: str) -> str:
     """
     if "" in dtypes:
         return ""
-    ranked = [(_rank(dtype), BITS[dtype], dtype) for dtype in dtypes]
+    kinds = [0 if dtype == "bool" else 2 if dtype.startswith(("fp", "bf")) else 1 for dtype in dtypes]
+    ranked = [(kind, BITS[dtype], dtype) for kind, dtype in zip(kinds, dtypes, strict=True)]
     if {"fp16", "bf16"} <= set(dtypes) and max(ranked)[1] == 16:
         return "fp32"
     return max(ranked)[2]
-
-
-def _rank(dtype: str) -> int:
-    return 0 if dtype == "bool" else 2 if dtype.startswith(("fp", "bf")) else 1
 
 
 def require(condition: bool) -> None:

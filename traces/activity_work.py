@@ -223,8 +223,12 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     known = formats["dtype_a"] != ""
     described = unique.assign(_call=np.arange(len(unique))).iloc[codes[rows]].assign(**formats)[known]
     first = ~described.duplicated(["_call", "dtype_a"])
-    work = _work(described[first])
-    position = pd.MultiIndex.from_frame(described.loc[first, ["_call", "dtype_a"]]).get_indexer(
+    problems = described[first]
+    flops, moved = np.empty(len(problems)), np.empty(len(problems))
+    for op, own in each_op(problems):
+        part = problems.iloc[own]
+        flops[own], moved[own] = op.flops(part), op.bytes(part)
+    position = pd.MultiIndex.from_frame(problems[["_call", "dtype_a"]]).get_indexer(
         pd.MultiIndex.from_frame(described[["_call", "dtype_a"]])
     )
     kept = rows[known]
@@ -233,8 +237,8 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     for name in described.columns.difference([*WORDS, "_call"], sort=False):
         result.set_sizes(kept, str(name), described[name].to_numpy(dtype=float))
     main = (longest == np.arange(len(rows)))[known]
-    result.flops[kept] = np.where(main, work[0][position], 0.0)
-    result.bytes[kept] = np.where(main, work[1][position], 0.0)
+    result.flops[kept] = np.where(main, flops[position], 0.0)
+    result.bytes[kept] = np.where(main, moved[position], 0.0)
     named[rows] = known
     return named
 
@@ -268,15 +272,6 @@ def _stated(kernels: pd.Series) -> np.ndarray:
     sizes = [_OF_SIZE.get(found[1], "") if found else "" for found in opaque]
     numbers = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
     return np.array([size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object)[codes]
-
-
-def _work(described: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return FLOPs and bytes of descriptions, which are whole (see `describe_call`)."""
-    flops, moved = np.empty(len(described)), np.empty(len(described))
-    for op, rows in each_op(described):
-        part = described.iloc[rows]
-        flops[rows], moved[rows] = op.flops(part), op.bytes(part)
-    return flops, moved
 
 
 def _words(table: pd.DataFrame, name: str) -> np.ndarray:

@@ -131,7 +131,15 @@ def convolution(
         group_count = call.integer(groups) if groups >= 0 else x.dims[1]
         variant = "bias" if bias >= 0 and call.has(bias) else ""
         window = [_per_axis(call, at, len(w.dims) - 2) for at in (stride, padding, dilation)]
-        y = _transposed_output(call, x, w, window, group_count) if turned else _output(x, w, window)
+        require(len(x.dims) == len(w.dims) and all(step > 0 for step in window[0]))
+        axes = list(zip(x.dims[2:], w.dims[2:], *window, strict=True))
+        if turned:
+            extra = _per_axis(call, _EXTRA.get(call.name.rstrip("_"), 7), len(w.dims) - 2)
+            sides = [(side - 1) * step - 2 * pad + dil * (fil - 1) + 1 for side, fil, step, pad, dil in axes]
+            y = (x.dims[0], w.dims[1] * group_count, *map(sum, zip(sides, extra, strict=True)))
+        else:
+            sides = [(side + 2 * pad - dil * (fil - 1) - 1) // step + 1 for side, fil, step, pad, dil in axes]
+            y = (x.dims[0], w.dims[0], *sides)
         near, far = (y, x.dims) if turned else (x.dims, y)
         shape = _conv(near, far, w, window, group_count, _conv_layout(x))
         return {**shape, "variant": variant, "direction": "B" if turned else "F", **_formats(x, w)}
@@ -180,24 +188,6 @@ def _per_axis(call: Call, position: int, axes: int) -> list[int]:
     listed = call.integers(position)
     require(1 <= axes <= 3 and len(listed) in (1, axes))
     return listed * axes if len(listed) == 1 else listed
-
-
-def _output(x: Tensor, w: Tensor, window: list[list[int]]) -> tuple[int, ...]:
-    """Return the size of y: ``(in + 2 pad - dil (fil - 1) - 1) / stride + 1`` along each axis."""
-    require(len(x.dims) == len(w.dims))
-    axes = zip(x.dims[2:], w.dims[2:], *window, strict=True)
-    require(all(stride > 0 for stride in window[0]))
-    sizes = [(side + 2 * pad - dil * (fil - 1) - 1) // stride + 1 for side, fil, stride, pad, dil in axes]
-    return (x.dims[0], w.dims[0], *sizes)
-
-
-def _transposed_output(call: Call, x: Tensor, w: Tensor, window: list[list[int]], groups: int) -> tuple[int, ...]:
-    """Return the size of a transposed convolution's result: ``(in - 1) stride - 2 pad + dil (fil - 1) + extra + 1``."""
-    require(len(x.dims) == len(w.dims))
-    extra = _per_axis(call, _EXTRA.get(call.name.rstrip("_"), 7), len(w.dims) - 2)
-    axes = zip(x.dims[2:], w.dims[2:], *window, extra, strict=True)
-    sizes = [(side - 1) * stride - 2 * pad + dil * (fil - 1) + more + 1 for side, fil, stride, pad, dil, more in axes]
-    return (x.dims[0], w.dims[1] * groups, *sizes)
 
 
 def _conv_layout(x: Tensor) -> str:

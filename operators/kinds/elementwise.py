@@ -121,7 +121,13 @@ def pointwise(most: int, *, truth: bool = False) -> CallReader:
         operands = [t for t in tensors if t.dims] or tensors  # a tensor of no dimension is a scalar
         dims = broadcast(*(t.dims for t in operands))
         out = "bool" if truth else _result(call, promote(*(t.dtype for t in operands)))
-        return _named(call.kind, operands, dims, out)
+        # a plain operator where its formula fits: whole operands of one format, that of the result
+        kind, formats = call.kind, {"dtype_a": out, "dtype_b": out, "dtype_out": out}
+        fits = all(t.elements == prod(dims) and t.dtype == out for t in operands)
+        names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
+        if not fits or kind not in names:
+            return elementwise(kind, operands, dims, out)
+        return {"op": names[kind], "variant": kind if kind == "sub" else "", **as_rows(dims), **formats}
 
     return read
 
@@ -134,17 +140,6 @@ def _result(call: Call, promoted: str) -> str:
     if kind == "where":
         return promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at))) if call.has(1) else promoted
     return "fp32" if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")) else promoted
-
-
-def _named(kind: str, operands: list[Tensor], dims: Sequence[int], out: str) -> Described:
-    """Return a plain operator where its formula fits: whole operands of one format, that of the result."""
-    fits = all(t.elements == prod(dims) and t.dtype == out for t in operands)
-    names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
-    if not fits or kind not in names:
-        return elementwise(kind, operands, dims, out)
-    variant = kind if kind == "sub" else ""
-    formats = {"dtype_a": out, "dtype_b": out, "dtype_out": out}
-    return {"op": names[kind], "variant": variant, **as_rows(dims), **formats}
 
 
 def gated(call: Call) -> Described:

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from ..call import NO_FIT, Call, CallReader, Described, Tensor, require
+from ..call import NO_FIT, Call, CallReader, Described, require
 from ..operands import Measured, Operands, Row, Run, matrix, of_variant, word
 from ..vector import ROW_WISE_SPREAD, VectorWork, along, axes_of, vector_op
 from .elementwise import pointwise
 
-_WHOLE = frozenset({"", "None", "[]"})
+_EVERYTHING = frozenset({"", "None", "[]", "True", "False"})
 _INDICES = frozenset({"argmax", "argmin"})
 _TRUTHS = frozenset({"any", "all"})
 
 
 def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
-    """Return what reads a reduction with its axes (none, one or a list) and its argument `dtype` at these positions."""
+    """Return what reads a reduction with its axes (none, one or a list) and its argument `dtype` at these positions.
+
+    All axes are reduced where the argument is absent, None, an empty list or no axis (``var(x, True)``).
+    """
 
     def read(call: Call) -> Described:
         x, kind = call.tensor(0), call.kind
         typed = dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"  # sum(x, dtype)
-        reduced = list(range(len(x.dims))) if typed else _reduced(call, axes, x)
+        reduced = list(range(len(x.dims)))
+        if not typed and axes < len(call):
+            require(not call.has(axes))  # max(x, other) is element-wise
+            if call.word(axes) not in _EVERYTHING:
+                reduced = axes_of(call.integers(axes), len(x.dims))
         special = "int64" if kind in _INDICES else "bool" if kind in _TRUTHS else x.dtype
         out = call.dtype(axes if typed else dtype, special) if dtype >= 0 else special
         return along("reduction", [kind], x, reduced, out)
 
     return read
-
-
-def _reduced(call: Call, position: int, x: Tensor) -> list[int]:
-    """Return the axes reduced: all where the argument is absent, None, an empty list or no axis (``var(x, True)``)."""
-    everything = list(range(len(x.dims)))
-    if position >= len(call):
-        return everything
-    require(not call.has(position))  # max(x, other) is element-wise
-    word = call.word(position)
-    return everything if word in _WHOLE or word in ("True", "False") else axes_of(call.integers(position), len(x.dims))
 
 
 def _extreme(call: Call) -> Described:
