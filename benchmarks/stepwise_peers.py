@@ -15,7 +15,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
 
 from ..models.linear.least_squares import NNLS
-from ..models.linear.stepwise import Stepwise, selection_path
+from ..models.linear.stepwise import Stepwise, new_path
 from .harness import Comparison, Contender
 from .made_up_counters import counters as caused
 from .r_session import RSession, r_lacks
@@ -99,9 +99,15 @@ def whole_path(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
     """Yield the whole path of forward selection: the RSS of every size, and with it every criterion."""
     n, p = X.shape
     most = min(p, n - 2)
+
+    def ours() -> np.ndarray:
+        path = new_path(X, y, np.ones(n), "ols", "forward", most)
+        path.reaches(most)
+        return np.array(path.rss)
+
     comparison = Comparison(
         task=f"forward path of all sizes, OLS, {n} x {p}",
-        ours=Contender("flopcast selection_path", lambda: selection_path(X, y)["rss"].to_numpy()[: most + 1]),
+        ours=Contender("flopcast new_path", ours),
         peers=(Contender("R leaps, regsubsets (Fortran)", lambda: None, missing=r_lacks("leaps"), elsewhere=True),),
         nothing=NOTHING,
         differs=different_rss,

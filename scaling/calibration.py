@@ -29,12 +29,13 @@ from .. import datasets
 from ..arrays import FloatArray
 from .curves import Curve
 
-SOURCE = "SeyyedAghaei, Naderan-Tahan, Eeckhout: GPU Scale-Model Simulation, HPCA 2024 (artifact)"
-
 
 @cache
 def published_curves() -> tuple[Curve, ...]:
-    """Return the curves of the paper's artifact: 21 with strong, 6 with weak scaling, 5 of multi-chiplet GPUs."""
+    """Return published curves: 21 with strong, 6 with weak scaling, 5 of multi-chiplet GPUs.
+
+    From the artifact of SeyyedAghaei, Naderan-Tahan, Eeckhout, GPU Scale-Model Simulation, HPCA 2024.
+    """
     text = (resources.files(datasets) / "scale_model.csv").read_text(encoding="utf-8")
     rows: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in csv.DictReader(text.splitlines()):

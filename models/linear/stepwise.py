@@ -11,9 +11,8 @@ from math import inf, log
 from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
-import pandas as pd
 
-from ..base import Memo, check_weights, feature_names, one_blas_thread
+from ..base import Memo, feature_names, one_blas_thread
 from .least_squares import LinearRegressor
 from .nnls_forward import NonNegativeForward
 from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
@@ -66,20 +65,8 @@ class Criterion:
         """Return the criterion; infinite where too few residual degrees of freedom would be left."""
         if edf > self.largest:
             return inf
-        return self.n * log(rss / self.n) + float(self._penalty(edf)) if rss > 0 else -inf
-
-    def each(self, rss: np.ndarray, edf: np.ndarray) -> np.ndarray:
-        """Return the criterion of several models."""
-        values = np.full(np.shape(rss), inf)
-        defined = edf <= self.largest
-        with np.errstate(divide="ignore"):
-            values[defined] = self.n * np.log(rss[defined] / self.n) + self._penalty(edf[defined])
-        return values
-
-    def _penalty(self, edf: int | np.ndarray) -> float | np.ndarray:
-        if self.corrected:
-            return 2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0
-        return self.k * edf
+        penalty = 2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0 if self.corrected else self.k * edf
+        return self.n * log(rss / self.n) + penalty if rss > 0 else -inf
 
 
 def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
@@ -273,32 +260,3 @@ def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[ra
             break
         values.append(value)
     return range(first, first + len(values)), values
-
-
-@one_blas_thread
-def selection_path(
-    X: np.ndarray,
-    y: np.ndarray,
-    sample_weight: np.ndarray | None = None,
-    *,
-    base: Literal["ols", "nnls"] = "ols",
-    direction: Literal["forward", "backward"] = "forward",
-) -> pd.DataFrame:
-    """Return the whole path of a stepwise search, a row for each model with its value of every criterion.
-
-    X (n_samples, n_features) is finite, ``sample_weight`` positive; ``base`` and ``direction`` as for `Stepwise`.
-
-    Returns
-    -------
-    DataFrame
-        ``column``, the column moved to get there (-1 for the first model), ``edf``, ``rss``, and ``aic``, ``aicc`` and
-        ``bic``, infinite where too few residual degrees of freedom are left.
-    """
-    n = distinct_rows(X, y)
-    most = _most(X, n - 1, direction)
-    path = new_path(X, y, check_weights(sample_weight, len(y)), base, direction, most)
-    path.reaches(X.shape[1])
-    rss = np.array(path.rss)
-    edf = np.array([degrees(path, direction, steps) for steps in range(len(rss))])
-    table = pd.DataFrame({"column": [-1, *path.order], "edf": edf, "rss": rss})
-    return table.assign(**{str(name): Criterion.named(name, n).each(rss, edf) for name in CRITERIA})

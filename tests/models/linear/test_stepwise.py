@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from flopcast.models.base import DroppedColumns, Memo, fit
 from flopcast.models.linear import stepwise
-from flopcast.models.linear.stepwise import CRITERIA, Criterion, Stepwise, distinct_rows, new_path, selection_path
+from flopcast.models.linear.stepwise import CRITERIA, Criterion, Stepwise, distinct_rows, new_path
 from flopcast.models.target_space import RelativeError
 
 # R 4.2.2, waves() below as d, w = 1 + i %% 5:
@@ -243,25 +243,6 @@ def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: py
     assert made == [base, base]
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("base", ["ols", "nnls"])
-def test_the_whole_path_is_a_table(base: str, direction: str) -> None:
-    X, y, w = waves()
-    table = selection_path(X, y, w, base=base, direction=direction)
-    sign = "+" if direction == "forward" else "-"
-    for name in CRITERIA:
-        model = Stepwise(base=base, direction=direction, criterion=name).fit(X, y, w)
-        walked = table[: len(model.steps_) + 1]
-        assert [f"{sign} x{j}" for j in walked["column"][1:]] == model.steps_
-        np.testing.assert_array_equal(walked[name], model.criterion_path_)
-        np.testing.assert_array_equal(walked["edf"], model.edf_path_)
-    assert table["column"][0] == -1
-    if base == "ols":
-        assert len(table) == 13
-    short = selection_path(X[:8], y[:8], direction="forward")
-    assert np.isinf(short["aicc"]).tolist() == (short["edf"] > 5).tolist()
-
-
 @pytest.mark.parametrize("base", ["ols", "nnls"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_criterion_falls_and_max_features_caps(base: str, direction: str) -> None:
@@ -384,13 +365,6 @@ def test_no_value_without_residual_degrees_of_freedom(name: str, largest: int) -
     assert np.isfinite(criterion(1.0, largest))
     assert criterion(1.0, largest + 1) == inf
     assert criterion(0.0, 1) == -inf
-
-
-@pytest.mark.parametrize("name", CRITERIA)
-def test_many_models_at_once(name: str) -> None:
-    criterion = Criterion.named(name, 12)
-    rss, edf = np.linspace(0.0, 3.0, 14), np.arange(1, 15)
-    assert criterion.each(rss, edf).tolist() == pytest.approx([criterion(r, e) for r, e in zip(rss, edf, strict=True)])
 
 
 def test_rows_that_are_copies_count_once() -> None:
