@@ -6,6 +6,7 @@ process lives: the next run that writes into the same folder removes those of it
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -168,7 +169,5 @@ def _exchanged(one: Path, other: Path) -> bool:
     """Whether two folders have changed places, at once; only Linux can."""
     if sys.platform != "linux":
         return False
-    import ctypes  # here: only this needs it
-
     call = getattr(ctypes.CDLL(None), "renameat2", None)
     return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0

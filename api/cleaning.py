@@ -13,6 +13,7 @@ from ..errors import DataError, ParameterError
 from ..output import dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
+from ..report.cleaning import cleaning_document
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
@@ -39,8 +40,6 @@ class Cleaning(CleanedTraces):
 
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are its JSON form."""
-        from ..report.cleaning import cleaning_document
-
         return cleaning_document(self)
 
     def save(self, out: str | Path, removed: str | Path | None = None) -> None:

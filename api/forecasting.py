@@ -18,6 +18,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
+from ..report.forecast import forecast_document
 from ..report.formats import counted
 from ..report.html import Shown
 from ..workloads.answer import Forecast
@@ -30,6 +31,9 @@ from ..workloads.layer_graph import GraphSetting
 from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
+from .predicting import predict
+from .tables import load_measurements, titled
+from .training import load
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -94,8 +98,6 @@ class Forecasts(Shown):
 
     def document(self) -> Document:
         """Return the forecasts for readers; its ``data`` are those of ``forecast.json``."""
-        from ..report.forecast import forecast_document
-
         return forecast_document(self.answers, self.asked, level=self.level, need=self.need, price=self.price)
 
     def _beside(self) -> tuple[str, ...]:
@@ -152,8 +154,6 @@ class Forecasts(Shown):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
     def _repr_html_(self) -> str:
-        from .tables import titled  # here: its module brings the readers
-
         return titled(repr(self)[1:-1], self.table)
 
 
@@ -223,8 +223,6 @@ def forecast(
     _check(level, need, price)
     learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
     if data is not None:
-        from .tables import load_measurements  # here: its module brings the readers
-
         learned.append(measured_times(load_measurements(data).frame))
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
@@ -319,9 +317,6 @@ def _check(level: float, need: float | None, price: float | None) -> None:
 
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
-    from .predicting import predict  # here: learning is not needed where there are no runs
-    from .training import load
-
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":

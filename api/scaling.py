@@ -15,6 +15,8 @@ from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
 from ..report.formats import counted
 from ..report.html import Shown
+from ..report.scaling import predictions_document
+from ..report.scaling_devices import devices_document
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
@@ -61,8 +63,6 @@ class Scaling(Shown, SizePredictions):
 
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are those of ``scale.json``."""
-        from ..report.scaling import predictions_document
-
         return predictions_document(self)
 
     def plot_benchmarks(self, *, per_unit: bool = False) -> go.Figure:
@@ -109,8 +109,6 @@ class MeasuredScaling(Shown, DeviceScaling):
 
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are those of ``scale.json``."""
-        from ..report.scaling_devices import devices_document
-
         return devices_document(self)
 
     def plot_families(self) -> go.Figure:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..output import check_output
+from ..report.run_folder import check_run_folder
 from .options import (
     GroupOption,
     JsonOption,
@@ -59,7 +60,6 @@ def command(
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)
     from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
-    from ..report.run_folder import check_run_folder
     from ..report.terminal import show
 
     if correct is not None:

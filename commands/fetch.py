@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..datasets.fetching import SOURCES, fetch
 from ..output import dumps
 from .options import JsonOption, QuietOption, announce
 
@@ -23,8 +24,6 @@ def command(
 ) -> None:
     """Bring public tables to try (AITER's kernels, MIOpen's convolutions) to a cache, and print their folder."""
     announce(f"fetching {name}", quiet=quiet)
-    from ..datasets.fetching import SOURCES, fetch  # here: the options are known before
-
     folder = fetch(name, cache)
     if as_json:
         print(dumps({"folder": folder, "url": SOURCES[name].url, "commit": SOURCES[name].commit}), end="")

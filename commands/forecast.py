@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import ParameterError
+from ..hardware import find
 from ..output import FORMATS, check_file, check_output
 from .options import (
     ChakraOption,
@@ -236,7 +237,6 @@ def _score(benchmark: str, context: typer.Context) -> None:
     out, files = given["out"], FILES[:2]
     if out is not None:
         check_output(out, files)
-    from ..hardware import find
     from ..report.document import footer
     from ..report.forecast import score_document
     from ..report.html import save_page

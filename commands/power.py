@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..output import check_output
+from ..power.recording import plan
 from .options import (
     JsonOption,
     LevelOption,
@@ -64,7 +65,6 @@ def plan_command(
 ) -> None:
     """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
     kernel_us, interval_us = parse_time(kernel_time, "--kernel-time"), parse_window(interval, "--interval")
-    from ..power.recording import plan
     from ..report.power import plan_document
     from ..report.terminal import show
 

@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import check_margin
+from ..hardware import find
+from ..hardware.scaled import scale_models
 from ..output import check_output
 from .options import (
     GroupOption,
@@ -176,8 +178,6 @@ def configs_command(
     as_json: JsonOption = False,
 ) -> None:
     """Derive scale models of a GPU: shared resources in proportion to the number of its compute units."""
-    from ..hardware import find
-    from ..hardware.scaled import scale_models
     from ..report.scaling import configurations_document
     from ..report.terminal import show
 

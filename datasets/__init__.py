@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from .fetching import fetch
+
 _FOLDER = Path(str(resources.files(__package__)))
 
 DEFAULT_HOST = str(_FOLDER / "cpu-1t.toml")
@@ -31,13 +33,9 @@ def fetch_aiter(cache: str | Path | None = None) -> Path:
 
         fc.train(fc.datasets.fetch_aiter(), where={"op": "gemm"}, host="MI300X", target="MI355X")
     """
-    from .fetching import fetch  # here: the embedded measurements need nothing of it
-
     return fetch("aiter", cache)
 
 
 def fetch_miopen(cache: str | Path | None = None) -> Path:
     """Return the folder of MIOpen's find databases, fetched once (`fetching.fetch`)."""
-    from .fetching import fetch
-
     return fetch("miopen", cache)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from sklearn.base import clone
+from statsmodels.regression.linear_model import OLS
 
 from ..models.baselines import Affine, ConstantRatio
 from ..table.measurements import quantity
@@ -90,8 +91,6 @@ def _fit(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> tuple[float, float]
     """Return the least-squares slope of v on u and the larger of its CR1 and jackknife standard errors."""
     # centred, so that the fit is as good for times far from 1 µs as for times around it
     design = np.column_stack([np.ones(len(u)), u - u.mean()])
-    from statsmodels.regression.linear_model import OLS  # here: half a second for commands that fit nothing
-
     result = OLS(v - v.mean(), design).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
     return float(result.params[1]), max(float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes))
 

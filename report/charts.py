@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import plotille
 from numpy.typing import ArrayLike
 
 from .document import Chart
@@ -58,8 +59,6 @@ def agreement_chart(observed: ArrayLike, predicted: ArrayLike, name: str, unit: 
 
 def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
     """Return a chart as text for a terminal of so many columns, with its legend."""
-    import plotille
-
     figure = plotille.Figure()
     figure.width = next((wide for wide in _WIDTHS if wide + _AXIS <= width), 25)
     figure.height = _HEIGHT

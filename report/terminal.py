@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
+from .charts import drawn
 from .document import Cell, Chart, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
 from .formats import counted
 
@@ -96,8 +97,6 @@ def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
         yield Text(f"{about}{rival}{part.answer}", "bold")
         yield from ([Text(f"  {part.beneath}")] if part.beneath else [])
     elif isinstance(part, Chart) and part.curves:
-        from .charts import drawn  # here: few commands draw
-
         yield _Title(part.title, "bold")
         yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
