@@ -52,7 +52,7 @@ COMMANDS: Final = {
         "Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
         "stitched (FinGraV, ISPASS 2025)."
     ),
-    "fetch": "Bring public tables to try (AITER's kernels, MIOpen's convolutions) to a cache, and print their folder.",
+    "fetch": "Bring public tables to try (of AITER, MIOpen, AIConfigurator) to a cache, and print their folder.",
     "schema": "List the operators and the columns of their measurements, with units and an example row.",
     "gpus": "List the known GPUs, or compare some figure by figure.",
 }

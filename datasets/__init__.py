@@ -1,6 +1,6 @@
 """The embedded measurements: kernels timed by this project, and the two devices they were timed on.
 
-`fetch_aiter` and `fetch_miopen` bring public tables of GPUs to a cache and return their folder.
+`fetch_aiter`, `fetch_miopen` and `fetch_aiconfigurator` bring public tables of GPUs to a cache and return their folder.
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ def default_paths() -> list[Path]:
     return [_FOLDER / "cpu_kernels.parquet"]
 
 
-def fetch_aiter(cache: str | Path | None = None) -> Path:
+def fetch_aiter(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
     """Return the folder of AITER's tuned kernels, fetched once (`fetching.fetch`).
+
+    They come from the repository or, where it cannot be had, from a wheel of an earlier version, which has fewer.
+
+    Parameters
+    ----------
+    cache : path, optional
+        Folder of the cache.
+    wheel : path, optional
+        The wheel, brought by hand: no network is asked.
 
     Examples
     --------
@@ -33,11 +42,29 @@ def fetch_aiter(cache: str | Path | None = None) -> Path:
     """
     from .fetching import fetch  # here: the embedded measurements need nothing of it
 
-    return fetch("aiter", cache)
+    return fetch("aiter", cache, wheel).folder
 
 
 def fetch_miopen(cache: str | Path | None = None) -> Path:
     """Return the folder of MIOpen's find databases, fetched once (`fetching.fetch`)."""
     from .fetching import fetch
 
-    return fetch("miopen", cache)
+    return fetch("miopen", cache).folder
+
+
+def fetch_aiconfigurator(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
+    """Return the folder of AIConfigurator's tables, fetched once (`fetching.fetch`).
+
+    In it are ``systems/data/DEVICE/OPERATORS/ENGINE/VERSION/*.parquet`` (times of kernels and collectives),
+    ``systems/*.yaml`` (devices), ``systems/silicon_sample.csv`` (whole runs) and ``model_configs/*.json``.
+
+    Parameters
+    ----------
+    cache : path, optional
+        Folder of the cache.
+    wheel : path, optional
+        The wheel, brought by hand: no network is asked.
+    """
+    from .fetching import fetch
+
+    return fetch("aiconfigurator", cache, wheel).folder
