@@ -1,4 +1,4 @@
-"""The embedded measurements: kernels timed by this project, and the two devices they were timed on.
+"""The embedded measurements: FP8 matrix products that AITER's tuner timed on MI300X and MI355X.
 
 `fetch_aiter`, `fetch_miopen` and `fetch_aiconfigurator` bring public tables of GPUs to a cache and return their folder.
 """
@@ -10,16 +10,13 @@ from pathlib import Path
 
 _FOLDER = Path(str(resources.files(__package__)))
 
-DEFAULT_HOST = str(_FOLDER / "cpu-1t.toml")
-"""One core of the measured machine, as `hardware.find` takes it."""
-
-DEFAULT_TARGET = str(_FOLDER / "cpu-2t.toml")
-"""Both cores of the measured machine, as `hardware.find` takes it."""
+DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
+"""The devices of the embedded measurements."""
 
 
 def default_paths() -> list[Path]:
-    """Return the files of the embedded measurements (README.md beside them says how they were made)."""
-    return [_FOLDER / "cpu_kernels.parquet"]
+    """Return the files of the embedded measurements (README.md beside them says where they are from)."""
+    return [_FOLDER / "aiter_fp8.parquet"]
 
 
 def fetch_aiter(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:

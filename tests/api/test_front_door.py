@@ -14,7 +14,7 @@ import pytest
 import flopcast as fc
 from flopcast.errors import ArtifactError, ParameterError
 
-GEMMS = {"op": "gemm", "dtype_a": "fp32"}
+GEMMS = {"m": (None, 64)}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Me
     assert found.index.tolist() == own.index.tolist()
     pd.testing.assert_frame_equal(loaded.predictions, run.predictions)
     pd.testing.assert_frame_equal(loaded.table.drop(columns="fit_seconds"), run.table.drop(columns="fit_seconds"))
-    assert loaded.selected["name"] == run.selected["name"] == "OLS"
+    assert loaded.selected["name"] == run.selected["name"]
     assert loaded.report() == run.report()
     loaded.save(tmp_path / "copy")
     assert fc.load(tmp_path / "copy").metrics == loaded.metrics

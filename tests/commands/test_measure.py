@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pandas as pd
 import pytest
 
 from flopcast.api.training import train
-from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import FlopcastError
+from flopcast.hardware import find
 from flopcast.measuring import protocol
 from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.protocol import Rule
@@ -230,6 +231,7 @@ def test_train_learns_from_what_was_measured(tmp_path: Path) -> None:
     lines = [f"gemm,fp32,{m},{n},{n}" for m in (1, 4, 16, 32, 64) for n in (16, 32, 64, 128)]
     path.write_text("\n".join(["op,dtype,m,n,k", *lines]) + "\n", encoding="utf-8")
     measure(path, out, device="cpu", threads=[1, 2], rule=QUICK)
-    learnt = train([out], host=DEFAULT_HOST, target=DEFAULT_TARGET, models=["Additive"], jobs=1)
+    one, two = (replace(find("MI300X"), name=f"CPU-{threads}T", cus=threads) for threads in (1, 2))
+    learnt = train([out], host=one, target=two, models=["Additive"], jobs=1)
     assert learnt.metrics["data"]["n"] == 20
     assert learnt.metrics["data"]["rejected"] == {}

@@ -14,8 +14,8 @@ import pytest
 
 from flopcast.api.scaling import FILES, scale, scale_devices
 from flopcast.commands import scale as module
-from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError
+from flopcast.measuring.rows import shapes
 from flopcast.readers import Measurements
 from flopcast.scaling import trials
 from flopcast.tests.commands import running
@@ -34,6 +34,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     path = tmp_path_factory.mktemp("sizes") / "sizes.csv"
     pd.concat([*parts[:4], parts[4].head(2)]).assign(unit="SM").to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Softmax and GELU on two GPUs of one architecture, which scale with their units but for a launch."""
+    rows = pd.DataFrame([shape for shape in shapes() if shape["op"] in ("softmax", "gelu")])
+    moved = rows["rows"] * rows["cols"]
+    parts = [rows.assign(device=name, duration_us=3 + moved / cus) for name, cus in (("MI308X", 80), ("MI300X", 304))]
+    path = tmp_path_factory.mktemp("devices") / "devices.csv"
+    pd.concat(parts).to_csv(path, index=False)
     return path
 
 
@@ -94,21 +105,15 @@ def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) ->
 
 
 @pytest.mark.no_cover
-def test_measured_devices_need_no_command_either(tmp_path: Path) -> None:
-    devices = f"{DEFAULT_HOST},{DEFAULT_TARGET}"
-    code, text, _ = run("--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
+def test_measured_devices_need_no_command_either(two_devices: Path, tmp_path: Path) -> None:
+    devices = "MI300X,MI308X"
+    code, text, _ = run(two_devices, "--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
     assert code == 0
-    for words in ("CPU-1T (1), CPU-2T (2)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
+    for words in ("MI308X (80), MI300X (304)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
         assert words in text
     found = json.loads((tmp_path / "out" / "scale.json").read_text())
-    assert found["sizes"] == [1, 2]
+    assert found["sizes"] == [80, 304]
     assert {one["op"] for one in found["families"]} == {"softmax"}
-
-
-@pytest.mark.no_cover
-def test_the_embedded_measurements_have_their_devices() -> None:
-    code, text, _ = run("devices", "--where", "op=copy", "--json")
-    assert (code, json.loads(text)["devices"]) == (0, ["CPU-1T", "CPU-2T"])
 
 
 def test_results_have_plain_tables_and_figures(measured: Path) -> None:
@@ -121,9 +126,9 @@ def test_results_have_plain_tables_and_figures(measured: Path) -> None:
     assert "power law" in found._repr_html_()
 
 
-def test_devices_as_a_function() -> None:
-    result = scale_devices(None, [DEFAULT_TARGET, DEFAULT_HOST], where={"op": ["gelu"]}, replicates=100)
-    assert [device.name for device in result.measured.devices] == ["CPU-1T", "CPU-2T"]
+def test_devices_as_a_function(two_devices: Path) -> None:
+    result = scale_devices(two_devices, ["MI300X", "MI308X"], where={"op": ["gelu"]}, replicates=100)
+    assert [device.name for device in result.measured.devices] == ["MI308X", "MI300X"]
     assert len(result.measured.rows) == 40
     assert result.table[["op", "problems"]].to_numpy().tolist() == [["gelu", 20], ["gelu", 20]]
     assert result.plot_families().data
