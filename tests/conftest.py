@@ -8,13 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from flopcast.readers import Measurements, read
 
 ROOT = Path(__file__).parents[1]
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
+# Neither a deadline nor `too_slow`: how long an example takes decides nothing.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 
