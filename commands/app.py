@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -59,6 +60,7 @@ COMMANDS: Final = {
 """Command -> first line of its help, as the list of commands shows it; a test holds both equal."""
 
 
+@cache
 def load(name: str) -> Any:
     """Return a command with its options, from the module of its name.
 
