@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from flopcast.readers import Measurements, read
 
 ROOT = Path(__file__).parents[1]
 
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # there is a worker a core: "all cores" in a test are its own one
 # Neither a deadline nor `too_slow`: how long an example takes decides nothing.
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]

@@ -58,16 +58,9 @@ def modules_of(*arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "line",
     [
-        "--version",
-        "--help",
         "train --help",
-        "no-such-command",
-        "gpus MI30X",
-        "train --budget soon",
         "train --target MI30X",
-        "train no-such-file",
         "predict no-run no-data",
-        "validate --where op",
         "ingest x.csv --out x.txt",
     ],
 )

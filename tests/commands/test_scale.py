@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -160,28 +159,12 @@ def tried_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def facts(tried_once: None) -> dict[str, Any]:
-    code, text, error = run("--json")
-    assert (code, error) == (0, "")
-    return json.loads(text)
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("tried_once")
 def test_alone_it_reproduces_the_published_results() -> None:
     lines = [line.split() for line in run()[1].splitlines()]
     assert ["strong", "proportional", "8", "16", "128", "21.93", "22.00", "113.62", "113.00"] in lines
     assert ["strong", "scale", "model", "(program)", "8", "16", "128", "4.06", "4.00", "17.02", "17.00"] in lines
-
-
-def test_every_difference_above_a_point_is_explained(facts: dict[str, Any]) -> None:
-    assert len(facts["published"]) == 36
-    for one in facts["published"]:
-        pairs = [(one[name], one[f"published_{name}"]) for name in ("average", "max")]
-        off = max(abs(ours - printed) for ours, printed in pairs if printed is not None)
-        assert off <= 1 or one["explanation"]
-        assert (one["published_max"] is None) == (one["fit"] == [16, 32])
 
 
 @pytest.mark.usefixtures("tried_once")
@@ -192,19 +175,6 @@ def test_every_published_figure_is_drawn(tmp_path: Path) -> None:
     assert page.count('<div class="plot"') == 12
     assert all(f"strong, size {size} from {fit}" in page for size in (64, 128) for fit in ("8 and 16", "16 and 32"))
     assert len(json.loads((tmp_path / "facts" / "scale.json").read_text())["published"]) == 36
-
-
-def test_the_learned_scale_model_is_as_good_as_it_says(facts: dict[str, Any]) -> None:
-    learned = {
-        (one["scenario"], one["target"]): one for one in facts["trials"] if one["law"] == "scale model (learned)"
-    }
-    strong, weak = learned["strong", 128], learned["weak", 128]
-    assert strong["average"] <= 3.5
-    assert strong["max"] <= 9
-    assert weak["average"] <= 1.3
-    assert weak["max"] <= 4
-    counts = [one["benchmarks"] for one in learned.values()]
-    assert np.average([one["coverage"] for one in learned.values()], weights=counts) >= 0.85
 
 
 @pytest.mark.parametrize(
