@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,6 @@ from flopcast.commands import scale as module
 from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
 from flopcast.readers import Measurements
-from flopcast.scaling import trials
 from flopcast.tests.commands import running
 
 run = partial(running.call, "scale")
@@ -150,27 +149,13 @@ def test_scale_models_are_listed() -> None:
     assert [one["cus"] for one in found["gpus"]] == [38, 304]
 
 
-@pytest.fixture(scope="module")
-def tried_once() -> Iterator[None]:
-    """Fit the published curves once for all tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("published_trials", "reproduction"):
-            patch.setattr(trials, name, cache(getattr(trials, name)))
-        yield
-
-
 @pytest.mark.long
-@pytest.mark.usefixtures("tried_once")
-def test_alone_it_reproduces_the_published_results() -> None:
-    lines = [line.split() for line in run()[1].splitlines()]
-    assert ["strong", "proportional", "8", "16", "128", "21.93", "22.00", "113.62", "113.00"] in lines
-    assert ["strong", "scale", "model", "(program)", "8", "16", "128", "4.06", "4.00", "17.02", "17.00"] in lines
-
-
-@pytest.mark.usefixtures("tried_once")
-def test_every_published_figure_is_drawn(tmp_path: Path) -> None:
+def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path: Path) -> None:
     code, text, _ = run("facts", "--out", str(tmp_path / "facts"))
     assert (code, "Wrote" in text) == (0, True)
+    lines = [line.split() for line in text.splitlines()]
+    assert ["strong", "proportional", "8", "16", "128", "21.93", "22.00", "113.62", "113.00"] in lines
+    assert ["strong", "scale", "model", "(program)", "8", "16", "128", "4.06", "4.00", "17.02", "17.00"] in lines
     page = (tmp_path / "facts" / "scale.html").read_text(encoding="utf-8")
     assert page.count('<div class="plot"') == 12
     assert all(f"strong, size {size} from {fit}" in page for size in (64, 128) for fit in ("8 and 16", "16 and 32"))

@@ -67,9 +67,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return measurements(tmp_path_factory.mktemp("data") / "gemm.csv")
 
 
+Told = list[tuple[int, int, str, float]]
+
+
 @pytest.fixture(scope="module")
-def run(data: Path) -> job.Run:
-    return job.train([data], host="MI300X", target="MI355X", models=QUICK, jobs=1)
+def told() -> Told:
+    """Progress of `run`."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, told: Told) -> job.Run:
+    options = {"models": QUICK, "jobs": 1, "progress": lambda *call: told.append(call)}
+    return job.train([data], host="MI300X", target="MI355X", **options)
 
 
 def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
@@ -173,9 +183,11 @@ def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_literature_mode_shows_its_failures(data: Path) -> None:
     """With about as many columns as rows, least squares in measured space fits the training rows only."""
-    options = {"host": "MI300X", "target": "MI355X", "where": {"n": ["1024", "2048"]}, "models": ["OLS"], "jobs": 1}
-    published = job.train([data], suite="literature", **options).metrics["cv"][1]["models"][0]
-    ours = job.train([data], **options).metrics["cv"][1]["models"][0]
+    dataset = build_dataset(read([data], where={"n": ["1024", "2048"]}).frame, host=HOST, target=TARGET)
+    published, ours = (
+        evaluate(dataset, suite(form, columnar(dataset), names=["OLS"]), schemes=("grouped",))["grouped"].rows[0]
+        for form in ("literature", "default")
+    )
     assert (published["space"], ours["space"]) == ("measured time", "relative error")
     assert published["e_in"] < ours["e_in"]
     assert published["e_out"] > 3 * ours["e_out"]
@@ -192,12 +204,12 @@ def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     assert say(fixed_widening()) in found.report()
 
 
-def test_progress_tells_what_follows_the_folds_to_its_end(data: Path) -> None:
-    told: list[tuple[int, int, float]] = []
-    devices = {"host": "MI300X", "target": "MI355X"}
-    job.train(data, models=["Additive"], jobs=1, **devices, progress=lambda *call: told.append((*call[:2], call[3])))
-    assert [(done, total) for done, total, _ in told[-6:]] == [(20, 20), *((done, 4) for done in range(5))]
-    left = [seconds for *_, seconds in told[-5:]]
+def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: Told) -> None:
+    last = told[-1][1]
+    *folds, ended = told[: -last - 1]
+    assert ended[0] == ended[1] == len(folds) + 1
+    assert [(done, total) for done, total, *_ in told[-last - 1 :]] == [(done, last) for done in range(last + 1)]
+    left = [seconds for *_, seconds in told[-last - 1 :]]
     assert left == sorted(left, reverse=True)
     assert left[-1] == pytest.approx(0, abs=1e-9)
 
