@@ -43,8 +43,7 @@ def command(
     aiconfigurator (82 MB) is always out of a wheel. pip downloads it with its
     own settings of index and proxy; it must have the pinned SHA-256, and
     nothing in it is installed or run. What came, and from where, is said on
-    standard error: `flopcast train $(flopcast fetch aiter)` takes the folder
-    alone.
+    standard error: `$(flopcast fetch aiter)` is the folder alone.
     """
     announce(f"fetching {name}", quiet=quiet)
     from ..datasets.fetching import fetch  # here: the options are known before
