@@ -29,8 +29,6 @@ NOT_RUN: Final = {
     "--cluster": "needs other machines; tests/test_workers.py starts workers",
     "dask_jobqueue": "needs SLURM",
     "flopcast fetch": "needs the network",
-    "mine.parquet --host": "needs 20 minutes of measuring first",
-    "--suite embedded": "takes 20 minutes",
 }
 """What is not run, and why."""
 
