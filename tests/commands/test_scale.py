@@ -151,7 +151,6 @@ def test_scale_models_are_listed() -> None:
     assert [one["cus"] for one in found["gpus"]] == [38, 304]
 
 
-@pytest.mark.long
 def test_the_published_results_are_reproduced_and_every_figure_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
