@@ -115,9 +115,8 @@ def advise(
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> run = fc.train(where={**gemms, "m": (None, 128)}, models=["OLS"], jobs=1)
-    >>> measured_on_the_host = fc.read(where={**gemms, "device": run.metrics["data"]["host"]})
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> measured_on_the_host = fc.read(where={"device": "MI300X", "n": 4608})
     >>> len(fc.advise(run, measured_on_the_host, budget=5).batch)
     5
     """

@@ -215,9 +215,8 @@ def check(
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> run = fc.train(where={**gemms, "m": (None, 128)}, models=["OLS"], jobs=1)
-    >>> found = run.check(fc.read(where={**gemms, "m": (129, None)}))
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> found = run.check(fc.read(where={"m": (65, 256)}))
     >>> found.verdict in ("still valid", "shifted", "no longer valid", "too few data")
     True
     """

@@ -121,8 +121,8 @@ def compare(
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> one, other = (fc.train(where=gemms, models=[name], jobs=1) for name in ("OLS", "Additive"))
+    >>> small = {"m": (None, 64)}
+    >>> one, other = (fc.train(where=small, models=[name], jobs=1) for name in ("OLS", "Additive"))
     >>> found = fc.compare(one, other)
     >>> found.common == one.metrics["data"]["n"]
     True

@@ -99,9 +99,9 @@ def explain(
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> run = fc.train(where=gemms, models=["Additive"], jobs=1)
-    >>> why = run.explain(fc.read(where=gemms), row=3)
+    >>> small = {"m": (None, 64)}
+    >>> run = fc.train(where=small, models=["Additive"], jobs=1)
+    >>> why = run.explain(fc.read(where=small), row=3)
     >>> round(sum(part.value for part in why.parts), 6) == round(why.found.alone, 6)
     True
     """

@@ -200,7 +200,7 @@ def ingest(
     >>> import flopcast as fc
     >>> from flopcast.datasets import default_paths
     >>> fc.ingest(default_paths(), jobs=1).rows
-    1040
+    13365
     """
     conditions(where)
     paths = [item for item in items(data) if isinstance(item, Path)]

@@ -71,9 +71,9 @@ class Prediction:
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> run = fc.train(where=gemms, models=["OLS"], jobs=1)
-    >>> found = fc.predict(run, fc.read(where=gemms))
+    >>> small = {"m": (None, 64)}
+    >>> run = fc.train(where=small, models=["OLS"], jobs=1)
+    >>> found = fc.predict(run, fc.read(where=small))
     >>> found.frame["basis"].isin(["model", "blend", "rule"]).all()
     np.True_
     """
@@ -156,9 +156,9 @@ def predict(
     Examples
     --------
     >>> import flopcast as fc
-    >>> gemms = {"op": "gemm", "dtype_a": "fp32"}
-    >>> run = fc.train(where=gemms, models=["OLS"], jobs=1)
-    >>> found = fc.predict(run, fc.read(where=gemms))
+    >>> small = {"m": (None, 64)}
+    >>> run = fc.train(where=small, models=["OLS"], jobs=1)
+    >>> found = fc.predict(run, fc.read(where=small))
     >>> bool((found.frame["lower_us"] < found.frame["predicted_us"]).all())
     True
     """

@@ -172,11 +172,16 @@ def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data_hash(dataset: Dataset) -> str:
-    """Return the SHA-256 of features, column names, target and groups, those of unpaired rows included."""
+    """Return the SHA-256 of features, column names, target and groups, those of unpaired rows included.
+
+    Features count in single precision: the last digits of a logarithm depend on the processor.
+    """
     digest = hashlib.sha256()
     for rows in (dataset, dataset.unpaired):
         if rows is not None:
-            for part in (rows.X.to_numpy(np.float64), rows.y):
+            with np.errstate(over="ignore"):
+                features = rows.X.to_numpy(np.float32)
+            for part in (features, rows.y):
                 digest.update(np.ascontiguousarray(part).tobytes())
             for words in (rows.X.columns, rows.groups):
                 digest.update("\0".join(map(str, words)).encode())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
 from ..report.formats import counted
 from ..report.html import Shown
@@ -228,8 +227,8 @@ def _curves(
 
 
 def scale_devices(
-    data: Data | None = None,
-    devices: Sequence[Device] | None = None,
+    data: Data | Sequence[Data],
+    devices: Sequence[Device],
     *,
     where: Where = None,
     group: str | Sequence[str] | None = None,
@@ -243,11 +242,10 @@ def scale_devices(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them, optional
-        Measured files and folders of any supported format, and tables; None: the embedded measurements.
+    data : path, DataFrame, Measurements, or a sequence of them
+        Measured files and folders of any supported format, and tables.
     devices : sequence of str or GPU
-        Names or TOML files of two devices or more, or the devices; their compute units are the sizes. By default the
-        two devices of the embedded measurements.
+        Names or TOML files of two devices or more, or the devices; their compute units are the sizes.
     where, group, units, defaults, margin, replicates, seed
         As for `validate`.
 
@@ -261,8 +259,6 @@ def scale_devices(
         If the data or the devices cannot be used.
     """
     check_margin(margin)
-    if devices is None:
-        devices = [DEFAULT_HOST, DEFAULT_TARGET] if data is None else []
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, units, defaults, [gpu.name for gpu in gpus])

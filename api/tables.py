@@ -120,8 +120,8 @@ def read(
     Examples
     --------
     >>> import flopcast as fc
-    >>> fc.read(where={"op": "gemm", "dtype_a": "fp32", "m": (64, 512)}).frame["m"].unique().tolist()
-    [64.0, 128.0, 200.0, 512.0]
+    >>> fc.read(where={"n": 4608, "m": (64, 128)}).frame["m"].unique().tolist()
+    [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
     found = load_measurements(items(data), where, units, defaults, each=each, keep=keep, jobs=jobs)

@@ -89,10 +89,10 @@ class Run:
     Examples
     --------
     >>> import flopcast as fc
-    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> run.table.loc[run.table["name"] == "OLS", "scheme"].tolist()
     ['kfold', 'grouped']
-    >>> run.predict(fc.read(where={"op": "gemm", "dtype_a": "fp32"}))[["predicted_us", "extrapolated"]].shape[1]
+    >>> run.predict(fc.read(where={"m": (None, 64)}))[["predicted_us", "extrapolated"]].shape[1]
     2
     """
 
@@ -364,7 +364,7 @@ def train(
     Examples
     --------
     >>> import flopcast as fc
-    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> run.metrics["data"]["metric"]
     'duration_us'
     """
@@ -372,7 +372,7 @@ def train(
     check_jobs(jobs)
     if not items(data):
         target = target or DEFAULT_TARGET
-        host = host or (DEFAULT_HOST if target == DEFAULT_TARGET else None)
+        host = host or (DEFAULT_HOST if device(target, "target").name == DEFAULT_TARGET else None)
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
     devices = device(host, "host") if host is not None else None, device(target, "target")
@@ -439,7 +439,7 @@ def load(folder: str | Path) -> Run:
     Examples
     --------
     >>> import tempfile, flopcast as fc
-    >>> run = fc.train(where={"op": "gemm", "dtype_a": "fp32"}, models=["OLS"], jobs=1)
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run.save(folder)
     ...     fc.load(folder).selected["name"] == run.selected["name"]

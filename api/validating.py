@@ -28,9 +28,9 @@ class Validation(Shown, ValidationResult):
     Examples
     --------
     >>> import flopcast as fc
-    >>> found = fc.validate(where={"op": "gemm", "dtype_a": "fp32"}, replicates=200)
+    >>> found = fc.validate(where={"m": (None, 64)}, replicates=200)
     >>> found.table.loc[0, ["class", "law", "verdict"]].tolist()
-    ['all rows', 'FLOPS scaling', 'holds']
+    ['all rows', 'FLOPS scaling', 'fails: scatters']
     """
 
     files = FILES
@@ -121,7 +121,7 @@ def validate(
     Examples
     --------
     >>> import flopcast as fc
-    >>> result = fc.validate(where={"op": "gemm"}, replicates=200)
+    >>> result = fc.validate(where={"m": (None, 64)}, replicates=200)
     >>> result.classes[0].name
     'all rows'
     """

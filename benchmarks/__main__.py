@@ -19,7 +19,7 @@ from .models import Report, models
 from .peers import CASES, FAST, against_time, made_up, measured
 from .predicting import predicting
 from .ranks import ranks
-from .readers import readers
+from .readers import files, readers
 from .scale_out import scale_out
 from .shared_data import SHARED_DATA
 from .start_up import start_up
@@ -35,6 +35,8 @@ def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
     """Yield every comparison; ``quick`` takes the smallest sizes, ``full`` adds peers that take a minute and more."""
     yield from selection(quick, full)
     yield from readers(data)
+    for count in (100,) if quick else (1_000, 10_000):
+        yield from files(count)
     yield from traces(data, 30 if quick else 300)
     yield from features([100] if quick else [1_000, 10_000, 100_000])
     yield from predicting([100], trained=100) if quick else predicting([1_000, 100_000])

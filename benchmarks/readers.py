@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import bz2
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 
 from ..readers import Measurements, read
+from ..readers.files import find_files
 from .harness import Comparison, Contender
 
 
@@ -32,6 +35,24 @@ def readers(data: Path) -> Iterator[Comparison]:
             nothing=Contender("do nothing (bytes)", lambda: content(files[0])),
             differs=different_solvers,
             items=len(plain_lines(files[0])),
+        )
+
+
+def files(count: int) -> Iterator[Comparison]:
+    """Yield the finding of so many files in each of two folders, under the same names."""
+    with TemporaryDirectory() as name:
+        folders = [Path(name) / one for one in ("a", "b")]
+        for folder in folders:
+            folder.mkdir()
+            for number in range(count):
+                (folder / f"{number}.txt").touch()
+        yield Comparison(
+            task=f"find {2 * count} files",
+            ours=Contender("flopcast find_files", lambda: sorted(file.path for file in find_files(folders))),
+            peers=(Contender("pathlib.rglob", lambda: sorted(Path(name).rglob("*.txt"))),),
+            nothing=Contender("do nothing (names)", lambda: [os.listdir(folder) for folder in folders]),
+            differs=lambda found, others: "" if found == others else f"{len(found)} files, not {len(others)}",
+            items=2 * count,
         )
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -52,13 +53,14 @@ COMMANDS: Final = {
         "Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
         "stitched (FinGraV, ISPASS 2025)."
     ),
-    "fetch": "Bring public tables to try (AITER's kernels, MIOpen's convolutions) to a cache, and print their folder.",
+    "fetch": "Bring public tables to try (of AITER, MIOpen, AIConfigurator) to a cache, and print their folder.",
     "schema": "List the operators and the columns of their measurements, with units and an example row.",
     "gpus": "List the known GPUs, or compare some figure by figure.",
 }
 """Command -> first line of its help, as the list of commands shows it; a test holds both equal."""
 
 
+@cache
 def load(name: str) -> Any:
     """Return a command with its options, from the module of its name.
 

@@ -22,7 +22,7 @@ def command(
         Path | None, typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions.")
     ] = None,
     suite: Annotated[
-        Literal["small", "full", "embedded", "fingrav"] | None,
+        Literal["small", "full", "fingrav"] | None,
         typer.Option(help="What to measure without SHAPES. Default: small."),
     ] = None,
     kernel: Annotated[

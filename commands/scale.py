@@ -119,10 +119,7 @@ def predict_command(
 
 def devices_command(
     context: typer.Context,
-    data: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[DATA]...", help="Measured files and folders. None: the embedded measurements."),
-    ] = None,
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders.")],
     devices: Annotated[
         str | None, typer.Option(metavar="NAME,NAME[,...]", help="Devices of one architecture: names or TOML files.")
     ] = None,
@@ -138,16 +135,16 @@ def devices_command(
     """Say how measured kernels scale with the compute units, from device to device; --devices tells it from predict."""
     if out is not None:
         check_output(out, FILES)
-    names = parse_names(devices, "--devices", "MI308X,MI300X")
+    names = parse_names(devices, "--devices", "MI308X,MI300X") or []
     chosen, columns = parse_where(where), parse_group(group)
     units, defaults = parse_units(unit), parse_defaults(set_)
     check_margin(margin)
-    paths = check_data(data)
+    check_data(data)
     announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
     result = scale_devices(
-        paths, names, where=chosen, group=columns, units=units, defaults=defaults, margin=margin, seed=seed
+        data, names, where=chosen, group=columns, units=units, defaults=defaults, margin=margin, seed=seed
     )
     _tell(result, out, as_json, context)
 

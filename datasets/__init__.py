@@ -1,6 +1,6 @@
-"""The embedded measurements: kernels timed by this project, and the two devices they were timed on.
+"""The embedded measurements: FP8 matrix products that AITER's tuner timed on MI300X and MI355X.
 
-`fetch_aiter` and `fetch_miopen` bring public tables of GPUs to a cache and return their folder.
+`fetch_aiter`, `fetch_miopen` and `fetch_aiconfigurator` bring public tables of GPUs to a cache and return their folder.
 """
 
 from __future__ import annotations
@@ -12,20 +12,26 @@ from .fetching import fetch
 
 _FOLDER = Path(str(resources.files(__package__)))
 
-DEFAULT_HOST = str(_FOLDER / "cpu-1t.toml")
-"""One core of the measured machine, as `hardware.find` takes it."""
-
-DEFAULT_TARGET = str(_FOLDER / "cpu-2t.toml")
-"""Both cores of the measured machine, as `hardware.find` takes it."""
+DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
+"""The devices of the embedded measurements."""
 
 
 def default_paths() -> list[Path]:
-    """Return the files of the embedded measurements (README.md beside them says how they were made)."""
-    return [_FOLDER / "cpu_kernels.parquet"]
+    """Return the files of the embedded measurements (README.md beside them says where they are from)."""
+    return [_FOLDER / "aiter_fp8.parquet"]
 
 
-def fetch_aiter(cache: str | Path | None = None) -> Path:
+def fetch_aiter(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
     """Return the folder of AITER's tuned kernels, fetched once (`fetching.fetch`).
+
+    They come from the repository or, where it cannot be had, from a wheel of an earlier version, which has fewer.
+
+    Parameters
+    ----------
+    cache : path, optional
+        Folder of the cache.
+    wheel : path, optional
+        The wheel, brought by hand: no network is asked.
 
     Examples
     --------
@@ -33,9 +39,25 @@ def fetch_aiter(cache: str | Path | None = None) -> Path:
 
         fc.train(fc.datasets.fetch_aiter(), where={"op": "gemm"}, host="MI300X", target="MI355X")
     """
-    return fetch("aiter", cache)
+    return fetch("aiter", cache, wheel).folder
 
 
 def fetch_miopen(cache: str | Path | None = None) -> Path:
     """Return the folder of MIOpen's find databases, fetched once (`fetching.fetch`)."""
-    return fetch("miopen", cache)
+    return fetch("miopen", cache).folder
+
+
+def fetch_aiconfigurator(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
+    """Return the folder of AIConfigurator's tables, fetched once (`fetching.fetch`).
+
+    In it are ``systems/data/DEVICE/OPERATORS/ENGINE/VERSION/*.parquet`` (times of kernels and collectives),
+    ``systems/*.yaml`` (devices), ``systems/silicon_sample.csv`` (whole runs) and ``model_configs/*.json``.
+
+    Parameters
+    ----------
+    cache : path, optional
+        Folder of the cache.
+    wheel : path, optional
+        The wheel, brought by hand: no network is asked.
+    """
+    return fetch("aiconfigurator", cache, wheel).folder

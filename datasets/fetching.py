@@ -1,21 +1,28 @@
-"""Public tables to try: fetched once from the repositories of those who measured them, then taken from a cache.
+"""Public tables to try: brought once from those who measured them, then taken from a cache.
 
-A `Source` names a repository, a commit and the files of it; `fetch` returns the folder that holds them. git fetches
-them, because a commit's name is the hash of every file in it: what arrives is what stood there when the commit was
-pinned, or nothing. git also knows the user's proxies.
+A `Source` is a repository at a commit, a wheel in a package index, or both: the repository is asked first, and the
+wheel is taken where that cannot be had. A commit's name is the hash of every file in it, and a wheel's SHA-256 is
+pinned: what arrives is what stood there when it was pinned, or nothing. git and pip know the user's proxies, pip the
+user's index.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ..errors import DataError, ParameterError
 from ..output import whole_folder
+from .wheels import UnavailableError, Wheel, put
+
+ANSWERS_WITHIN = 10.0
+"""Seconds in which a repository must answer: git itself waits for minutes."""
 
 _STALLED: Final = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30")
 """A connection that brings less than 1 kB/s for 30 s is given up."""
@@ -26,7 +33,7 @@ _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO")
 
 
 @dataclass(frozen=True)
-class Source:
+class Repository:
     """Files of a repository at a commit.
 
     Attributes
@@ -44,52 +51,156 @@ class Source:
     folder: str
     files: tuple[str, ...]
 
+    @property
+    def state(self) -> str:
+        """The commit, in short."""
+        return self.commit[:12]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where tables come from: a repository, a wheel, or a repository and the wheel to take in its place."""
+
+    repository: Repository | None = None
+    wheel: Wheel | None = None
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Tables that are there.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder, as `flopcast.train` and every other call take it.
+    origin : Repository or Wheel
+        Where they came from.
+    missed : str
+        Why the repository was not taken, where this call has asked it; else "".
+    """
+
+    folder: Path
+    origin: Repository | Wheel
+    missed: str = ""
+
 
 SOURCES: Final = {
     "aiter": Source(
-        "https://github.com/ROCm/aiter", "82c31fe468ad321e86a48ad7d4d14f08d1f8fa89", "aiter/configs", ("*.csv",)
+        Repository(
+            "https://github.com/ROCm/aiter", "82c31fe468ad321e86a48ad7d4d14f08d1f8fa89", "aiter/configs", ("*.csv",)
+        ),
+        Wheel(
+            project="amd-aiter",
+            version="0.1.7.post2.dev18",
+            file="amd_aiter-0.1.7.post2.dev18-py3-none-any.whl",
+            sha256="fe139d74438217c35e87e3b961166bac8db2d381eadccb371da2e63615f05a31",
+            licence="MIT",
+            members=(
+                "aiter/configs/*_tuned_*.csv",  # those called untuned have no times
+                "aiter/configs/tuned_fmoe.csv",
+                "amd_aiter-*.dist-info/LICENSE",
+                "amd_aiter-*.dist-info/METADATA",
+            ),
+            folder="aiter/configs",
+            limit=2_000_000,
+        ),
     ),
     "miopen": Source(
-        "https://github.com/ROCm/MIOpen",
-        "b99d2db74d33e6f2d3340d3d0b13f9df012143f0",
-        "src/kernels",
-        ("gfx90878.*.fdb.txt.bz2", "gfx90a6[8e].*.fdb.txt.bz2", "gfx942130.*.fdb.txt.bz2"),
+        Repository(
+            "https://github.com/ROCm/MIOpen",
+            "b99d2db74d33e6f2d3340d3d0b13f9df012143f0",
+            "src/kernels",
+            ("gfx90878.*.fdb.txt.bz2", "gfx90a6[8e].*.fdb.txt.bz2", "gfx942130.*.fdb.txt.bz2"),
+        )
+    ),
+    "aiconfigurator": Source(
+        wheel=Wheel(
+            project="aiconfigurator-core",
+            version="0.12.0",
+            file="aiconfigurator_core-0.12.0-cp311-abi3-manylinux_2_28_x86_64.whl",
+            sha256="aadc4aad0a00bf8a61c477c62bef43de479849c3aa0b1c3078068e08309eccc4",
+            licence="Apache-2.0",
+            members=(
+                "aiconfigurator_core/systems/data/*.parquet",
+                "aiconfigurator_core/systems/*.yaml",  # beside the tables too: which of them are partial
+                "aiconfigurator_core/systems/silicon_sample.csv",
+                "aiconfigurator_core/model_configs/*.json",
+                "aiconfigurator_core-*.dist-info/METADATA",  # the licence stands there, in no file of its own
+            ),
+            folder="aiconfigurator_core",
+            limit=120_000_000,
+            tags=(
+                "--only-binary=:all:",
+                "--platform=manylinux_2_28_x86_64",
+                "--python-version=3.11",
+                "--implementation=cp",
+                "--abi=abi3",
+            ),
+        )
     ),
 }
-"""Name -> where it comes from; both under the MIT licence."""
+"""Name -> where it comes from; the repositories are under the MIT licence."""
 
 
-def fetch(name: str, cache: str | Path | None = None) -> Path:
-    """Return the folder of public tables, fetched if the cache does not have them yet.
+def fetch(name: str, cache: str | Path | None = None, wheel: str | Path | None = None) -> Fetched:
+    """Return public tables, brought here if the cache does not have them yet.
 
     Parameters
     ----------
-    name : {"aiter", "miopen"}
-        AMD's tuned kernels of AITER (matrix products and mixtures of experts on MI300X and MI355X), or MIOpen's
-        convolutions (MI100, MI210, MI250X, MI300X).
+    name : {"aiter", "miopen", "aiconfigurator"}
+        AMD's tuned kernels of AITER (matrix products and mixtures of experts on MI300X and MI355X), MIOpen's
+        convolutions (MI100, MI210, MI250X, MI300X), or NVIDIA's tables of AIConfigurator (kernels and collectives of
+        three inference engines on ten GPUs, whole runs, configurations of models).
     cache : path, optional
         Folder of the cache; by default ``$FLOPCAST_CACHE``, or else ``flopcast`` in the user's folder of caches.
+    wheel : path, optional
+        The wheel of these tables, brought by hand: no network is asked.
 
     Returns
     -------
-    Path
-        The folder, as `flopcast.train` and every other call take it.
+    Fetched
 
     Raises
     ------
     ParameterError
-        Nothing has that name.
+        Nothing has that name, no wheel has these tables, or one must be given because no network brings it.
     DataError
-        It cannot be fetched: no network, no git, or the repository does not have the commit any more.
+        The repository cannot be had and no wheel has these tables, or the wheel is not the one that is pinned.
     """
     if name not in SOURCES:
         raise ParameterError("name", f"must be {' or '.join(SOURCES)}, got {name!r}")
-    source = SOURCES[name]
-    place = (Path(cache) if cache else _cache()) / f"{name}-{source.commit[:12]}"
-    if not place.is_dir():
-        with whole_folder(place) as folder:
-            _checked_out(source, folder)
-    return place / source.folder
+    source, places = SOURCES[name], Path(cache) if cache else _cache()
+    if wheel is not None and source.wheel is None:
+        raise ParameterError("wheel", f"cannot be given for {name}: its tables are in no wheel")
+    origins = [one for one in (source.repository if wheel is None else None, source.wheel) if one]
+    for origin in origins:
+        if (place := places / f"{name}-{origin.state}").is_dir():
+            return Fetched(place / origin.folder, origin)
+    missed: list[str] = []
+    for origin in origins:
+        place = places / f"{name}-{origin.state}"
+        try:
+            with whole_folder(place) as folder:
+                if isinstance(origin, Wheel):
+                    put(origin, folder, Path(wheel) if wheel is not None else None)
+                else:
+                    _checked_out(origin, folder)
+        except UnavailableError as error:
+            missed.append(str(error))
+        else:
+            return Fetched(place / origin.folder, origin, "; ".join(missed))
+    copied = [
+        f"copy the folder {one.folder} of the repository (commit {one.state}) here and give it as DATA"
+        for one in [source.repository]
+        if one
+    ]
+    ways = ["behind a proxy set HTTPS_PROXY", *copied]
+    if source.wheel is None:
+        raise DataError(f"cannot be fetched ({missed[0]}): {', or '.join(ways)}", source=name)
+    ways.insert(1, f"bring the file from elsewhere with `{source.wheel.download}`")
+    raise ParameterError(
+        "wheel", f"must be given, {name} cannot be fetched ({'; '.join(missed)}): {', or '.join(ways)}"
+    )
 
 
 def _cache() -> Path:
@@ -99,36 +210,45 @@ def _cache() -> Path:
     return Path(home or Path.home() / ".cache") / "flopcast"
 
 
-def _checked_out(source: Source, folder: Path) -> None:
-    """Put the files of a source into an empty folder, and nothing else."""
+def _checked_out(repository: Repository, folder: Path) -> None:
+    """Put the files of a repository into an empty folder, and nothing else."""
     if shutil.which("git") is None:
-        raise DataError(f"cannot be fetched: git is not installed; {_by_hand(source)}", source=source.url)
-    patterns = [f"/{source.folder}/**/{name}" for name in source.files]
+        raise UnavailableError("git is not installed", source=repository.url)
+    patterns = [f"/{repository.folder}/**/{name}" for name in repository.files]
+    _git(repository, folder, "ls-remote", "-q", repository.url, "HEAD", within=ANSWERS_WITHIN)
     for command in (
         ("-c", "init.templateDir=", "init", "-q"),
-        ("remote", "add", "origin", source.url),
+        ("remote", "add", "origin", repository.url),
         ("sparse-checkout", "set", "--no-cone", *patterns),
-        (*_STALLED, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", source.commit),
-        (*_STALLED, "-c", "core.symlinks=false", "checkout", "-q", source.commit),
+        (*_STALLED, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", repository.commit),
+        (*_STALLED, "-c", "core.symlinks=false", "checkout", "-q", repository.commit),
     ):
-        _git(source, folder, *command)
+        _git(repository, folder, *command)
     shutil.rmtree(folder / ".git")
 
 
-def _git(source: Source, folder: Path, *words: str) -> None:
+def _git(repository: Repository, folder: Path, *words: str, within: float | None = None) -> None:
     # Variables such as GIT_DIR, which a hook of git sets, name another repository: it is none of ours.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
-    environment = {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    done = subprocess.run(
-        ("git", *words), cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if line.startswith(("fatal:", "error:"))), "git failed")
-        raise DataError(f"cannot be fetched ({said}): {_by_hand(source)}", source=source.url)
-
-
-def _by_hand(source: Source) -> str:
-    return (
-        f"behind a proxy set HTTPS_PROXY; without a network copy the folder {source.folder} of that repository (commit "
-        f"{source.commit[:12]}) here and give it as DATA"
-    )
+    with subprocess.Popen(
+        ("git", *words),
+        cwd=folder,
+        env={**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as git:
+        try:
+            _, told = git.communicate(timeout=within)
+        except BaseException as error:
+            with suppress(OSError):  # all of them: the program that speaks to the network would wait on
+                os.killpg(git.pid, signal.SIGKILL) if os.name == "posix" else git.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise UnavailableError(f"does not answer within {within:g} s", source=repository.url) from None
+            raise
+    if git.returncode:
+        said = next((line for line in told.splitlines() if line.startswith(("fatal:", "error:"))), "git failed")
+        raise UnavailableError(said, source=repository.url)

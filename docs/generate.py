@@ -158,7 +158,7 @@ def api() -> Iterator[str]:
     yield from _listed("Calls", "flopcast", [name for name in door if name not in (*errors, *classes)])
     yield from _listed("What they return", "flopcast", classes)
     yield from _listed("Errors", "flopcast", errors)
-    yield from _listed("Public tables", "flopcast.datasets", ["fetch_aiter", "fetch_miopen"])
+    yield from _listed("Public tables", "flopcast.datasets", ["fetch_aiter", "fetch_miopen", "fetch_aiconfigurator"])
     yield from _listed("Further calls, of the commands", "flopcast.api", BEYOND)
     yield from _listed("Estimators", "flopcast.models", models.__all__)
 

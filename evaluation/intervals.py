@@ -154,7 +154,7 @@ class ConformalIntervals:
             near_up, near_down = (np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_))
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
             ordered = np.sort(np.where(np.isnan(needed), np.inf, needed))
-            limit = np.array([_order_statistic(ordered, level)])
+            limit = _order_statistic(ordered, [level])
             error = float(_clustered_errors(needed, limit, units)[0]) if found.groups_ > 1 else 0.0
             radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + self.margin * error)
         found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
@@ -323,17 +323,19 @@ def _radii(scores: FloatArray, units: NDArray[np.intp], margin: float) -> FloatA
     ordered_ranks, ordered_scores = np.sort(ranks), np.sort(scores)
     finite = ordered_scores[np.isfinite(ordered_scores)]
     largest = finite[-1] if len(finite) else np.inf
-    radii = np.empty(len(LEVELS))
-    limits = np.array([_order_statistic(ordered_ranks, level) for level in LEVELS])
-    for i, (level, error) in enumerate(zip(LEVELS, _clustered_errors(ranks, limits, units), strict=True)):
-        rank = _order_statistic(ordered_ranks, level * (1 + 1 / n) + margin * error)
-        radii[i] = rank * largest if rank >= 1 else ordered_scores[min(int(rank * n + 1e-9), n - 1)]
+    limits = _order_statistic(ordered_ranks, LEVELS)
+    errors = _clustered_errors(ranks, limits, units)
+    rank = _order_statistic(ordered_ranks, LEVELS * (1 + 1 / n) + margin * errors)
+    radii = ordered_scores[np.minimum((np.minimum(rank, 1.0) * n + 1e-9).astype(np.intp), n - 1)]
+    beyond = rank >= 1
+    radii[beyond] = rank[beyond] * largest
     return np.maximum.accumulate(radii)
 
 
-def _order_statistic(ordered: FloatArray, level: float) -> float:
+def _order_statistic(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     """Smallest value with at least a share ``level`` of the sample at or below it (the largest if there is none)."""
-    return float(ordered[min(max(int(np.ceil(level * len(ordered) - 1e-9)), 1), len(ordered)) - 1])
+    place = np.ceil(np.asarray(level) * len(ordered) - 1e-9)
+    return ordered[np.clip(place, 1, len(ordered)).astype(np.intp) - 1]
 
 
 def _ranks_among_others(scores: FloatArray, units: NDArray[np.intp]) -> FloatArray:

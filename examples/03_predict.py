@@ -6,17 +6,18 @@ A trained run predicts rows that have shapes and, because it was trained with a 
 prediction comes with an interval, and says when it leaves what was measured.
 """
 
+import pandas as pd
+
 import flopcast as fc
 
-gemms = {"op": "gemm"}
-run = fc.train(where=gemms, models=["OLS", "NNLS", "Additive"], jobs=1)
+run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
 
 # %%
 # New products, timed on the host alone. The last one is far larger than any that was trained on.
 
-new = fc.read(where={**gemms, "device": run.metrics["data"]["host"], "m": (128, 200)}).frame.head(4).copy()
-new["m"] = [96, 160, 256, 200_000]
-new["duration_us"] *= [0.8, 1.1, 1.6, 1100.0]
+new = fc.read(where={"device": "MI300X", "n": 4608, "m": 1024}).frame.loc[[0] * 4].reset_index(drop=True)
+new["m"] = [768, 1200, 1536, 1_000_000]
+new["duration_us"] *= [0.8, 1.15, 1.5, 900.0]
 found = fc.predict(run, new)
 found.frame[["m", "n", "k", "dtype_a", "predicted_us", "lower_us", "upper_us", "extrapolated", "basis"]].round(1)
 
@@ -29,8 +30,8 @@ found.plot_intervals()
 # %%
 # An operator that the run has never seen gets no number but a reason.
 
-softmax = fc.read(where={"op": "softmax", "device": run.metrics["data"]["host"]}).frame.head(1)
-mixed = fc.predict(run, [new, softmax]).frame
+softmax = {"op": "softmax", "device": "MI300X", "dtype_a": "bf16", "rows": 4096, "cols": 4096, "duration_us": 30.0}
+mixed = fc.predict(run, [new, pd.DataFrame([softmax])]).frame
 mixed[["op", "predicted_us", "reason"]]
 
 # %%

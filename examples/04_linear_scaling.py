@@ -8,8 +8,8 @@ kernels: operator, number format, and whether arithmetic or memory bounds it.
 
 import flopcast as fc
 
-found = fc.validate(where={"op": ["gemm", "layer_norm", "copy"]}, replicates=200)
-found.table[found.table["rows"] > 30].round(2)  # the largest classes
+found = fc.validate(replicates=200)
+found.table.round(2)
 
 # %%
 # ``median`` is the measured time over the law's, with a 90 % interval that counts groups, not rows: 1 is a law that

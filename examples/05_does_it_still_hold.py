@@ -7,8 +7,7 @@ A new driver, another campaign, half a year later: measure some kernels again an
 
 import flopcast as fc
 
-gemms = {"op": "gemm"}
-small, large = {**gemms, "m": (None, 128)}, {**gemms, "m": (129, None)}
+small, large = {"m": (None, 1024)}, {"m": (1025, None), "n": 4096}
 run = fc.train(where=small, models=["OLS", "NNLS", "Additive"], jobs=1)
 
 # %%

@@ -8,9 +8,8 @@ a run learns most about groups it has not seen?
 
 import flopcast as fc
 
-gemms = {"op": "gemm"}
-run = fc.train(where={**gemms, "m": (None, 128)}, models=["OLS", "NNLS", "Additive"], jobs=1)
-candidates = fc.read(where={**gemms, "device": run.metrics["data"]["host"]})
+run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
+candidates = fc.read(where={"device": "MI300X", "m": (None, 1024)})
 
 advice = fc.advise(run, candidates, budget=12)
 print(advice)

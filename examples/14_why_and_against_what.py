@@ -9,9 +9,9 @@ that both predicted.
 
 import flopcast as fc
 
-gemms = {"op": "gemm", "dtype_a": "fp32"}
-run = fc.train(where={"op": "gemm"}, models=["OLS", "NNLS", "Additive"], jobs=1)
-new = fc.read(where={**gemms, "device": run.metrics["data"]["host"]})
+small = {"m": (None, 1024)}
+run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
+new = fc.read(where={**small, "device": "MI300X"})
 
 told = run.explain(new, 3)
 [(part.name, round(part.value, 1)) for part in told.parts]
@@ -22,10 +22,10 @@ told = run.explain(new, 3)
 told.neighbours.head().round(1)
 
 # %%
-# A run that was trained on half of the rows, with one model alone. Errors are those on the rows that both runs
+# A run that was trained on the smaller products, with one model alone. Errors are those on the rows that both runs
 # predicted; a positive ``difference`` speaks for the first.
 
-other = fc.train(where=gemms, models=["OLS"], jobs=1)
+other = fc.train(where=small, models=["OLS"], jobs=1)
 compared = fc.compare(run, other)
 compared.table.round(1)
 

@@ -83,7 +83,7 @@ def measure(
         Rows to measure; by default those of a suite.
     out : Path, optional
         Table to write, .parquet or .csv; the journal lies beside it until all is measured.
-    suite : {"small", "full", "embedded", "fingrav"}, optional
+    suite : {"small", "full", "fingrav"}, optional
         See `rows.SUITES`; small by default.
     kernels : sequence of str, optional
         Kernels to measure; all by default.
@@ -196,7 +196,7 @@ def _grid(
         return Grid([function.row()], [], ())
     suite = suite or "small"
     rows = suite_rows(suite, gpu=bench.backend.is_gpu, families=kernels, ranks=bench.ranks)
-    single = bench.ranks == 1 and suite != "embedded" and (kernels is None or "collective" in kernels)
+    single = bench.ranks == 1 and (kernels is None or "collective" in kernels)
     needed = remark("collectives-need-two-gpus", "collectives are left out: they need two GPUs or more")
     return Grid(rows, [], (needed,) if single else ())
 

@@ -2,10 +2,9 @@
 
 A row has the columns of the measurement table before it is measured: operator, number formats, dimensions. Of the grids
 ``full`` has every row; ``small`` the smallest, the middle and the largest of each operator, variant and number format;
-``embedded`` the workloads of the embedded measurements (``datasets``): shapes of small models, so spread that every
-operator is bound by launches, by memory and by computing on a two-core CPU; ``fingrav`` the kernels whose power was
-published (Singhania, Aga and Ibrahim, ISPASS 2025): products by a matrix and by a vector of three sizes, two
-collectives bound by latency and by bandwidth.
+``fingrav`` the kernels whose power was published (Singhania, Aga and Ibrahim, ISPASS 2025): products by a matrix and by
+a vector of three sizes, two collectives bound by latency and by bandwidth. The sizes for a CPU are those of small
+models, so spread that every operator is bound by launches, by memory and by computing on two cores.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DTYPES = ("fp32", "bf16")
 
 
 def shapes() -> Iterator[Shape]:
-    """Yield every workload of the suite: operator, dtype and the operator's dimensions."""
+    """Yield operators in sizes of small models, in two number formats."""
     for dtype in DTYPES:
         for make in (_gemm, _batched_gemm, _conv, _attention_layers, _row_wise, _element_wise):
             for shape in make():
@@ -114,7 +113,7 @@ Row = dict[str, Any]
 WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
 """Cells of a row that are words, whatever its operator."""
 
-SUITES = ("small", "full", "embedded", "fingrav")
+SUITES = ("small", "full", "fingrav")
 _BY_FAMILY = [(op.measured.family or name, name) for name, op in OPS.items() if op.measured]
 FAMILIES: dict[str, tuple[str, ...]] = {
     **{family: tuple(name for one, name in _BY_FAMILY if one == family) for family, _ in _BY_FAMILY},
@@ -169,8 +168,8 @@ def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, 
 
 
 def _every_row(suite: str, gpu: bool, ranks: int) -> Iterable[Row]:
-    if suite in ("embedded", "fingrav"):
-        return shapes() if suite == "embedded" else _published_rows(ranks)
+    if suite == "fingrav":
+        return _published_rows(ranks)
     return _gpu_rows(ranks) if gpu else _cpu_rows()
 
 
@@ -200,7 +199,7 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
 
 
 def _cpu_rows() -> Iterator[Row]:
-    """Yield the embedded workloads and the operators they lack, in sizes for a few cores."""
+    """Yield `shapes` and the operators they lack, in sizes for a few cores."""
     yield from shapes()
     sides = list(itertools.product((16, 128, 1000), (256, 1024, 4096)))
     for dtype in ("fp32", "bf16"):

@@ -203,8 +203,8 @@ class Affine(_RelativeL1):
         return self.intercept_ + self.ratio_ * self._column(X, reset=False)
 
 
-ITERATIONS, SMALLEST = 30, 1e-3
-"""Reweighting steps, and the relative residual below which a row's weight stops growing."""
+ITERATIONS, SMALLEST, _BITS = 30, 1e-3, 24
+"""Reweighting steps, the relative residual below which a row's weight stops growing, bits of a coefficient."""
 
 
 def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -213,7 +213,8 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     Iteratively reweighted non-negative least squares (Schlossmacher 1973): each step weights the squared relative
     residual r_i² by 1 / max(|r_i|, 1e-3), so the sum tends to that of |r_i|; residuals below 0.1 % count as squares.
 
-    ``terms`` (n_samples, n_terms) are non-negative, ``y`` (n_samples,) is positive.
+    ``terms`` (n_samples, n_terms) are non-negative, ``y`` (n_samples,) is positive. Coefficients are rounded to 24
+    bits: further ones depend on the order of the processor's sums.
 
     References
     ----------
@@ -232,7 +233,8 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
         found, _ = nnls(root, np.linalg.solve(root.T, (relative * weights[:, None]).sum(axis=0)))
         weights = 1.0 / np.maximum(np.abs(relative @ found - 1.0), SMALLEST)
     coefficients = np.zeros(len(used))
-    coefficients[used] = found / scale
+    mantissa, exponent = np.frexp(found / scale)
+    coefficients[used] = np.ldexp(np.round(np.ldexp(mantissa, _BITS)), exponent - _BITS)
     return coefficients
 
 

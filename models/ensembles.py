@@ -30,7 +30,7 @@ from .base import (
     inner_folds,
 )
 from .baselines import AdditiveTime
-from .target_space import LARGEST_LOG, Columns
+from .target_space import LARGEST_LOG, Columns, settled
 
 ENOUGH_ROWS, ENOUGH_GROUPS = 3000, 100
 """Held-out rows, and groups where they are given, that are enough to learn the weights of a stack from."""
@@ -132,7 +132,7 @@ class LogResidual(PositiveRegressor):
         log_base = np.log(self.base_.predict(X))
         seen = set(self.columns_.get_feature_names_out()) | set(all_selected([self.base_], feature_names(self)))
         self.selected_features_ = [name for name in feature_names(self) if name in seen or name in self.ratios]
-        self.learner_ = fit(learner, self._seen(X, log_base), np.log(y) - log_base, groups)
+        self.learner_ = fit(learner, self._seen(X, log_base), settled(np.log(y) - log_base), groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -420,7 +420,7 @@ class Transfer(PositiveRegressor):
             scores = np.transpose([model.predict(known) for model in self.campaign_models_])
         else:  # where the host's campaign decides nothing, that of most groups
             scores = self._of_hosts(values) @ self.host_campaigns_ + 1e-3 * self.host_campaigns_.sum(axis=0)
-        return self._named(np.column_stack([known, np.eye(len(self.campaigns_))[scores.argmax(axis=1)]]))
+        return self._named(np.c_[known, np.eye(len(self.campaigns_))[settled(scores).argmax(axis=1)]])
 
     def _named(self, shapes: np.ndarray) -> pd.DataFrame:
         columns = np.asarray(feature_names(self), dtype=object)[self.shape_columns_]

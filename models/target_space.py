@@ -22,6 +22,15 @@ LARGEST_LOG = float(np.log(np.finfo(np.float64).max)) - 1.0
 """Predicted logarithms are held within ± this, so that their exponential is a finite, positive number."""
 
 
+def settled(values: np.ndarray, decimals: int = 6) -> np.ndarray:
+    """Return values rounded, for what chooses between equals.
+
+    Last digits depend on the processor: the order of its sums, its logarithm. A tree that finds two splits equally good
+    would choose by them, and then predict times that differ by percents.
+    """
+    return np.round(values, decimals)
+
+
 class _Wrapper(PositiveRegressor):
     """A regressor fitted to something else than y itself: positive targets only."""
 
@@ -147,7 +156,7 @@ class LogTarget(_Wrapper):
             For a target that is not positive, and for weights the regressor cannot take.
         """
         y, weights = self._fit_rows(X, y, sample_weight)
-        self._fit_inner(X, np.log(y), groups, weights, memo)
+        self._fit_inner(X, settled(np.log(y), 9), groups, weights, memo)
         self.smearing_ = 1.0
         if self.smearing:
             residual = np.log(y) - self._predict_inner(X)

@@ -229,13 +229,15 @@ def _of_transfers(table: pd.DataFrame, factor: FloatArray, host: GPU, network: N
 
 
 def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> FloatArray:
-    """Return what the model says of messages, shape (n_messages,), NaN where it says nothing.
+    """Return what the model says of messages, shape (n_messages,), NaN where it says nothing or the trace too little.
 
     ``table`` has the columns `collective`, `bytes`, `ranks` and `stride` (`placed_messages`).
     """
     found = np.full(len(table), np.nan)
     keys = ["collective", "ranks", "stride"]
-    for _, rows in table.reset_index(drop=True).groupby(keys, sort=False)[[*keys, "bytes"]]:
+    said = table.reset_index(drop=True)
+    said = said[said["collective"] != ""]
+    for _, rows in said.groupby(keys, sort=False)[[*keys, "bytes"]]:
         name, ranks, stride = rows[keys].iloc[0].tolist()
         try:
             seen = strided(network, int(stride))

@@ -11,12 +11,13 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from isal import igzip
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ..output import dumps, visible, write_texts
 from .document import (
@@ -77,13 +78,19 @@ def page(document: Document) -> str:
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     shown = [*(part for _, parts in opening for part in parts), *every, *ending]
     tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
-    environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"joined": joined, "opened": opened}
-    return environment.get_template("page.html.j2").render(
+    return _template().render(
         document=document, opening=opening, sections=sections, footer=ending, plots=plots,
         plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
         tables=tables, sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
     )  # fmt: skip
+
+
+@cache
+def _template() -> Template:
+    """Return the template of all pages; compiling it takes as long as filling it."""
+    environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"joined": joined, "opened": opened}
+    return environment.get_template("page.html.j2")
 
 
 def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: str) -> None:
@@ -231,6 +238,7 @@ def _read(name: str) -> str:
     return (_BESIDE / name).read_text(encoding="utf-8")
 
 
+@cache
 def _plotly() -> str:
     """Return plotly.js in gzip and base64, 2 MB of 5; loading its Python takes a while, so only where it is needed."""
     from plotly.offline import get_plotlyjs

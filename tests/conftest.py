@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from flopcast.readers import Measurements, read
 
 ROOT = Path(__file__).parents[1]
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # there is a worker a core: "all cores" in a test are its own one
+# Neither a deadline nor `too_slow`: how long an example takes decides nothing.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 
@@ -50,6 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         apart = item.path.parent.name in ("benchmarks", "browser", "fuzz")
         if drawn or apart or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
+    items.sort(key=lambda item: not {"miopen_data", "aiter_data"} & set(getattr(item, "fixturenames", ())))  # one reads
 
 
 def pytest_collection_finish() -> None:

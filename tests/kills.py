@@ -167,7 +167,7 @@ def trial(
 
 
 def run(seconds: float, seed: int, names: list[str], trials: int | None = None) -> Counter[tuple[str, str, str]]:
-    """Kill the commands in turn until the time is over, or so often each; return how often, how and when."""
+    """Kill the commands in turn so often each, else until the time is over; return how often, how and when."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for package in (api, report):
         for module in iter_modules(package.__path__, f"{package.__name__}."):
@@ -183,7 +183,7 @@ def run(seconds: float, seed: int, names: list[str], trials: int | None = None) 
         chance, end, took = random.Random(seed), time.monotonic() + seconds, {}
         for round_ in range(trials or sys.maxsize):
             for turn, name in enumerate(names, round_):
-                if time.monotonic() > end:
+                if trials is None and time.monotonic() > end:
                     return counts
                 case = CASES[name]
                 if name not in took:
@@ -219,7 +219,9 @@ def able() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--time", default="1m", help="How long, as 90s or 10m.")
-    parser.add_argument("--trials", type=int, help="Kills of each command; else as many as the time allows.")
+    parser.add_argument(
+        "--trials", type=int, help="Kills of each command, whatever the time; else as many as it allows."
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("commands", nargs="*", help=f"Of {', '.join(CASES)}; all that can run here by default.")
     asked = parser.parse_args()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import flopcast as fc
 from flopcast import models
-from flopcast.commands.app import COMMANDS, load
+from flopcast.commands.app import COMMANDS
 from flopcast.models.suite import Columnar, suite
 from flopcast.operators.operators import OPS
 
@@ -43,25 +41,6 @@ def test_what_a_page_of_the_docs_links_and_includes_is_there(page: Path) -> None
     assert not [str(path) for path in (*named, *(page.parent / path for path in included)) if not path.exists()]
     sources = "\n".join((page.parent / path).read_text(encoding="utf-8") for path in included)
     assert not [marker for marker in MARKER.findall(text) if marker not in sources]
-
-
-CALLED = re.compile(r"(?:flopcast|python) (" + "|".join(COMMANDS) + r")(?:\.py)?\b((?:\\\n|[^\n`;])*)")
-"""A command with what follows it: up to the end of the line, or of the code within a line."""
-
-
-def options(command: Any, words: list[str]) -> Iterator[str]:
-    """Yield the options of a command, or of the commands in it: of the one that is named, else of any."""
-    inner = getattr(command, "commands", {})
-    for one in [inner[word] for word in words if word in inner] or inner.values():
-        yield from options(one, words)
-    yield from (spelt for one in command.params for spelt in (*one.opts, *one.secondary_opts))
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: page.stem)
-def test_commands_have_the_options_that_the_pages_give_them(page: Path) -> None:
-    for name, said in CALLED.findall(page.read_text(encoding="utf-8")):
-        asked = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", said)) - {"--help"}
-        assert not asked - set(options(load(name), said.split())), (name, said)
 
 
 @pytest.mark.parametrize("folder", ["methods", "."])

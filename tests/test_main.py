@@ -34,11 +34,11 @@ def test_ctrl_c_during_the_imports_is_one_word(
 
 def test_the_entry_itself_imports_nothing_that_takes_time() -> None:
     code = "import flopcast.__main__, sys; print({'numpy', 'pandas', 'typer'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "flopcast", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("flopcast ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,30 +120,43 @@ def test_a_folder_is_removed_and_so_are_temporary_ones(tmp_path: Path, monkeypat
     assert os.listdir(tmp_path) == []
 
 
+def kill_before(calls: int) -> None:
+    """Let this process make so many calls that open or change files, and kill it before the next."""
+    left = itertools.count(calls, -1)
+
+    def hook(event: str, arguments: object) -> None:
+        if (event == "open" or event.startswith(("os.", "ctypes.", "fcntl."))) and not next(left):
+            signal.raise_signal(signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("old", [False, True])
 def test_a_kill_while_writing_leaves_the_old_result_or_the_new(tmp_path: Path, old: bool) -> None:
-    """Kill processes that write one folder over and over, at times a third of a millisecond apart."""
-    whole = [{f"run/{number}.txt": text for number in range(3)} for text in ("old", "new")]
-    if old:
-        write(tmp_path / "run", "old")
-    for number in range(40):
+    """Kill processes that write one folder before each of their calls of the system, until one has made them all."""
+    earlier, new = ({f"run/{number}.txt": text for number in range(3)} for text in ("old", "new"))
+    for calls in itertools.count():
+        if old:
+            write(tmp_path / "run", "old")
+        elif (tmp_path / "run").exists():
+            shutil.rmtree(tmp_path / "run")
         child = os.fork()
         if not child:
-            try:
-                while True:
-                    write(tmp_path / "run", "new")
-            finally:
-                os._exit(0)
-        time.sleep(0.003 + number / 3000)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            kill_before(calls)
+            write(tmp_path / "run", "new")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
         found = {name: text for name, text in tree(tmp_path).items() if not name.startswith(".")}
-        assert found in (whole if old or found else [{}])
+        assert found in (new, earlier if old else {})
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            break
+    assert (os.waitstatus_to_exitcode(status), found) == (0, new)
+    assert calls > 10
     write(tmp_path / "run", "new")
-    assert tree(tmp_path) == whole[1]
+    assert tree(tmp_path) == new
     assert os.listdir(tmp_path) == ["run"]
 
 
@@ -149,16 +164,16 @@ def test_a_kill_while_writing_leaves_the_old_result_or_the_new(tmp_path: Path, o
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no /proc, where processes are listed")
 def test_processes_of_a_pool_end_with_a_killed_parent() -> None:
     code = (
-        "import os, time; from joblib import Parallel, delayed; from flopcast.staging import ending_together\n"
+        "import os, signal; from joblib import Parallel, delayed; from flopcast.staging import ending_together\n"
         "pool = Parallel(2, return_as='generator_unordered', **ending_together())\n"
-        "found = pool(delayed(os.getpid)() for _ in range(2)); print(next(found), flush=True); time.sleep(60)"
+        "found = pool(delayed(os.getpid)() for _ in range(2)); print(next(found), flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         worker = Path("/proc") / parent.stdout.readline().strip()
         assert worker.exists()
         parent.kill()
-    for _ in range(200):
+    for _ in range(36_000):  # an hour: longer, and it waits for work that nobody can give it
         if not worker.exists():
             return
         time.sleep(0.1)

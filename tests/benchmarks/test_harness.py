@@ -102,7 +102,7 @@ def test_the_smallest_configuration_runs_through(
     monkeypatch.setattr("flopcast.benchmarks.predicting.train", lambda rows, **asked: train(rows, **asked | FEW))
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 15
+    assert len({row["task"] for row in rows}) == 16
     notes = {
         row["note"].split(", residual")[0] for row in rows if not row["note"].startswith(("skipped: ", "residual"))
     }

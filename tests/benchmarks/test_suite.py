@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.ensemble import BaseEnsemble
 
 from flopcast.benchmarks import growth as growth_module
 from flopcast.benchmarks import searches as searches_module
+from flopcast.benchmarks import suite_time as suite_time_module
 from flopcast.benchmarks.__main__ import main
 from flopcast.benchmarks.growth import Growth, growth_table, growths
 from flopcast.benchmarks.harness import Comparison
@@ -45,6 +47,7 @@ from flopcast.benchmarks.suite_time import (
     suite_time,
 )
 from flopcast.evaluation.crossval import evaluate
+from flopcast.models.base import Candidate
 from flopcast.models.learners import Boosted, Forest
 from flopcast.models.suite import suite
 
@@ -117,17 +120,16 @@ def _ensembles_in(part: object) -> bool:
     return not isinstance(within, str) and isinstance(within, Iterable) and any(map(_ensembles_in, within))
 
 
-def test_the_peak_of_memory_is_that_since_the_reset() -> None:
-    if peak_mb() is None:
-        pytest.skip("the system does not tell the peak of memory")
+def test_the_peak_of_memory_is_that_since_the_reset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, reset = tmp_path / "status", tmp_path / "clear_refs"
+    monkeypatch.setattr(suite_time_module, "_STATUS", status)
+    monkeypatch.setattr(suite_time_module, "_RESET", reset)
+    assert peak_mb() is None
+    status.write_text("VmPeak:\t  90000 kB\nVmHWM:\t  50000 kB\nVmRSS:\t  40000 kB\n")
+    assert peak_mb() == pytest.approx(51.2)
+    reset.touch()
     reset_peak()
-    before = peak_mb()
-    with mmap.mmap(-1, 64_000_000) as new:  # pages of its own: an array may take what an earlier test has freed
-        new.write(bytes(64_000_000))
-    assert before is not None
-    assert peak_mb() > before + 40
-    reset_peak()
-    assert peak_mb() < before + 40
+    assert reset.read_text() == "5"  # what proc(5) says to write
 
 
 def test_growth_is_the_slope_over_the_last_fourfold() -> None:
@@ -254,7 +256,14 @@ def test_r_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("without_r")
-def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answers() -> None:
+def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def few(*form: Any, **names: Any) -> list[Candidate]:
+        return [candidate for candidate in suite(*form, **names) if candidate.name in ("OLS", "NNLS/RFECV", FOREST)]
+
+    for module in (growth_module, suite_time_module):
+        monkeypatch.setattr(module, "suite", few)
     report = models(quick=True)
     tasks = list(dict.fromkeys(row.task for row in report.compared))
     assert len(tasks) == 4

@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ ARGUMENTS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe"),
     "--enable-unsafe-swiftshader",  # figures of many points are drawn with WebGL, here by the CPU
 )
-SECONDS = 60.0
+SECONDS = 3600.0
+"""Without an answer, after which the browser hangs."""
 
 
 class Chromium:
@@ -64,11 +64,10 @@ class Chromium:
         assert "error" not in told, f"{method}: {told['error']}"
         return told["result"]
 
-    def next(self, seconds: float = SECONDS) -> dict[str, Any]:
+    def next(self) -> dict[str, Any]:
         """Return the next message, an answer or an event."""
-        until = time.monotonic() + seconds
         while b"\0" not in self._text:
-            ready, _, _ = select.select([self._answers], [], [], max(0, until - time.monotonic()))
+            ready, _, _ = select.select([self._answers], [], [], SECONDS)
             part = os.read(self._answers, 1 << 20) if ready else b""
             assert part, "Chromium does not answer"
             self._text += part
@@ -122,11 +121,12 @@ class Tab:
         self.call("Page.navigate", url=self._url)
         while not self._loaded:
             self.browser.next()
-        self.run(
-            "new Promise(done => { const wait = () => [...document.querySelectorAll('.plot')].every(plot => "
-            "plot.querySelector('svg, canvas')) ? done(1) : setTimeout(wait, 20); wait(); })"
-        )
+        self.wait("[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg, canvas'))")
         return self
+
+    def wait(self, script: str) -> None:
+        """Wait until an expression is true; one that never is ends as a browser that does not answer."""
+        self.run(f"new Promise(done => {{ const wait = () => ({script}) ? done(1) : setTimeout(wait, 20); wait(); }})")
 
     def sized(self, width: int, height: int = 900) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

@@ -16,11 +16,11 @@ from flopcast.tests.readers.kineto.made_up import event, kernel, launch, op, wri
 
 EMBEDDED = Path(__file__).parents[2] / "datasets"
 EVIL = "<img src=x onerror=\"document.title='run'\">"
-GEMMS = "--where op=gemm --where dtype_a=fp32"
+GEMMS = "--where m=1..64"
 COMMANDS = {
     "train": f"train {GEMMS} --models OLS,Additive --jobs 1 --quiet --out OUT",
     "validate": f"validate {GEMMS} --out OUT",
-    "check": f"check TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --out OUT",
+    "check": f"check TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --out OUT",
     "ingest": "ingest TRACE --out OUT",
     "project": "project TRACE --to MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
     "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input 128,2048 --output 99 --out OUT",
@@ -30,7 +30,7 @@ COMMANDS = {
     "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window 1ms --out OUT",
     "training-step": "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --out OUT",
     "score": "forecast hpl --gpu MI300A --devices 64 --out OUT",
-    "explain": f"predict TRAIN {EMBEDDED / 'cpu_kernels.parquet'} {GEMMS} --explain 2 --out OUT",
+    "explain": f"predict TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --explain 2 --out OUT",
 }
 """Name -> the command that makes the page; TRAIN is the folder of the first."""
 

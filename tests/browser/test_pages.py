@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) ->
     paper, ink = "getComputedStyle(document.body).backgroundColor", "document.querySelector('.plot').layout.font.color"
     before = tab.run(paper), tab.run(ink)
     tab.shown_as(scheme="dark")
-    tab.run("new Promise(done => setTimeout(done, 50))")
+    tab.wait(f"{ink} !== {json.dumps(before[1])}")
     after = tab.run(paper), tab.run(ink)
     tab.shown_as()
     assert before == ("rgb(255, 255, 255)", "rgb(27, 31, 36)")
@@ -78,8 +79,9 @@ def test_figures_fit_the_sheet_that_is_printed(tab: Tab, pages: Pages) -> None:
     before = tab.run(widths)
     tab.run("dispatchEvent(new Event('beforeprint'))")
     printed = tab.run(widths)
-    tab.run("dispatchEvent(new Event('afterprint')), new Promise(done => setTimeout(done, 50))")
-    assert (printed, tab.run(widths)) == ([1000], before)
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert printed == [1000]
+    tab.wait(f"{widths}.join() === {json.dumps(','.join(map(str, before)))}")
 
 
 def test_panels_stand_one_below_the_other_on_a_telephone(tab: Tab, pages: Pages) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
-from typer.testing import CliRunner
+import typer.testing
+from typer.main import get_command
 
 from flopcast.commands.app import app
 
+typer.testing._get_command = cache(get_command)  # made anew for each call it takes as long as a brief command
 WIDE = {"COLUMNS": "160"}
 
 
@@ -26,7 +29,7 @@ class Ended(NamedTuple):
 
 def call(*arguments: object) -> Ended:
     """Run ``flopcast`` with these arguments on a wide terminal; what is neither a result nor a refusal is raised."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE)
+    result = typer.testing.CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)

@@ -51,23 +51,16 @@ def modules_of(*arguments: str) -> set[str]:
         "import atexit, sys; from flopcast.__main__ import main; heavy = {'numpy', 'pandas', 'pyarrow', 'sklearn'}; "
         "atexit.register(lambda: print('MODULES', *heavy & set(sys.modules))); main()"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     return set(done.stdout.rpartition("MODULES")[2].split())
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "--version",
-        "--help",
         "train --help",
-        "no-such-command",
-        "gpus MI30X",
-        "train --budget soon",
         "train --target MI30X",
-        "train no-such-file",
         "predict no-run no-data",
-        "validate --where op",
         "ingest x.csv --out x.txt",
     ],
 )

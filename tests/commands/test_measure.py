@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from flopcast.api.training import train
-from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import FlopcastError
+from flopcast.hardware import find
+from flopcast.measuring import measure as module
 from flopcast.measuring import protocol
+from flopcast.measuring.backend import Backend
 from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.protocol import Rule
-from flopcast.measuring.session import journal_folder
+from flopcast.measuring.session import Session, journal_folder
 from flopcast.readers import read
 from flopcast.tests.commands import running
 
@@ -39,9 +43,32 @@ def shapes(tmp_path: Path) -> Path:
     return path
 
 
+class MadeUpTime:
+    """A timer that makes every call and lets it take the same time, whatever it takes, and the clock that shows it."""
+
+    def __init__(self, call_s: float = 0.02) -> None:
+        self.call_s, self.now = call_s, 0.0
+        self.cost_us, self.cold, self.most_calls, self.late = 0.04, False, 1000, 0
+
+    def samples(self, call: Any, count: int, calls: int = 1) -> Any:
+        for _ in range(count * calls):
+            call()
+        self.now += self.call_s * count * calls
+        return np.full(count, 1e6 * self.call_s)
+
+
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command measure by a rule that ends at once."""
+def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpTime:
+    """Let the command measure in a made-up time."""
+    timer = MadeUpTime()
+    monkeypatch.setattr(Backend, "timer", lambda self, cold: timer)
+    monkeypatch.setattr(module, "Session", partial(Session, clock=lambda: timer.now))
+    return timer
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, made_up: MadeUpTime) -> None:
+    """Let it measure by a rule that ends at once, too."""
     monkeypatch.setattr(protocol, "Rule", lambda **options: QUICK)
 
 
@@ -153,13 +180,10 @@ def test_ctrl_c_before_the_first_row_leaves_nothing(
 
 
 @pytest.mark.usefixtures("torch")
-def test_the_end_of_the_budget_says_how_to_go_on(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_kernels_here.py").write_text(
-        "import time\ndef slow(m=1):\n    time.sleep(1.2)\n", encoding="utf-8"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_the_end_of_the_budget_says_how_to_go_on(shapes: Path, tmp_path: Path, made_up: MadeUpTime) -> None:
+    made_up.call_s = 1.2
     out = tmp_path / "runs.csv"
-    code, text, _ = run(shapes, "--function", "slow_kernels_here:slow", "--device", "cpu", "--budget", "2s", "-o", out)
+    code, text, _ = run(shapes, "--device", "cpu", "--threads", 1, "--budget", "2s", "-o", out)
     assert code == 0
     assert all(words in text for words in ("2 of 3", "--resume"))
     assert journal_folder(out).is_dir()
@@ -223,13 +247,13 @@ def test_without_torch_the_command_ends_in_one_line(monkeypatch: pytest.MonkeyPa
         measure()
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("torch")
+@pytest.mark.usefixtures("torch", "made_up")
 def test_train_learns_from_what_was_measured(tmp_path: Path) -> None:
     path, out = tmp_path / "shapes.csv", tmp_path / "runs.parquet"
     lines = [f"gemm,fp32,{m},{n},{n}" for m in (1, 4, 16, 32, 64) for n in (16, 32, 64, 128)]
     path.write_text("\n".join(["op,dtype,m,n,k", *lines]) + "\n", encoding="utf-8")
     measure(path, out, device="cpu", threads=[1, 2], rule=QUICK)
-    learnt = train([out], host=DEFAULT_HOST, target=DEFAULT_TARGET, models=["Additive"], jobs=1)
+    one, two = (replace(find("MI300X"), name=f"CPU-{threads}T", cus=threads) for threads in (1, 2))
+    learnt = train([out], host=one, target=two, models=["Additive"], jobs=1)
     assert learnt.metrics["data"]["n"] == 20
     assert learnt.metrics["data"]["rejected"] == {}

@@ -59,15 +59,14 @@ def many_rows() -> pd.DataFrame:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_batches_are_predicted_as_the_whole(
-    run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+    run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flopcast.api.predicting.BATCH", 16)
     data = tmp_path / "rows.parquet"
     many_rows().to_parquet(data)
-    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
-    for model in (run, alone):
+    for model, suffix in ((run, "csv"), (alone, "parquet")):
+        whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
         at_once = predict(model, data, out=whole)
         with monkeypatch.context() as patch:
             patch.setattr("flopcast.readers.batches.LARGE", 1)

@@ -1,11 +1,17 @@
-"""Public tables are fetched at their commit, from a server on this machine; a second time the cache has them."""
+"""Public tables are fetched at their commit, from a server on this machine; a second time the cache has them.
+
+test_wheels.py has those that come out of a wheel.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,14 +19,21 @@ from urllib.parse import urlsplit
 import pytest
 
 from flopcast.datasets import fetch_aiter, fetching
-from flopcast.datasets.fetching import Source, fetch
+from flopcast.datasets.fetching import Repository, Source, fetch
 from flopcast.errors import DataError, ParameterError
 from flopcast.tests.commands.running import call
 
 pytestmark = pytest.mark.skipif(
     subprocess.run(("git", "http-backend"), capture_output=True).returncode == 1, reason="needs git with http-backend"
 )
-FILES = {"aiter/configs/a.csv": "us\n1\n", "aiter/configs/deep/b.csv": "us\n2\n", "aiter/code.py": "", "c.csv": "us\n"}
+HEAD = "cu_num,M,N,K,us,kernelName\n"
+FILES = {
+    "aiter/configs/a8w8_blockscale_tuned_gemm.csv": f"{HEAD}304,16,32,64,1.5,k\n256,16,32,64,1.25,k\n",
+    "aiter/configs/deep/a8w8_tuned_gemm.csv": f"{HEAD}80,16,32,64,2.5,k\n",
+    "aiter/code.py": "",
+    "c.csv": "us\n",
+}
+FIRST = "a8w8_blockscale_tuned_gemm.csv"
 
 
 class _Backend(BaseHTTPRequestHandler):
@@ -96,11 +109,18 @@ def server(repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_pa
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("FLOPCAST_CACHE", str(tmp_path / "cache"))
-        source = Source(f"{handler.url}/data", commit, "aiter/configs", ("*.csv",))
-        monkeypatch.setitem(fetching.SOURCES, "aiter", source)
+        source = Repository(f"{handler.url}/data", commit, "aiter/configs", ("*.csv",))
+        monkeypatch.setitem(fetching.SOURCES, "aiter", Source(source))
         yield handler
         running.shutdown()
         thread.join()
+
+
+def change(monkeypatch: pytest.MonkeyPatch, **parts: str) -> None:
+    """Let the repository be at another place, or the commit another."""
+    known = fetching.SOURCES["aiter"].repository
+    assert known is not None
+    monkeypatch.setitem(fetching.SOURCES, "aiter", Source(replace(known, **parts)))
 
 
 def held(folder: Path) -> dict[str, str]:
@@ -118,12 +138,10 @@ def test_the_files_asked_for_arrive_and_nothing_else(server: type[_Backend], tmp
 
 
 def test_a_proxy_is_asked_where_one_is_set(server: type[_Backend], monkeypatch: pytest.MonkeyPatch) -> None:
-    known = fetching.SOURCES["aiter"]
-    elsewhere = Source("http://tables.invalid/data", known.commit, known.folder, known.files)
-    monkeypatch.setitem(fetching.SOURCES, "aiter", elsewhere)
+    change(monkeypatch, url="http://tables.invalid/data")
     monkeypatch.setenv("http_proxy", server.url)
     monkeypatch.delenv("no_proxy", raising=False)
-    assert (fetch("aiter") / "a.csv").read_text() == "us\n1\n"
+    assert (fetch_aiter() / FIRST).read_text() == FILES[f"aiter/configs/{FIRST}"]
     assert set(server.asked) == {"tables.invalid"}
 
 
@@ -133,33 +151,49 @@ def test_another_repository_that_the_environment_names_is_left_alone(
     config = repository[0] / "work" / ".git" / "config"
     before = config.read_text()
     monkeypatch.setenv("GIT_DIR", str(config.parent))
-    assert (fetch("aiter") / "a.csv").exists()
+    assert (fetch_aiter() / FIRST).exists()
     assert config.read_text() == before
 
 
-def test_the_command_prints_the_folder_alone(server: type[_Backend]) -> None:
+def test_the_command_prints_the_folder_alone_and_beside_it_what_is_there(server: type[_Backend]) -> None:
     done = call("fetch", "aiter")
-    assert (done.exit_code, done.stdout) == (0, f"{fetch('aiter')}\n")
+    assert (done.exit_code, done.stdout) == (0, f"{fetch_aiter()}\n")
+    told = json.loads(call("fetch", "aiter", "--json").stdout)
+    assert told["url"] == f"{server.url}/data"
+    assert told["rows"] == {"gemm a8w8": {"MI308X": 1}, "gemm a8w8_blockscale": {"MI300X": 1, "MI355X": 1}}
+    assert f"{server.url}/data" in done.stderr
+    quiet = call("fetch", "aiter", "--quiet")
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
 
 
-@pytest.mark.parametrize("wrong", ["commit", "url"])
+@pytest.mark.parametrize("wrong", [{"commit": "0" * 40}, {"url": "http://127.0.0.1:9/data"}])
 def test_what_cannot_be_fetched_is_one_line_and_leaves_nothing(
-    server: type[_Backend], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: str
+    server: type[_Backend], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: dict[str, str]
 ) -> None:
-    known = fetching.SOURCES["aiter"]
-    url, commit = (known.url, "0" * 40) if wrong == "commit" else ("http://127.0.0.1:9/data", known.commit)
-    monkeypatch.setitem(fetching.SOURCES, "aiter", Source(url, commit, known.folder, known.files))
+    change(monkeypatch, **wrong)
     done = call("fetch", "aiter")
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"error: {url}: ")
+    assert done.stderr.startswith("error: aiter: ")
+    assert fetching.SOURCES["aiter"].repository.url in done.stderr
     assert done.stderr.count("\n") == 1
+    assert not any((tmp_path / "cache").iterdir())
+
+
+def test_a_repository_that_does_not_answer_is_given_up(
+    server: type[_Backend], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fetching, "ANSWERS_WITHIN", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        change(monkeypatch, url=f"http://127.0.0.1:{silent.getsockname()[1]}/data")
+        with pytest.raises(DataError, match="does not answer"):
+            fetch("aiter")
     assert not any((tmp_path / "cache").iterdir())
 
 
 def test_without_git_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
-    with pytest.raises(DataError):
-        fetch("aiter", tmp_path)
+    with pytest.raises(DataError, match="git is not installed"):
+        fetch("miopen", tmp_path)
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -144,10 +144,9 @@ def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
     # a fold needs both on all rows, on two inner folds, for two members of the shape model, and beside its prediction
     assert (fits.count("trees"), fits.count("base")) == (6 * 6, 6 * 6)
     for candidate in candidates:
-        alone = evaluate(data, [candidate], folds=3)
-        for scheme, result in together.schemes.items():
-            predicted = result.predictions[candidate.name].to_numpy().tobytes()
-            assert predicted == alone[scheme].predictions[candidate.name].to_numpy().tobytes(), candidate.name
+        alone = evaluate(data, [candidate], folds=3, schemes=["grouped"])["grouped"].predictions[candidate.name]
+        predicted = together["grouped"].predictions[candidate.name].to_numpy().tobytes()
+        assert predicted == alone.to_numpy().tobytes(), candidate.name
 
 
 def test_no_fit_is_shared_between_folds_or_schemes() -> None:
@@ -456,5 +455,6 @@ def test_the_campaign_of_a_held_out_row_plays_no_part_in_its_prediction(scheme: 
 
     held_out = make_folds(scheme, groups[:60], 60, 3) == 0
     plain, planted = found[:60], np.where(held_out, "planted", found[:60])
-    np.testing.assert_array_equal(predictions(plain)[held_out], predictions(planted)[held_out])
-    assert (predictions(plain)[~held_out] != predictions(planted)[~held_out]).any()  # but it does train the others
+    one, other = predictions(plain), predictions(planted)
+    np.testing.assert_array_equal(one[held_out], other[held_out])
+    assert (one[~held_out] != other[~held_out]).any()  # but it does train the others

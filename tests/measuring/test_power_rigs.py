@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +18,51 @@ from flopcast.measuring.power_rigs import AMD_SMI, NVML, ROCM_SMI, Sampler, Torc
 
 AMD = [{"gpu": 0, "power": {"socket_power": {"value": 612, "unit": "W"}, "gfx_voltage": "N/A"}}]
 ROCM = {"card0": {"Current Socket Graphics Package Power (W)": "388.0", "sclk clock speed:": "(2100Mhz)"}}
+HANGS = 3600.0
+"""Seconds without a reading after which a test has failed."""
 TOLD = {AMD_SMI: (json.dumps(AMD), 612.0), ROCM_SMI: (json.dumps(ROCM), 388.0)}
 
 
-class Card:
-    """PyTorch on a GPU of a vendor whose work takes no time."""
+class World:
+    """What the module calls `time`: reading it takes a microsecond, everything else what it is made to take."""
 
-    def __init__(self, hip: str | None = "7.0", uuid: str | None = None) -> None:
+    def __init__(self) -> None:
+        self.now = 10**18
+
+    def time_ns(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Let rigs run in a made-up time, beside a logger that has read the power whenever its period was over."""
+    made = World()
+
+    class Readings:
+        def __init__(self, read: Any, period_us: float) -> None:
+            self.read, self.period_ns, self.at = read, round(1000 * period_us), made.now
+
+        def take(self, until_ns: int) -> list[tuple[int, float]]:
+            stamps = range(self.at + self.period_ns, until_ns + self.period_ns, self.period_ns)
+            self.at = stamps[-1]
+            return [(stamp, self.read()) for stamp in stamps]
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(module, "Sampler", Readings)
+    return made
+
+
+class Card:
+    """PyTorch on a GPU of a vendor whose work takes no time, but what the world's clock says."""
+
+    def __init__(self, hip: str | None = "7.0", uuid: str | None = None, world: World | None = None) -> None:
         card = self
 
         class Event:
@@ -33,7 +70,7 @@ class Card:
                 self.at = 0
 
             def record(self) -> None:
-                self.at = time.perf_counter_ns()
+                self.at = world.now if world else 0
 
             def synchronize(self) -> None:
                 pass
@@ -107,14 +144,16 @@ def test_a_logger_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_readings_are_stamped_and_taken_once() -> None:
-    watts = itertools.count(100.0)
-    sampler = Sampler(lambda: next(watts), 200.0)
-    first = sampler.take(time.time_ns() + 2_000_000)
-    second = sampler.take(time.time_ns() + 2_000_000)
+    watts, clock = itertools.count(100.0), itertools.count(0, 1000)
+    sampler = Sampler(lambda: next(watts), 200.0, clock.__next__)
+    first = sampler.take(10_000, HANGS)
+    second = sampler.take(20_000, HANGS)
     sampler.close()
     told = [*first, *second]
     assert [power for _, power in told] == [100.0 + place for place in range(len(told))]
-    assert all(before < after for (before, _), (after, _) in itertools.pairwise(told))
+    assert [stamp for stamp, _ in told] == [500 + 2000 * place for place in range(len(told))]
+    assert len(first) >= 6
+    assert second
 
 
 def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
@@ -123,42 +162,44 @@ def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
 
     sampler = Sampler(failing, 1000.0)
     with pytest.raises(DataError, match="amd-smi"):
-        sampler.take(time.time_ns())
+        sampler.take(0, HANGS)
     sampler.close()
-    slow = Sampler(lambda: 1.0, 1000.0)
+    slow = Sampler(lambda: 1.0, 1000.0, lambda: 0)
     with pytest.raises(DataError, match="does not answer"):
-        slow.take(time.time_ns() + 10**12, patience_s=0.02)
+        slow.take(1, patience_s=0.0)
     slow.close()
 
 
-def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     made = []
     monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
-    monkeypatch.setattr(module, "build", lambda operands, row: lambda: (made.append(row), time.sleep(0.002)))
-    card = Card()
+    monkeypatch.setattr(module, "build", lambda operands, row: lambda: (made.append(row), world.sleep(0.002)))
+    card = Card(world=world)
     rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
     rig.use(({"op": "gemm", "dtype_a": "bf16"}, 2))
-    before = time.time_ns()
+    before = world.now
     train = rig.train(3, 1000.0, (0,))
     rig.after(0)
     rig.close()
     assert len(made) == 7
-    assert len(train.executions) == 3
     assert train.pairs == []
-    start, end = train.executions[0][0], train.executions[-1][1]
-    assert before < start < end < time.time_ns()
-    assert end - start > 12e6
+    start = train.executions[0][0]
+    assert start - before == pytest.approx(1_010_000, abs=1000)  # a pause of 1 ms, 5 reads of 2 us
+    ends = [start + launches * 2_000_000 for launches in (0, 2, 4, 6)]
+    for found, expected in zip(train.executions, itertools.pairwise(ends), strict=True):
+        assert found == pytest.approx(expected, abs=1000)
     assert all(of == next_start for (_, of), (next_start, _) in itertools.pairwise(train.executions))
-    assert train.readings[-1][0] >= end
-    assert sum(start < stamp < end for stamp, _ in train.readings) > 3
+    assert train.readings[-1][0] >= train.executions[-1][1] > train.readings[-2][0]
     assert card.restored == 1
 
 
-def test_kernels_run_in_turn_each_in_its_own_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_run_in_turn_each_in_its_own_precision(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     made = list[str]()
     monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
-    monkeypatch.setattr(module, "build", lambda operands, row: lambda: made.append(row["dtype_a"]))
-    card = Card()
+    monkeypatch.setattr(
+        module, "build", lambda operands, row: lambda: (made.append(row["dtype_a"]), world.sleep(0.001))
+    )
+    card = Card(world=world)
     card.multiply_as = lambda dtype: made.append(f"as {dtype}")
     rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
     rig.use(({"op": "gemm", "dtype_a": "fp32"}, 2), ({"op": "gemm", "dtype_a": "tf32"}, 1))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, shapes, suite_rows
+from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, suite_rows
 from flopcast.operators.operands import sizes, unknown, word
 from flopcast.operators.operators import OPS, work_of
 from flopcast.table.measurements import REFUSED, judge
@@ -76,10 +76,6 @@ def test_messages_are_shared_out_evenly_among_any_number_of_gpus() -> None:
     assert all(row["message_bytes"] % (6 * 2) == 0 for row in rows)
 
 
-def test_embedded_is_what_the_embedded_data_hold() -> None:
-    assert suite_rows("embedded", gpu=False) == list(shapes())
-
-
 def test_names_of_families_and_operators_are_understood() -> None:
     assert operators(["norm", "gelu"]) == {"layer_norm", "rms_norm", "batch_norm", "batch_norm_inference", "gelu"}
     assert "gemm" in operators(None)
@@ -91,7 +87,7 @@ def test_names_of_families_and_operators_are_understood() -> None:
         (lambda: suite_rows("huge", gpu=False), r"suite.*'huge'"),
         (lambda: suite_rows("small", gpu=False, families=["gem"]), r"kernels.*'gem'"),
         (lambda: suite_rows("small", gpu=True, families=["collective"]), "two GPUs or more"),
-        (lambda: suite_rows("embedded", gpu=False, families=["cross_entropy"]), "choose other kernels"),
+        (lambda: suite_rows("fingrav", gpu=False, families=["cross_entropy"]), "choose other kernels"),
     ],
 )
 def test_wrong_names_are_refused(call: object, message: str) -> None:

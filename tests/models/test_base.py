@@ -13,13 +13,16 @@ from flopcast.models.base import check_weights, inner_folds, one_blas_thread, we
 from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
 
+HANGS = 3600
+"""Seconds after which a thread that is never let go is an error."""
+
 
 def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 def test_the_last_of_overlapping_calls_lifts_the_limit() -> None:
-    inside, first_left = Barrier(2, timeout=60), Event()
+    inside, first_left = Barrier(2, timeout=HANGS), Event()
 
     @one_blas_thread
     def enter() -> None:
@@ -28,7 +31,7 @@ def test_the_last_of_overlapping_calls_lifts_the_limit() -> None:
     @one_blas_thread
     def enter_and_stay() -> set[int]:
         inside.wait()
-        assert first_left.wait(timeout=60)
+        assert first_left.wait(timeout=HANGS)
         return blas_threads()
 
     with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(2) as pool:

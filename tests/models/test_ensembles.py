@@ -19,7 +19,9 @@ from flopcast.models.ensembles import (
     Transfer,
     simplex_weights,
 )
+from flopcast.models.learners import Forest
 from flopcast.models.persistence import from_bytes, to_bytes
+from flopcast.models.target_space import LogTarget
 
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -41,6 +43,20 @@ def test_the_residual_is_learnt() -> None:
     model = LogResidual(AdditiveTime(["work"]), ExtraTreesRegressor(50, random_state=0)).fit(X, y)
     base_error = np.mean(np.abs(AdditiveTime(["work"]).fit(X, y).predict(new) / truth - 1))
     assert np.mean(np.abs(model.predict(new) / truth - 1)) < base_error / 5
+
+
+@pytest.mark.parametrize("model", [LogResidual(learner=ExtraTreesRegressor(20, random_state=0)), LogTarget(Forest())])
+def test_the_last_digits_of_times_do_not_choose_between_equal_splits(model: LogResidual | LogTarget) -> None:
+    rng = np.random.default_rng(0)
+    m, n = 2.0 ** rng.integers(0, 12, 120), 2.0 ** rng.integers(8, 13, 120)
+
+    def sizes(m: np.ndarray, n: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame({"work": m * n, "m": m, "log_m": np.log2(m), "n": n, "log_n": np.log2(n)})
+
+    y = (3 + 1e-3 * m * n) * rng.lognormal(0, 0.2, 120)
+    nudged = y * (1 + 1e-14 * rng.integers(-3, 4, 120))
+    one, other = (model.fit(sizes(m, n), times).predict(sizes(1.5 * m, 1.5 * n)) for times in (y, nudged))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_it_does_not_saturate_beyond_the_trained_range() -> None:

@@ -130,3 +130,14 @@ def test_ranks_that_lie_apart_meet_over_the_network() -> None:
     assert model_us(placed_messages(table), MI300X, network).tolist() == pytest.approx([by_hand, within])
     found = world_factors(table, MI300X, MI300X, World(network, network.changed("network_gbs", 50.0)))
     assert found["factor"].tolist() == pytest.approx([(SIZE / 50e3 + 14.0) / by_hand, 1.0])
+
+
+def test_the_model_says_nothing_of_a_collective_of_unknown_kind() -> None:
+    """Though its group and message are known."""
+    table = sent(("allreduce", SIZE, 8, "0"), ("", SIZE, 8, "0"))
+    modelled = model_us(placed_messages(table), MI300X)
+    assert modelled[0] > 0
+    assert np.isnan(modelled[1])
+    found = world_factors(table, MI300X, MI300X, World(ranks=64), keep_waiting=True)
+    assert found["law"].tolist() == ["alpha-beta", "kept"]
+    assert found["factor"].iloc[1] == 1.0

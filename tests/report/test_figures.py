@@ -145,3 +145,14 @@ def test_ticks_of_logarithms_are_written_in_full(last: float, dtick: object) -> 
     axis = figures.styled(figure, 400, legend={}).layout.xaxis
     assert (axis.dtick, axis.tickformat) == (dtick, ",~g")
     assert figure.layout.yaxis.tickformat is None
+
+
+def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_training_is_apart() -> None:
+    frame = pd.DataFrame(
+        {"predicted_us": [8.0, 2.0, np.nan], "lower_us": [6.0, 1.5, np.nan], "upper_us": [12.0, 3.0, np.nan]}
+    )
+    like, unlike = figures.intervals(frame.assign(extrapolated=[True, False, False]), "duration_us").data
+    for trace, place, bars in ((like, 1, (2.0, 1.5, 3.0)), (unlike, 2, (8.0, 6.0, 12.0))):
+        (predicted,) = values(trace)
+        (up,), (down,) = trace.error_y.array, trace.error_y.arrayminus
+        assert (*trace.x, predicted, predicted - down, predicted + up) == (place, *bars)

@@ -110,8 +110,9 @@ def test_names_of_the_data_cannot_become_markup(run) -> None:
     metrics["groups"][0]["group"] = metrics["ranking"][0]["feature"] = metrics["ranking"][1]["measure"] = evil
     metrics["versions"] = {evil: evil}
     document = training_document(metrics, predictions, rejected)
-    assert "img" not in {tag for tag, _ in parsed(page(document)).tags}
-    assert evil in "".join(parsed(page(document)).text)
+    found = parsed(page(document))
+    assert "img" not in {tag for tag, _ in found.tags}
+    assert evil in "".join(found.text)
     assert "failed: </script>" in printed(document, 300)
 
 

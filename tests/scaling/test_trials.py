@@ -11,7 +11,7 @@ from flopcast.scaling.prediction import LAWS
 from flopcast.scaling.trials import TOLERANCE, reproduction, summary, trial
 
 LEARNED = "scale model (learned)"
-CELLS = [("strong", 32), ("strong", 64), ("strong", 128), ("weak", 32), ("weak", 64), ("weak", 128), ("chiplets", 16)]
+CELLS = [("strong", 32), ("strong", 128), ("weak", 128), ("chiplets", 16)]
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +115,8 @@ def test_intervals_cover_what_they_have_not_seen() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64)])
-def test_intervals_from_more_sizes_cover_as_well(sizes: tuple[float, ...]) -> None:
-    found = summary(trial(published_curves(), "strong", 128, sizes=sizes))
+def test_intervals_from_more_sizes_cover_as_well() -> None:
+    found = summary(trial(published_curves(), "strong", 128, sizes=(8, 16, 32, 64)))
     assert found["benchmarks"].tolist() == [21] * len(LAWS)
     assert (found["coverage"] >= 0.85).all(), found
 

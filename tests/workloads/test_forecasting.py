@@ -116,6 +116,7 @@ def test_stages_share_the_layers_and_the_memory() -> None:
     whole, cut = (_answer(model="llama-3.1-8b", gpus=pp, tp=1, pp=pp, batch=64) for pp in (1, 2))
     assert whole.predicted / 2 < cut.predicted < whole.predicted
     assert cut.memory_gb < whole.memory_gb
+    assert cut.memory["cache"] == pytest.approx(whole.memory["cache"] / 2)
     assert cut.half_width > whole.half_width
     assert "stages" in cut.spreads
     served = [forecast({**SERVED, "tp": 4, "gpus": gpus, "pp": gpus // 4}) for gpus in (4, 8)]

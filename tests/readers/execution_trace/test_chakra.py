@@ -192,7 +192,7 @@ def test_other_files_are_not_chakra(data: bytes) -> None:
     assert not is_chakra(data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(place=st.integers(0, 10**6), change=st.binary(max_size=3), cut=st.integers(0, 3))
 def test_any_damage_is_a_data_error_or_nothing(place: int, change: bytes, cut: int) -> None:
     whole = delimited(METADATA, operator(5, "a(0)", 2, field(8, ARGUMENTS)), kernel(6, "k", 5))

@@ -195,7 +195,6 @@ def test_the_kernels_of_a_real_pair(shared_data: Path) -> None:
     ("execution", "kineto", "process", "why"),
     [
         ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", True, "process"),
-        ("param_resnet_et.json.gz", "param_resnet_kineto.json.gz", False, "names"),
         ("param_linear_et.json.gz", "param_linear_kineto.json.gz", True, "names"),
     ],
 )

@@ -204,7 +204,7 @@ def test_other_files_are_not_execution_traces(text: str) -> None:
     assert not is_execution_trace(text.encode())
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(place=st.integers(0, 10**6), byte=st.binary(max_size=3), cut=st.integers(0, 3))
 def test_damage_is_a_data_error_or_nothing(
     tmp_path_factory: pytest.TempPathFactory, place: int, byte: bytes, cut: int

@@ -353,7 +353,7 @@ _SAMPLE = json.dumps(
 ).encode()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.data())
 def test_mutations_raise_nothing_but_the_projects_error(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(_SAMPLE)

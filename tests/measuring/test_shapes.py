@@ -1,4 +1,4 @@
-"""The workloads of the embedded measurements."""
+"""The sizes that are measured on a CPU."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""What public tables hold, counted in the files that were fetched."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ..datasets.fetching import SOURCES, Fetched
+from ..datasets.wheels import Wheel
+
+
+def counted(name: str, fetched: Fetched) -> dict[str, Any]:
+    """Return where public tables come from, and how many there are of what they hold.
+
+    Parameters
+    ----------
+    name : {"aiter", "miopen", "aiconfigurator"}
+    fetched : Fetched
+        Of `datasets.fetching.fetch`.
+
+    Returns
+    -------
+    dict
+        ``folder``; of a repository its ``url`` and ``commit``; of a wheel its ``project``, ``version``, ``sha256`` and
+        ``licence``, whether it stands ``instead`` of a repository, and why that was ``missed``; then the counts: of
+        AITER ``rows`` by kind of kernel and GPU; of AIConfigurator ``tables``, ``rows``, ``devices``, ``engines``,
+        ``runs`` and ``models``; of MIOpen ``files``, whose rows take long to count.
+
+    Raises
+    ------
+    DataError
+        The tables cannot be read.
+    """
+    origin = fetched.origin
+    told: dict[str, Any] = {"folder": fetched.folder}
+    if isinstance(origin, Wheel):
+        told |= {one: getattr(origin, one) for one in ("project", "version", "sha256", "licence")}
+        told |= {"instead": SOURCES[name].repository is not None, "missed": fetched.missed}
+    else:
+        told |= {"url": origin.url, "commit": origin.commit}
+    counts = {"aiter": _aiter, "aiconfigurator": _aiconfigurator}.get(name, _files)
+    return told | counts(fetched.folder)
+
+
+def _aiter(folder: Path) -> dict[str, Any]:
+    from ..readers import read  # here: what reads tables takes most of a second to import
+
+    frame = read([folder]).frame
+    kinds = Counter(zip(frame["op"] + " " + frame["family"], frame["device"], strict=True))
+    rows: dict[str, dict[str, int]] = {}
+    for (kind, device), count in sorted(kinds.items()):
+        rows.setdefault(kind, {})[device] = count
+    return {"rows": rows}
+
+
+def _aiconfigurator(folder: Path) -> dict[str, Any]:
+    import pyarrow.parquet as pq  # here: the other tables need nothing of it
+
+    data = folder / "systems" / "data"
+    tables = [path.relative_to(data) for path in data.rglob("*.parquet")]
+    with (folder / "systems" / "silicon_sample.csv").open(encoding="utf-8", newline="") as lines:
+        runs = list(csv.DictReader(lines))
+    configurations = [one.name for one in (folder / "model_configs").iterdir()]
+    return {
+        "tables": len(tables),
+        "rows": sum(pq.read_metadata(data / one).num_rows for one in tables),
+        "devices": sorted({one.parts[0] for one in tables}),
+        "engines": sorted({one.parts[2] for one in tables}),
+        "runs": len(runs),
+        "models": len({one.removesuffix("_config.json").removesuffix("_hf_quant") for one in configurations}),
+    }
+
+
+def _files(folder: Path) -> dict[str, Any]:
+    return {"files": sum(one.is_file() for one in folder.iterdir())}

@@ -1,0 +1,107 @@
+"""What the documents and the help let their readers type runs, and prints what they say it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import flopcast as fc
+from flopcast.evaluation import counter_choice
+from flopcast.measuring import protocol
+
+from .blocks import Step, help_texts, steps
+from .following import Reader, hasty_train, unsaid
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "datasets/README.md")),
+    *(path for end in ("md", "rst") for path in sorted((ROOT / "docs").rglob(f"*.{end}"))),
+]
+MADE = ("gallery", "generated")
+"""Folders of docs/ that `make docs` writes."""
+TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
+HASTY = protocol.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+"""How kernels are timed: as few times as can be."""
+FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(fc, "train", hasty_train, raising=False)
+    monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
+    monkeypatch.setattr(protocol, "Rule", lambda **asked: HASTY)
+    reader = Reader()
+    for step in FOLLOWED[name]:
+        reader.follow(step)
+    if reader.left_out and len(reader.left_out) == len(FOLLOWED[name]):
+        pytest.skip("; ".join(reader.left_out))
+
+
+PAGE = """# A page
+
+Type `flopcast gpus MI300X`, as `flopcast gpus` does, or
+
+    flopcast predict runs/fp8 $(flopcast fetch aiter) \\
+        --out x.csv  # all of them
+
+which prints
+
+    model  E_out
+    affine   9.5
+
+```python
+fc.read("x.csv")
+```
+
+```text
+$ cat x.toml
+a = 1
+$ flopcast gpus x.toml
+...
+error: no
+```
+"""
+
+
+def test_what_a_page_lets_its_reader_type() -> None:
+    predict = "flopcast predict runs/fp8 $(flopcast fetch aiter) --out x.csv  # all of them"
+    assert steps(PAGE) == [
+        Step("flopcast gpus MI300X"),
+        Step(predict, printed=["model  E_out", "affine   9.5"]),
+        Step('fc.read("x.csv")', python=True),
+        Step("cat x.toml", printed=["a = 1"]),
+        Step("flopcast gpus x.toml", printed=["...", "error: no"]),
+    ]
+
+
+OUTPUT = """
+ model     E_out  E_in  median
+ ─────────────────────────────
+ * affine    9.5   9.2     6.6
+   OLS      12.1  10.0     7.0
+
+note: the collectives took 63 times
+what the model says
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [
+        (
+            ["model E_out median", "affine 9.6 6.6", "...", "OLS 12.0", "the collectives took 63 times what the model"],
+            [],
+        ),
+        (["affine 9.9", "OLS 12.1"], ["affine 9.9"]),
+        (["OLS 12.1", "affine 9.5"], ["affine 9.5"]),
+        (["affine 6.6 9.5"], ["affine 6.6 9.5"]),
+        (["took 63 times what they are"], ["took 63 times what they are"]),
+        (["affine 9.5 %"], ["affine 9.5 %"]),
+    ],
+)
+def test_what_a_page_prints_is_held_against_the_output(told: list[str], missing: list[str]) -> None:
+    assert unsaid(told, OUTPUT) == missing
