@@ -90,7 +90,9 @@ def choose(
         Of the sample where there are more than `MOST` candidates.
     """
     before = np.asarray(measured, dtype=np.intp)
-    kept = _sample(len(points), before, seed)
+    kept = np.arange(len(points))
+    if len(points) > MOST:
+        kept = np.union1d(np.random.default_rng(seed).choice(len(points), MOST, replace=False), before)
     place = np.searchsorted(kept, before)
     points, weights = points[kept], weights[kept] / weights[kept].sum()
     price = np.broadcast_to(np.asarray(cost, dtype=np.float64), (int(kept.max()) + 1,))[kept]
@@ -108,13 +110,6 @@ def choose(
         batch.append(row)
         taken[row], budget, among = True, budget - price[row], among + distances[:, row]
     return kept[np.array(batch, dtype=np.intp)]
-
-
-def _sample(count: int, measured: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    if count <= MOST:
-        return np.arange(count)
-    drawn = np.random.default_rng(seed).choice(count, MOST, replace=False)
-    return np.union1d(drawn, measured)
 
 
 def expected_error(

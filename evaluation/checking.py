@@ -200,13 +200,14 @@ def assess(
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
     found = _judge(judged, reference, level, seed)
+    largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
     return Checked(
         score=Score.of(new),
         expected=Score.of(reference, (covered or {}).get(scheme)),
         scheme=scheme,
         groups=new["group"].nunique(),
         known_groups=new.loc[known, "group"].nunique(),
-        classes=tuple(_part(str(name), rows, seed) for name, rows in _largest_first(new, "class")),
+        classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),
         by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
         out_of_range=int((~new["within"]).sum()),
         beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
@@ -308,10 +309,6 @@ def independent_rows(held: BoolArray, groups: pd.Series) -> float:
     sums = np.bincount(code, held - share)
     variance = float(np.sum(sums**2)) * count / (count - 1) / len(held) ** 2
     return len(held) / max(variance * len(held) / (share * (1 - share)), 1.0)
-
-
-def _largest_first(rows: pd.DataFrame, column: str) -> list[tuple[Any, pd.DataFrame]]:
-    return sorted(rows.groupby(column, sort=True), key=lambda item: -len(item[1]))
 
 
 def _part(name: str, rows: pd.DataFrame, seed: int) -> Part:

@@ -301,6 +301,13 @@ def _finding(
     host_us, target_us = (rows[name].to_numpy(dtype=float) for name in (HOST_DURATION, "duration_us"))
     laws = dataset.laws.iloc[members]
     low, high = np.quantile(host_us, [0.05, 0.95])
+    judged = []
+    for name, found in zip(laws, evidence, strict=True):
+        ratio = float((laws[name] / host).dropna().median())  # NaN where the law has no prediction at all
+        if isinstance(found, Verdict):
+            judged.append(LawFinding(str(name), ratio, None, found))
+        else:
+            judged.append(LawFinding(str(name), ratio, found, judge(found, margin)))
     return ClassFinding(
         *key,
         rows=len(members),
@@ -309,19 +316,11 @@ def _finding(
         efficiency=median_efficiency(
             rows, host=dataset.host, host_us=host_us, target=dataset.target, target_us=target_us
         ),
-        laws=tuple(_judged(str(name), laws[name], host, one, margin) for name, one in zip(laws, evidence, strict=True)),
+        laws=tuple(judged),
         explanations=_explained(laws, target, host, dataset.groups[members], dataset.metric, **comparison),
         members=members,
         metric=dataset.metric,
     )
-
-
-def _judged(name: str, law: pd.Series, host: np.ndarray, found: Evidence | Verdict, margin: float) -> LawFinding:
-    """Return the finding on one law; its ratio is NaN where the law has no prediction at all."""
-    ratio = float((law / host).dropna().median())
-    if isinstance(found, Verdict):
-        return LawFinding(name, ratio, None, found)
-    return LawFinding(name, ratio, found, judge(found, margin))
 
 
 def _explained(

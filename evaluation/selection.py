@@ -138,7 +138,7 @@ def select(
         "interval": interval,
         "within": within,
         "tied": tied,
-        "picked": _shares(draws.chosen, names),
+        "picked": {names[i]: 100.0 * n / len(draws.chosen) for i, n in Counter(draws.chosen.tolist()).most_common()},
         "method": METHOD,
         "criterion": criterion,
         "rule": CRITERIA[criterion][1] if preference is None else RULE.format(CRITERIA[criterion][1]),
@@ -327,7 +327,3 @@ def _tied(in_bag: FloatArray, model: int, best: int, units: int, level: float) -
         return True
     lower, _ = percentile_interval(in_bag[:, model] - in_bag[:, best], units, level=level)
     return bool(lower <= 0)
-
-
-def _shares(chosen: NDArray[np.intp], names: list[str]) -> dict[str, float]:
-    return {names[i]: 100.0 * count / len(chosen) for i, count in Counter(chosen.tolist()).most_common()}

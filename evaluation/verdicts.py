@@ -170,11 +170,6 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         return Verdict(Outcome.UNDECIDED, remark("law-slope-undecided", f"undecided (slope {slope})", slope=slope))
     if c.inside(1 / (1 + margin), 1 + margin):
         return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))
-    if c.excludes(1) and _half_width(c) <= log(1 + margin):
+    if c.excludes(1) and (log(c.upper) - log(c.lower)) / 2 <= log(1 + margin):
         return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", f"holds with a correction of {c}", deviation=c))
     return Verdict(Outcome.UNDECIDED, remark("law-median-undecided", f"undecided (median {c})", deviation=c))
-
-
-def _half_width(interval: Interval) -> float:
-    """Return half the width of the interval in log."""
-    return (log(interval.upper) - log(interval.lower)) / 2

@@ -414,7 +414,7 @@ class Transfer(PositiveRegressor):
     def shapes(self, values: np.ndarray) -> pd.DataFrame:
         """Return what the shape model sees of X as an array, of the campaign that is the most likely for each row."""
         known = values[:, self.shape_columns_]
-        if not getattr(self, "campaigns_", ()):  # models saved by earlier versions have none
+        if not self.campaigns_:
             return self._named(known)
         if self.campaign_models_:
             scores = np.transpose([model.predict(known) for model in self.campaign_models_])
@@ -424,7 +424,7 @@ class Transfer(PositiveRegressor):
 
     def _named(self, shapes: np.ndarray) -> pd.DataFrame:
         columns = np.asarray(feature_names(self), dtype=object)[self.shape_columns_]
-        extra = [f"campaign={name}" for name in getattr(self, "campaigns_", ())]
+        extra = [f"campaign={name}" for name in self.campaigns_]
         return pd.DataFrame(shapes, columns=[*columns, *extra])
 
     def with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:

@@ -160,37 +160,26 @@ def _literature(data: Columnar, seed: int) -> list[Candidate]:
 
 
 def _default(data: Columnar, seed: int) -> list[Candidate]:
-    """Return sums of terms first, then trees and networks, then stacks."""
-    others = _beyond(data, seed)
-    return [others[0], *_sums(data, seed), *others[1:4], *_learners(data, seed), *others[4:]]
+    """Return the literature's models, better fitted, and what goes beyond them: sums, then trees and networks, stacks.
 
-
-def _sums(data: Columnar, seed: int) -> list[Candidate]:
-    """Return the literature's sums of terms, fitted to relative error (weighted by 1/y²)."""
-    models = _linear(seed)
-    models["ElasticNet/searched"] = ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)
-    terms = [*data.additive, "op=*"]
-    return [
-        _candidate(name, model, RELATIVE, RelativeError(make_pipeline(Columns(terms), model), floor=0.1))
-        for name, model in models.items()
-    ]
-
-
-def _learners(data: Columnar, seed: int) -> list[Candidate]:
-    """Return the literature's models that are no sums, fitted to the logarithm."""
-    models = {"MLP": MLP(random_state=seed), "RandomForest": Forest(max_trees=256, max_work=2**20, random_state=seed)}
-    return [_candidate(name, model, f"log {data.noun}", LogTarget(model)) for name, model in models.items()]
-
-
-def _beyond(data: Columnar, seed: int) -> list[Candidate]:
-    """Return what goes beyond the literature."""
+    Sums of terms are fitted to relative error (weighted by 1/y²), the others to the logarithm.
+    """
     base, boosted, trees, log = additive_base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
     residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
+    terms = [*data.additive, "op=*"]
+    sums = {**_linear(seed), "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)}
+    mlp, forest = MLP(random_state=seed), Forest(max_trees=256, max_work=2**20, random_state=seed)
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
+        *(
+            _candidate(name, model, RELATIVE, RelativeError(make_pipeline(Columns(terms), model), floor=0.1))
+            for name, model in sums.items()
+        ),
         Candidate("BoostedTrees", LogTarget(boosted), log),
         Candidate("BoostedTrees/Residual", residuals[0], "log residual", preference=3, family="residual"),
         Candidate("ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"),
+        _candidate("MLP", mlp, log, LogTarget(mlp)),
+        _candidate("RandomForest", forest, log, LogTarget(forest)),
         Candidate("Stack", _stack(data, seed), log, preference=4, family="residual"),
     ]
     if data.unpaired:

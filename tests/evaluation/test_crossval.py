@@ -26,6 +26,7 @@ from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
 from flopcast.models.baselines import AdditiveTime
 from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
+from flopcast.remarks import Remark, remark
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     assert (len(fits), told[0][1], told[-1][1]) == (14, 60, 54)
     assert [bool(np.isnan(left)) for *_, left in told[:5]] == [True, True, False, False, False]
     row, full = result["kfold"].rows[0], result["grouped"].rows[0]
-    assert (row["left"], full["left"]) == ({"code": "cannot-win", "folds": 4, "of": 10}, None)
+    assert (Remark.from_dict(row["left"]), full["left"]) == (remark("cannot-win", folds=4, of=10), None)
     partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
     assert partial.notna().tolist() == early.tolist()
     assert row["e_out"] == pytest.approx(np.mean(100 * (1 - 1 / data.y[early])))
@@ -302,7 +303,7 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     assert few.rows[0]["left"] is None
     allowed = 0.5  # a clear loser leaves after two folds
     sooner = evaluate(data, watched, leave=leave, schemes=["kfold"])["kfold"]
-    assert sooner.rows[0]["left"] == {"code": "cannot-win", "folds": 2, "of": 10}
+    assert Remark.from_dict(sooner.rows[0]["left"]) == remark("cannot-win", folds=2, of=10)
     assert sooner.partial["Spy"].notna().tolist() == (sooner.folds < 2).tolist()
 
 

@@ -223,9 +223,6 @@ def test_a_campaign_that_the_shape_tells_is_told_apart() -> None:
                       for model in (told, untold))  # fmt: skip
     assert error < 0.25 * without
     np.testing.assert_array_equal(from_bytes(to_bytes(told), "file").predict(new), told.predict(new))
-    for name in ("campaigns_", "campaign_models_"):
-        delattr(untold, name)  # as in models saved by earlier versions
-    assert np.isfinite(untold.predict(new)).all()
 
 
 def test_the_campaign_of_a_new_group_is_that_of_most_groups_of_its_hosts_campaign() -> None:
