@@ -20,6 +20,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 70
+
 OPTIONS = {"candidates": "CANDIDATES"}
 
 

@@ -1,13 +1,15 @@
-"""The command ``flopcast``: a table of its commands; the module of one is imported when that command is called."""
+"""The command ``flopcast``: its commands are the modules of this folder; one is imported when it is called."""
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,46 +20,25 @@ from .. import __version__
 from ..output import visible
 from .options import INTERRUPTED, run_command
 
-COMMANDS: Final = {
-    "train": "Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.",
-    "predict": (
-        "Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."
-    ),
-    "validate": (
-        "Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."
-    ),
-    "show": "Print the tables of a saved run again, from its folder.",
-    "compare": (
-        "Compare two runs (settings, errors, a paired test), or two traces (what was added, removed, faster, slower)."
-    ),
-    "check": "Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.",
-    "advise": "Choose what to measure next on the target: the batch that teaches a run most about unseen groups.",
-    "counters": "Say which few hardware counters keep the accuracy, with how many passes of the profiler.",
-    "ingest": "Read profiler traces, counter files and tuner logs into one table, and check their quality.",
-    "measure": (
-        "Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed."
-    ),
-    "clean": "Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel.",
-    "project": (
-        "Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."
-    ),
-    "forecast": "Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG.",
-    "calibrate": "Fit what is not a kernel to measured runs of a software release, for forecasts of others.",
-    "plan": "Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them.",
-    "fidelity": "Say what each profiler adds to a workload, and which of them to believe.",
-    "scale": (
-        "Predict performance at other sizes (SMs, CUs, chiplets) from small scale models; `flopcast scale` alone "
-        "reproduces the published results."
-    ),
-    "power": (
-        "Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
-        "stitched (FinGraV, ISPASS 2025)."
-    ),
-    "fetch": "Bring public tables to try (of AITER, MIOpen, AIConfigurator) to a cache, and print their folder.",
-    "schema": "List the operators and the columns of their measurements, with units and an example row.",
-    "gpus": "List the known GPUs, or compare some figure by figure.",
-}
-"""Command -> first line of its help, as the list of commands shows it; a test holds both equal."""
+LAST: Final = 1000
+"""Place of a command that states none: after the others, by name."""
+_PLACE = re.compile(r"^PLACE = (\d+)$", re.MULTILINE)
+_HELP = re.compile(r'^def command\(.*?\) -> None:\n    """(.*?)(?:\n\n|"""$)', re.MULTILINE | re.DOTALL)
+
+
+def _found() -> dict[str, str]:
+    """Return the commands by their ``PLACE``, each with the first paragraph of its help; none is imported."""
+    found = []
+    for path in Path(__file__).parent.glob("[a-z]*.py"):
+        text = path.read_text(encoding="utf-8")
+        if said := _HELP.search(text):
+            place = _PLACE.search(text)
+            found.append((int(place[1]) if place else LAST, path.stem, " ".join(said[1].split())))
+    return {name: said for _, name, said in sorted(found)}
+
+
+COMMANDS: Final = _found()
+"""Command -> first paragraph of its help. A command is a module of this folder with a function ``command``."""
 
 
 @cache
@@ -65,10 +46,11 @@ def load(name: str) -> Any:
     """Return a command with its options, from the module of its name.
 
     A module holds a function ``command`` (``OPTIONS`` beside it names options that its parameters of the library do not
-    have by `options.OPTIONS`), or ``app`` with commands of its own.
+    have by `options.OPTIONS`); that of several commands holds them in ``app``, and ``command`` has their common help.
     """
     module = import_module(f".{name}", __package__)
     if hasattr(module, "app"):
+        module.app.callback()(module.command)
         return _legible(get_command(module.app))
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name)(run_command(module.command, **getattr(module, "OPTIONS", {})))

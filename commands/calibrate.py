@@ -10,6 +10,8 @@ import typer
 from ..output import check_file, whole_file
 from .options import JsonOption, announce
 
+PLACE = 140
+
 
 def command(
     runs: Annotated[

@@ -25,6 +25,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 60
+
 FILES = ("check.json", "check.html")
 
 

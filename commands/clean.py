@@ -11,6 +11,8 @@ from ..errors import ParameterError
 from ..output import check_table
 from .options import JobsOption, JsonOption, SetOption, announce, parse_defaults
 
+PLACE = 110
+
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Traces: files and folders, any formats.")],

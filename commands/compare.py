@@ -10,6 +10,8 @@ import typer
 from ..output import check_output
 from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, check_data, made_by, parse_defaults
 
+PLACE = 50
+
 FILES = ("compare.json", "compare.html")
 
 

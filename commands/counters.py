@@ -24,6 +24,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 80
+
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],

@@ -13,6 +13,8 @@ import typer
 from ..output import dumps, visible
 from .options import JsonOption, QuietOption, announce
 
+PLACE = 190
+
 OPTIONS = {"name": "NAME", "wheel": "--from"}
 
 

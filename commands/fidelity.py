@@ -9,6 +9,8 @@ import typer
 
 from .options import JsonOption, SetOption, announce, parse_defaults, parse_time
 
+PLACE = 160
+
 OPTIONS = {"unprofiled_us": "--unprofiled"}
 
 

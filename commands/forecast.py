@@ -30,6 +30,8 @@ from .options import (
     run_command,
 )
 
+PLACE = 130
+
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 
 Text = str | None
@@ -72,10 +74,13 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
-    help="Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def command() -> None:
+    """Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG."""
 
 
 def forecast_command(

@@ -9,6 +9,8 @@ import typer
 from ..hardware import all_gpus, find
 from .options import JsonOption
 
+PLACE = 210
+
 
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="GPUs to compare.")] = None,

@@ -25,6 +25,8 @@ from .options import (
     parse_size,
 )
 
+PLACE = 90
+
 
 def command(
     context: typer.Context,

@@ -12,6 +12,8 @@ from ..errors import FlopcastError
 from ..output import READABLE, check_file, visible
 from .options import JsonOption, check_data, parse_budget, parse_counts, parse_names
 
+PLACE = 100
+
 DEFAULT_OUT = Path("measured.parquet")
 OPTIONS = {"kernels": "--kernel", "shapes": "SHAPES"}
 """Options of `measuring.measure.measure` that have another name here."""

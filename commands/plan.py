@@ -11,6 +11,8 @@ from ..errors import ParameterError
 from ..output import check_file, check_table
 from .options import JsonOption, SetOption, announce, parse_defaults
 
+PLACE = 150
+
 OPTIONS = {"profiler": "PROFILER", "full": "TRACE"}
 
 

@@ -26,6 +26,8 @@ from .options import (
     run_command,
 )
 
+PLACE = 180
+
 FILES = ("power.json", "power.html")
 
 
@@ -48,12 +50,14 @@ def parse_window(text: str, option: str = "--window") -> float:
 
 
 app = typer.Typer(
-    help="Power and energy of single kernels from a power log: clocks synchronised, golden runs chosen, readings "
-    "stitched (FinGraV, ISPASS 2025).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def command() -> None:
+    """Measure power and energy of single kernels with a logger, by the method of FinGraV (ISPASS 2025)."""
 
 
 def plan_command(

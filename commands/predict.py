@@ -25,6 +25,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 20
+
 OPTIONS = {"row": "--explain"}
 FILES = ("explain.json", "explain.html")
 

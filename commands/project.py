@@ -25,6 +25,8 @@ from .options import (
     parse_gpu,
 )
 
+PLACE = 120
+
 OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"

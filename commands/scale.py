@@ -39,6 +39,8 @@ from .options import (
     run_command,
 )
 
+PLACE = 170
+
 FILES = ("scale.json", "scale.html")
 
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
@@ -62,11 +64,13 @@ def _meant(args: Sequence[str]) -> str:
 
 app = typer.Typer(
     cls=_Group,
-    help="Predict performance at other sizes (SMs, CUs, chiplets) from small scale models; `flopcast scale` alone "
-    "reproduces the published results.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def command() -> None:
+    """Predict performance at other sizes (SMs, CUs, chiplets) from small scale models."""
 
 
 def predict_command(

@@ -10,6 +10,8 @@ import typer
 from ..output import READABLE, check_file, write_table
 from .options import JsonOption
 
+PLACE = 200
+
 
 def command(
     op: Annotated[str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")] = None,

@@ -13,6 +13,8 @@ import typer
 from ..report.run_folder import read_metrics, read_run
 from .options import JsonOption, PlotOption, RankOption
 
+PLACE = 40
+
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],

@@ -33,6 +33,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 10
+
 
 def command(
     context: typer.Context,

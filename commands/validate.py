@@ -27,6 +27,8 @@ from .options import (
     parse_rows,
 )
 
+PLACE = 30
+
 FILES = ("validation.json", "validation.html")
 
 

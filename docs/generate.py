@@ -15,11 +15,8 @@ from flopcast.laws import OF_COMPUTATION
 from flopcast.laws.applied import EVERY, OF_ONE, SCALING
 from flopcast.operators.operators import ALIASES, DIMENSIONS
 
-RETURNED = ("Forecasts", "Ingested", "Scaling")
-"""Classes that calls return and the door does not name."""
 BEYOND = (
     "cleaning.clean",
-    "counters.counters",
     "forecasting.calibrate",
     "passes.plan",
     "projecting.project_traces",
@@ -152,7 +149,7 @@ def api() -> Iterator[str]:
     """Yield the page of the Python API, as reStructuredText: every name of the door, then the estimators."""
     yield "The Python API\n==============\n"
     yield "``import flopcast as fc`` is all it takes. Each name is loaded when it is first asked for.\n"
-    door = {name: getattr(fc, name) for name in sorted({*fc.__all__, *RETURNED})}
+    door = {name: getattr(fc, name) for name in fc.__all__}
     errors = [name for name, one in door.items() if isinstance(one, type) and issubclass(one, Exception)]
     classes = [name for name, one in door.items() if isinstance(one, type) and name not in errors]
     yield from _listed("Calls", "flopcast", [name for name in door if name not in (*errors, *classes)])

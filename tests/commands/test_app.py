@@ -42,7 +42,7 @@ def test_help_lists_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_their_own_help(name: str) -> None:
-    assert load(name).help.partition("\n\n")[0] == COMMANDS[name]
+    assert " ".join(load(name).help.partition("\n\n")[0].split()) == COMMANDS[name]
 
 
 def modules_of(*arguments: str) -> set[str]:
