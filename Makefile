@@ -12,7 +12,7 @@ PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 .PHONY: demo test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
-	$(BIN)/python train.py --out runs/demo
+	$(BIN)/python train.py --without Stack --out runs/demo
 
 # Lint, types, all tests. A worker a core, each with one thread, and the types, which take one, beside them.
 test: style

@@ -24,9 +24,9 @@ import pytest
 
 pytestmark = pytest.mark.no_cover  # the source is read
 ROOT = Path(__file__).parents[1]
-TIMES = 24
+TIMES = 16
 """How often what is repeated stands in the shortest text; half as often where steps may grow with the square."""
-MOST_STEPS = 300_000
+MOST_STEPS = 100_000
 NAMES = {
     "flopcast.readers.nsight.nsys._REPORT", "flopcast.readers.rocprofv3.common._FILE_NAME", "flopcast.staging._NAME",
     "flopcast.traces.classes._DECORATION",
