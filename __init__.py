@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the one list of what is public: type checkers read it here, and `_DOOR` from this text
-    from .api.advising import advise as advise
+    from .api.checking import advise as advise
     from .api.checking import check as check
     from .api.comparing import compare as compare
-    from .api.counters import counters as counters
     from .api.devices import gpu as gpu
     from .api.devices import gpus as gpus
     from .api.forecasting import Forecasts as Forecasts
     from .api.forecasting import forecast as forecast
     from .api.ingesting import Ingested as Ingested
     from .api.ingesting import ingest as ingest
-    from .api.passes import fidelity as fidelity
     from .api.predicting import Prediction as Prediction
     from .api.predicting import predict as predict
+    from .api.profilers import counters as counters
+    from .api.profilers import fidelity as fidelity
     from .api.projecting import ProjectedTrace as ProjectedTrace
     from .api.projecting import project as project
     from .api.scaling import Scaling as Scaling

@@ -14,8 +14,7 @@ import pandas as pd
 from ..errors import ParameterError, check_margin
 from ..report.formats import counted
 from ..report.html import Shown
-from ..report.scaling import predictions_document
-from ..report.scaling_devices import devices_document
+from ..report.scaling import devices_document, predictions_document
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
@@ -112,13 +111,13 @@ class MeasuredScaling(Shown, DeviceScaling):
 
     def plot_families(self) -> go.Figure:
         """Draw the exponent of each problem, family by family, with the median and its interval."""
-        from ..report.scaling_devices import family_figure
+        from ..report.scaling import family_figure
 
         return family_figure(self)
 
     def plot_problems(self) -> go.Figure:
         """Draw a curve per problem against the performance on the smallest device."""
-        from ..report.scaling_devices import problem_figure
+        from ..report.scaling import problem_figure
 
         return problem_figure(self.measured)
 

@@ -37,8 +37,7 @@ from ..table.problems import HOST
 from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device
-from .explaining import Explanation, explain
-from .predicting import predict
+from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
 from .tables import Data, check_jobs, items, load_measurements, names_of, titled
 
@@ -182,7 +181,7 @@ class Run:
         return predict(self, data, level=level, **given).frame
 
     def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
-        """Say why one workload is predicted as it is: `api.explaining.explain`, whose ``options`` they are."""
+        """Say why one workload is predicted as it is: `api.predicting.explain`, whose ``options`` they are."""
         return explain(self, data, row, **options)
 
     def check(self, data: Data, **options: Any) -> Check:

@@ -54,7 +54,7 @@ def command(
     }
     check_data([run, *candidates])
     announce(f"loading {run}", quiet=as_json)
-    from ..api.advising import advise  # here: what it imports takes seconds, and the options are checked before
+    from ..api.checking import advise  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = advise(

@@ -63,10 +63,10 @@ def command(
         **parse_rows(where, unit, set_, group=group),
     }
     check_data(data)
-    from ..report.progress import shown_progress
+    from ..report.terminal import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
-        from ..api.counters import counters  # here: what it imports takes seconds, and the options are checked before
+        from ..api.profilers import counters  # here: what it imports takes seconds, and the options are checked before
 
         found = counters(data, **settings, metric=metric, seed=seed, jobs=jobs, progress=progress)
     if out is not None:

@@ -27,7 +27,7 @@ def command(
     time_us = None if unprofiled is None else parse_time(unprofiled, "--unprofiled")
     defaults = parse_defaults(set_)
     announce("reading the traces", quiet=as_json)
-    from ..api.passes import fidelity  # here: what it imports takes seconds, and the options are checked before
+    from ..api.profilers import fidelity  # here: what it imports takes seconds, and the options are checked before
     from ..report.profilers import fidelity_document
     from ..report.terminal import show
 

@@ -33,7 +33,7 @@ def command(
     same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
     """
     chosen = [find(name) for name in names] if names else all_gpus()
-    from ..report.gpus import gpus_document
+    from ..report.reference import gpus_document
     from ..report.terminal import show
 
     document = gpus_document(chosen, compared=bool(names), with_sources=with_sources)

@@ -71,8 +71,7 @@ def command(
     from ..measuring.results import provenance_path
     from ..measuring.session import INTERRUPTED, LOST
     from ..report.measuring import measuring_document, resuming
-    from ..report.progress import shown_progress
-    from ..report.terminal import show
+    from ..report.terminal import show, shown_progress
 
     with shown_progress("measuring", quiet=as_json) as progress:
         measured = measure(

@@ -48,7 +48,7 @@ def command(
         check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
     defaults = parse_defaults(set_)
     announce("reading the trace", quiet=as_json)
-    from ..api.passes import plan  # here: what it imports takes seconds, and the options are checked before
+    from ..api.profilers import plan  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = plan(

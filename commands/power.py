@@ -180,8 +180,7 @@ def record_command(
     check_data([] if kernels is None else [kernels])
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
-    from ..report.progress import shown_progress
-    from ..report.terminal import show
+    from ..report.terminal import show, shown_progress
 
     try:
         with shown_progress("recording", quiet=as_json) as progress:

@@ -87,7 +87,7 @@ def command(
 
 def _explain(context: typer.Context, row: int, settings: Mapping[str, Any]) -> None:
     """Show why one row is predicted as it is."""
-    from ..api.explaining import explain  # here: what it imports takes seconds
+    from ..api.predicting import explain  # here: what it imports takes seconds
     from ..report.terminal import show
 
     given = context.params

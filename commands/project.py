@@ -146,7 +146,7 @@ def command(
 def _together(
     context: typer.Context, paths: list[Path], target: GPU | None, laws: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
-    from ..api.jobs import project_job  # here: what it imports takes seconds
+    from ..api.projecting import project_job  # here: what it imports takes seconds
     from ..report.terminal import show
 
     job = project_job(paths, target, **laws)

@@ -159,7 +159,7 @@ def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
         check_output(out, FILES)
     announce("fitting the published simulations", quiet=as_json)
     from ..report.html import save_page
-    from ..report.scaling_published import published_document
+    from ..report.scaling import published_document
     from ..report.terminal import show
     from ..scaling.trials import published_trials, reproduction
 

@@ -25,7 +25,7 @@ def command(
         check_file(out, READABLE)
     from ..api.tables import schema, template  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op
-    from ..report.schema import schema_document
+    from ..report.reference import schema_document
     from ..report.terminal import show
 
     document = schema_document(schema(op), op and canonical_op(op))

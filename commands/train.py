@@ -100,7 +100,7 @@ def command(
         "jobs": jobs,
         "cluster": cluster,
     }
-    from ..report.progress import shown_progress
+    from ..report.terminal import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.training import train  # here: what it imports takes seconds, and the options are checked before

@@ -1,4 +1,4 @@
-"""What `check` found, as a document: the verdict, the errors beside those out of sample, and who is off by how much."""
+"""What `check` and `advise` found, as documents: the verdict on a run, its errors, its shifts; what to measure next."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from .document import (
     Table,
     Tone,
     columns,
+    lines,
     losses,
     rows,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
-from .formats import counted, figure, formatted, number, percent, share
-from .training import left_out
+from .formats import clock, counted, figure, formatted, number, percent, share, significant
+from .training import left_out, title
 
 SCHEMA: Final = 1
 _TONES: Final[dict[Outcome, Tone]] = {
@@ -309,3 +310,32 @@ def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="rows, %", range=[0, 101])
     return styled(figure, 380, legend={})
+
+
+def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
+    """Return the advice for terminal and machines; `batch` and `report` are those of `api.checking.Advice`."""
+    errors = report["expected"]
+    facts = [
+        Fact(f"{report['rows']:,}", f"rows to measure on {report['target']}, of {report['candidates']:,} candidates"),
+        Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
+        Fact(clock(report["cost_s"]), "of measuring"),
+    ]
+    now, after = percent(errors["now"]), percent(errors["after"])
+    said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
+    names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
+    cells = [
+        (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
+        for row in batch.to_dict("records")
+    ]
+    heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
+    table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
+    return Document(
+        title=f"{title(report)}: what to measure next",
+        opening=[Facts(facts), lines([f"{said}."])],
+        sections=[Section("What to measure", [table])],
+        data={**report, "batch": [{str(k): _plain(v) for k, v in row.items()} for row in batch.to_dict("records")]},
+    )
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""Figures of a training run as Plotly figures, readable on light and dark pages alike.
+"""Figures of a training run: Plotly's for pages, readable on light and dark ones alike, and charts for terminals.
 
 Colours are of Okabe and Ito's palette (Color Universal Design, 2008), which colour-blind readers can tell apart, the
 blue a little lighter so that it stands out on dark pages too: the selected model is always blue, FLOPS scaling always
@@ -15,10 +15,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
 from scipy.stats import rankdata
 
 from ..table.measurements import prediction_columns, quantity
+from .document import Chart
 from .formats import percent
 from .run_folder import ordered, reference
 
@@ -36,6 +38,8 @@ NAMED_UP_TO = 20_000
 """Number of workloads up to which each point carries its group's name."""
 LEAST_APE = 0.01
 """Smaller errors are drawn here, since the axis is logarithmic, %."""
+_LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
+_POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
 
 
 def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
@@ -106,6 +110,41 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="workloads, %", range=[0, 101])
     return styled(figure, 460, legend={"traceorder": "reversed"})
+
+
+def inlier_chart(errors: Mapping[str, ArrayLike], title: str = "share of workloads predicted within an error") -> Chart:
+    """Return the curve of each name: the share of its errors (%, one per workload) that stay within a threshold.
+
+    Examples
+    --------
+    >>> inlier_chart({"OLS": [1.0, 3.0, 90.0]}).curves[0][2][:3].round().tolist()
+    [0.0, 33.0, 67.0]
+    """
+    limits = np.linspace(0.0, _LARGEST, 26)
+    curves = []
+    for name, found in errors.items():
+        known = np.sort(np.asarray(found, dtype=float))
+        known = known[np.isfinite(known)]
+        if known.size:
+            curves.append((name, limits, 100.0 * np.searchsorted(known, limits, side="right") / known.size))
+    return Chart(title, curves, ("error at most, %", "workloads, %"), ((0.0, _LARGEST), (0.0, 100.0)))
+
+
+def agreement_chart(observed: ArrayLike, predicted: ArrayLike, name: str, unit: str) -> Chart:
+    """Return predicted over observed values on logarithmic axes, and the line where both are equal.
+
+    Values that are not positive are left out; `unit` is the label of what was predicted, such as ``"time, µs"``.
+    """
+    pairs = np.column_stack([np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float)])
+    pairs = pairs[(np.isfinite(pairs) & (pairs > 0)).all(axis=1)]
+    if not len(pairs):
+        return Chart("", (), ("", ""))
+    pairs = np.log10(pairs[:: 1 + len(pairs) // _POINTS])
+    ends = np.array([pairs.min(), pairs.max() + 1e-9])
+    curves = [("predicted = observed", ends, ends), (name, pairs[:, 0], pairs[:, 1])]
+    axes = (f"observed {unit}", f"predicted {unit}")
+    title = f"observed, and predicted by {name}"
+    return Chart(title, curves, axes, ((ends[0], ends[1]),) * 2, logarithmic=True, points=frozenset({name}))
 
 
 FAMILIES: Final = {

@@ -1,8 +1,7 @@
-"""Documents of measuring: what was measured, and what failed or is doubtful; and what to measure next."""
+"""What `measure` found, as a document: what was measured, and what failed or is doubtful."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,44 +12,8 @@ from ..measuring.measure import Measured
 from ..measuring.protocol import ENDINGS, half_widths
 from ..measuring.results import doubts
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
-from ..table.measurements import quantity
 from ..table.refusals import reason_of
-from .document import Document, Fact, Facts, Line, Lines, Row, Section, Table, columns, lines, remarked, rows
-from .formats import clock, percent, significant
-from .training import title
-
-SHOWN: Final = 15
-"""Rows on a terminal."""
-
-
-def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
-    """Return the advice for terminal and machines; `batch` and `report` are those of `api.advising.Advice`."""
-    errors = report["expected"]
-    facts = [
-        Fact(f"{report['rows']:,}", f"rows to measure on {report['target']}, of {report['candidates']:,} candidates"),
-        Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
-        Fact(clock(report["cost_s"]), "of measuring"),
-    ]
-    now, after = percent(errors["now"]), percent(errors["after"])
-    said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
-    names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
-    cells = [
-        (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
-        for row in batch.to_dict("records")
-    ]
-    heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
-    table = Table(heads, rows(cells), "what to measure, the most useful first", shown=SHOWN)
-    return Document(
-        title=f"{title(report)}: what to measure next",
-        opening=[Facts(facts), lines([f"{said}."])],
-        sections=[Section("What to measure", [table])],
-        data={**report, "batch": [{str(k): _plain(v) for k, v in row.items()} for row in batch.to_dict("records")]},
-    )
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value
-
+from .document import Document, Line, Lines, Row, Table, columns, remarked
 
 _NAMED: Final = 10  # failed rows that are listed
 

@@ -50,7 +50,7 @@ _NAME: Final = 48  # columns for a kernel's name
 
 
 def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]) -> Document:
-    """Return the choice for terminal and machines; the parts are those of `api.counters.CounterChoice`."""
+    """Return the choice for terminal and machines; the parts are those of `api.profilers.CounterChoice`."""
     advised, every = report["advised"], table[table["columns"] == "all"]
     unseen = f"error on {left_out(report['scheme'])}, {percent(every['e_out'].min())} with all"
     facts = [

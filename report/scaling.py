@@ -1,4 +1,4 @@
-"""What `scale` says of performance at other sizes, as documents: predictions, the published results, configurations."""
+"""What `scale` says of performance at other sizes, as documents: predicted, configured, measured, published."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from html import escape
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.metrics import mean_least_most
+from ..evaluation.verdicts import Interval, Outcome, too_few
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
+from ..scaling.calibration import published_curves
+from ..scaling.curves import Curve, CurveTable
+from ..scaling.devices import CU_LAW, FAMILY, LEVEL, DeviceScaling, DeviceSizes, FamilyScaling
 from ..scaling.prediction import (
     BenchmarkPrediction,
     LawPrediction,
     LawSummary,
     SizePredictions,
     error_percent,
+    predict_sizes,
     summarise,
 )
 from ..scaling.scale_models import LearnedScaleModel
+from ..scaling.scaling_class import MARGIN, Growth, classify
+from ..scaling.trials import EQUATIONS, EXPLANATIONS, PREDICTORS, benchmark_errors, simulation_speedups
 from .document import (
     Cell,
     Column,
@@ -30,9 +39,11 @@ from .document import (
     Figure,
     Headline,
     Lines,
+    Part,
     Row,
     Section,
     Table,
+    Tone,
     columns,
     lines,
     remarked,
@@ -40,7 +51,8 @@ from .document import (
 )
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import counted, figure, formatted, share
-from .gpus import MISSING, gpus_json
+from .reference import MISSING, gpus_json
+from .validation import conclusion, summary, validation_json
 
 SCHEMA: Final = 1
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
@@ -481,3 +493,325 @@ def _percent(value: float | None) -> str:
 
 def _sizes(sizes: Sequence[float]) -> str:
     return " and ".join(filter(None, (", ".join(f"{size:g}" for size in sizes[:-1]), f"{sizes[-1]:g}")))
+
+
+COLUMNS: Final = (
+    *columns("family", numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems")),
+    Column("scaling", "prose"),
+)
+_TONES: Final[dict[Growth, Tone]] = {
+    Growth.LINEAR: "good",
+    Growth.SUB: "error",
+    Growth.SUPER: "accent",
+    Growth.UNDECIDED: "warning",
+    Growth.TOO_FEW: "soft",
+}
+
+
+def devices_document(result: DeviceScaling) -> Document:
+    """Return the families, the verdict on linear scaling from the smallest device to others, and the data's limits."""
+    families = Table(COLUMNS, [family_row(one) for one in result.families], caption=legend())
+    exponents = "Exponent of every problem, and the median of its family with its interval"
+    curves = Figure(partial(problem_figure, result.measured), "Performance against that on the smallest device")
+    verdicts = lines((line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer")
+    told = Lines(remarked((*result.limits, *result.notes)), "list")
+    return Document(
+        title="Performance over size, measured",
+        lead=title(result.measured),
+        sections=[
+            Section("How each kernel family scales", [families, Figure(partial(family_figure, result), exponents)],
+                    "families", "Families"),
+            Section("Problem by problem", [curves], "problems", "Problems"),
+            Section("Is time inversely proportional to size?", [verdicts], "linear", "Linear scaling"),
+            Section("What these data cannot show, and remarks", [told], "remarks", "Remarks"),
+        ],
+        data=devices_json(result),
+    )  # fmt: skip
+
+
+def family_row(one: FamilyScaling) -> Row:
+    """Return a family under `COLUMNS`: exponent, interval, spread over problems and the class."""
+    spread = f"{one.spread[0]:.2f} to {one.spread[1]:.2f}"
+    words = family_words(one) if one.growth is Growth.TOO_FEW else str(one.growth)
+    counts = str(one.problems), str(one.groups)
+    return Row((one.name, *counts, exponent_words(one.exponent), spread, Cell(words, _TONES[one.growth])))
+
+
+def family_words(one: FamilyScaling) -> str:
+    """Return how a family scales, or why nothing can be said."""
+    few = too_few(one.problems, one.groups)
+    return str(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
+
+
+def title(measured: DeviceSizes) -> str:
+    """Return which devices, how large, and how many problems."""
+    names = ", ".join(f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True))
+    return f"{names}; {len(measured.rows)} problems measured on all"
+
+
+def legend() -> str:
+    """Return how to read the table."""
+    return (
+        "exponent: performance (1 / time) grows with size to this power, 1 = linear; the median over problems with its "
+        f"cluster-bootstrap interval. linear: the interval of {200 * LEVEL - 100:g} % within 1 ± {MARGIN:g}; "
+        f"sub-linear, super-linear: that of {100 * LEVEL:g} % all below or above 1."
+    )
+
+
+def exponent_words(exponent: Interval) -> str:
+    """Return an exponent with its interval, alone where it has none."""
+    return f"{exponent.value:.2f}" if np.isnan(exponent.lower) else str(exponent)
+
+
+def verdict_lines(verdict: ValidationResult) -> list[str]:
+    """Return what `validate` says of linear scaling over size: of all rows, then where it holds and where it fails."""
+    pooled, *lines = summary(verdict)
+    host = verdict.dataset.host
+    names = f"{host.name if host else 'host'} → {verdict.dataset.target.name}"
+    return [f"{names}, {pooled}", *(line for line in lines if line.startswith((CU_LAW, Outcome.TOO_FEW.value)))]
+
+
+def devices_json(result: DeviceScaling) -> dict[str, Any]:
+    """Return the same for machines, problem by problem; a figure that does not exist is NaN."""
+    return {
+        "schema": 1,
+        "devices": [one.name for one in result.measured.devices],
+        "sizes": result.measured.sizes,
+        "families": [_family_json(one) for one in result.families],
+        "problems": problems(result.measured),
+        "linear": [validation_json(verdict) for verdict in result.verdicts],
+        "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
+        "notes": [*map(str, (*result.limits, *result.notes))],
+    }
+
+
+def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
+    """Return each problem with its times and its exponent."""
+    rows = measured.rows
+    sources = rows["source"].astype(str) if "source" in rows else [""] * len(rows)
+    return [
+        {"op": str(op), "group": str(group), "source": source, "times_us": times, "exponent": float(exponent)}
+        for op, group, source, times, exponent in zip(
+            rows["op"], measured.groups, sources, measured.times_us, measured.exponents, strict=True
+        )
+    ]
+
+
+def _family_json(one: FamilyScaling) -> dict[str, Any]:
+    return {
+        "op": one.op,
+        "family": one.family,
+        "dtype": one.dtype,
+        "problems": one.problems,
+        "groups": one.groups,
+        "exponent": vars(one.exponent),
+        "spread": list(one.spread),
+        "class": str(one.growth),
+        "words": family_words(one),
+    }
+
+
+def family_figure(result: DeviceScaling) -> go.Figure:
+    """Return the exponent of each problem, family by family, with the median and its interval."""
+    keys = result.measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
+    exponents, figure = result.measured.exponents, go.Figure()
+    for place, one in enumerate(result.families):
+        of = keys.eq([one.op, one.family, one.dtype]).all(axis=1).to_numpy()
+        spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
+        problem = {"color": NEUTRAL, "size": 5, "opacity": 0.5}
+        figure.add_trace(
+            go.Scatter(x=exponents[of].tolist(), y=spread.tolist(), mode="markers", marker=problem, name=one.name)
+        )
+        value, lower, upper = one.exponent.value, one.exponent.lower, one.exponent.upper
+        bars = {"type": "data", "array": [upper - value], "arrayminus": [value - lower], "thickness": 3}
+        median = {"color": SELECTED, "size": 11, "symbol": "diamond"}
+        error = bars if np.isfinite(lower) else None
+        figure.add_trace(go.Scatter(x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name))
+    figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
+    names = [escape(one.name) for one in result.families]
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed", automargin=True)
+    low, high = np.quantile(exponents, [0.01, 0.99])  # a few wild problems would hide all others
+    shown = [min(0.0, float(low)) - 0.1, max(1.2, float(high)) + 0.1]
+    figure.update_xaxes(title_text="exponent of performance over size; 1: linear", range=shown)
+    return panels(figure, 110 + 34 * len(names)).update_layout(showlegend=False)
+
+
+def problem_figure(measured: DeviceSizes) -> go.Figure:
+    """Return a curve per problem, operator by operator, and the line of linear scaling."""
+    figure = go.Figure()
+    relative = measured.times_us[:, :1] / measured.times_us  # (n, d), performance against the smallest device
+    for index, (op, of_op) in enumerate(measured.rows.groupby("op", sort=True).indices.items()):
+        x = np.tile([*measured.sizes, np.nan], len(of_op))
+        y = np.hstack([relative[of_op], np.full((len(of_op), 1), np.nan)]).ravel()
+        colour = (SELECTED, *OTHERS)[index % (1 + len(OTHERS))]
+        line = {"color": colour, "width": 1, "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)]}
+        figure.add_trace(
+            go.Scatter(name=escape(str(op)), x=x.tolist(), y=y.tolist(), mode="lines", line=line, opacity=0.6)
+        )
+    ends = measured.sizes.tolist()
+    linear = {"color": BASELINE, "width": 2, "dash": "dash"}
+    figure.add_trace(go.Scatter(name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear))
+    figure.update_xaxes(type="log", tickvals=ends, ticktext=[f"{size:g}" for size in ends], title_text="compute units")
+    figure.update_yaxes(type="log", title_text="performance against the smallest")
+    return panels(figure, 480)
+
+
+_COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
+_PREDICTED: Final = {"strong": ((8.0, 16.0), 128.0), "weak": ((8.0, 16.0), 128.0), "chiplets": ((4.0, 8.0), 16.0)}
+"""Scenario -> sizes fitted to and size predicted of the panels by benchmark."""
+
+
+def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
+    """Return the published results reproduced (`scaling.trials.reproduction`), and `published_trials` of every law."""
+    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
+    speedups = simulation_speedups()
+    tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
+    return Document(
+        title="GPU scale-model simulation, reproduced",
+        lead="SeyyedAghaei, Naderan-Tahan and Eeckhout, HPCA 2024: every figure from the published data",
+        opening=list(_published_headlines(trials)),
+        sections=[
+            Section("Errors beside the published ones", [published_table(found)], "published", "Published"),
+            Section("Every law", [trial_table(trials), _speedup_table(speedups)], "laws", "Laws"),
+            Section("Errors benchmark by benchmark", _error_figures(found), "errors", "Errors"),
+            Section("Performance and misses over size", _over_size(), "curves", "Curves"),
+            Section("Measured and predicted", _predicted(), "predicted", "Predicted"),
+            Section("How much faster scale models are simulated",
+                    [Figure(partial(speedup_figure, speedups), "Bars: from the published seconds; marks: as printed")],
+                    "speedups", "Speed-ups"),
+        ],
+        data={"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}},
+    )  # fmt: skip
+
+
+def _published_headlines(trials: pd.DataFrame) -> Iterator[Headline]:
+    """Yield, for the largest size of each scenario, the learned scale model's error beside the best simple law's."""
+    for scenario, (fit, target) in _PREDICTED.items():
+        laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
+        for own in (law for law in laws if law.law == LearnedScaleModel.name):
+            yield headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.")
+
+
+def _error_figures(found: pd.DataFrame) -> list[Part]:
+    """Return a figure for each table of errors that was printed."""
+    cells = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False) if len(found) else []
+    return [
+        Figure(partial(error_figure, scenario, target, fit), f"{scenario}, size {target} from {_sizes(fit)}")
+        for scenario, target, fit in cells
+    ]
+
+
+def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
+    """Draw the error of every benchmark by each of the paper's predictors, side by side."""
+    errors, figure = benchmark_errors(scenario, target, fit), go.Figure()
+    for name, colour in zip((*PREDICTORS.values(), EQUATIONS), (*_COLOURS, NEUTRAL), strict=False):
+        own = [*errors[name], errors[name].mean()]
+        bars = {"x": [*map(escape, errors.index), "average"], "y": own, "marker": {"color": colour}}
+        figure.add_trace(go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars))
+    figure.update_yaxes(title_text="error, %")
+    return panels(figure, 380)
+
+
+def _over_size() -> list[Part]:
+    curves = {name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED}
+    per_unit = "Performance per unit of size, against that of the smallest: 1 is linear scaling"
+    heads = columns("scenario", "benchmark", "how it scales")
+    classes = [(one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own]
+    return [
+        Figure(partial(size_figure, curves, misses=False), per_unit),
+        Figure(partial(size_figure, curves, misses=True), "Misses of the last-level cache per thousand instructions"),
+        Table(heads, rows(classes), folded="How every benchmark scales", medium="page"),
+    ]
+
+
+def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
+    """Draw performance per unit of size, or miss rates, over the size: a panel per scenario, a line per benchmark."""
+    figure = make_subplots(rows=1, cols=len(curves), subplot_titles=list(curves), horizontal_spacing=0.06)
+    for place, own in enumerate(curves.values(), 1):
+        for index, one in enumerate(own):
+            per_unit = one.performance / one.sizes * one.sizes[0] / one.performance[0]
+            y, line = one.mpki if misses else per_unit, {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5}
+            hover = f"%{{y:.3~g}} at %{{x}}<extra>{escape(one.benchmark)}</extra>"
+            trace = go.Scatter(name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover)
+            figure.add_trace(trace.update(mode="lines+markers", showlegend=False), row=1, col=place)
+        figure.update_xaxes(type="log", tickvals=own[0].sizes, title_text=f"{own[0].unit}s", row=1, col=place)
+    figure.update_yaxes(type="log" if misses else "linear")
+    return panels(figure, 400)
+
+
+def _predicted() -> list[Part]:
+    """Return the panels of each scenario, with the laws of the paper and the scale model's program ahead."""
+    shown = "from {} by the {}; other predictors are a click on the legend away"
+    return [
+        Figure(partial(_panels, name), f"{name}: {shown.format(_sizes(fit), PREDICTORS['scale model'])}")
+        for name, (fit, _) in _PREDICTED.items()
+    ]
+
+
+def _panels(scenario: str) -> go.Figure:
+    fit, target = _PREDICTED[scenario]
+    table = CurveTable(tuple(one for one in published_curves() if one.scenario == scenario))
+    result = predict_sizes(table, fit, [target], laws=[*PREDICTORS.values()])
+    return prediction_figure(result, PREDICTORS["scale model"])
+
+
+def speedup_figure(found: pd.DataFrame) -> go.Figure:
+    """Draw how many times faster the two scale models are simulated than each target, with the printed figures."""
+    names = [f"{row['scenario']} {row['target']:g}" for row in found.to_dict("records")]
+    reach = {"type": "data", "array": found["most"] - found["mean"], "arrayminus": found["mean"] - found["least"]}
+    bars = {"x": names, "y": found["mean"], "error_y": reach, "marker_color": SELECTED}
+    figure = go.Figure(go.Bar(name="mean, least to most", **bars))
+    marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
+    figure.add_trace(
+        go.Scatter(name="published mean", x=names, y=found["published_mean"], mode="markers", marker=marks)
+    )
+    figure.update_yaxes(title_text="times faster")
+    return panels(figure, 360)
+
+
+def _speedup_table(found: pd.DataFrame) -> Table:
+    """Return how much less simulation the scale models take, the published figures beside."""
+    names = ["mean", "published_mean", "least", "most", "published_most"]
+    cells = [
+        (row["scenario"], f"{row['target']:g}", *(formatted(row[name], "{:.2f}") for name in names))
+        for row in found.to_dict("records")
+    ]
+    heads = columns("scenario", numbers=["at", "average", "published", "least", "most", "published"])
+    return Table(heads, rows(cells), "How many times faster the two scale models are simulated than the target")
+
+
+def published_table(found: pd.DataFrame) -> Table:
+    """Return the errors reproduced from the published data, each beside the published one, differences explained."""
+    codes = list(dict.fromkeys(code for code in found["explanation"] if code))
+    cells = found["scenario"].astype(str) + found["target"].astype(str) + found["fit"].astype(str)
+    compared = []
+    for row, ends in zip(found.to_dict("records"), cells != cells.shift(-1), strict=True):
+        why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
+        tone: Tone = "warning" if why else ""
+        both = [(row[name], row[f"published_{name}"]) for name in ("average", "max")]
+        pairs = [(formatted(ours, "{:.2f}"), formatted(theirs, "{:.2f}")) for ours, theirs in both]
+        figures = [cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))]
+        mark = f"[{codes.index(why) + 1}]" if why else ""
+        fit = " ".join(f"{size:g}" for size in row["fit"])
+        compared.append(Row((scenario, predictor, fit, f"{row['target']:g}", *figures, mark), ends=bool(ends)))
+    return Table(
+        columns("scenario", "predictor", numbers=["from", "at", "average", "published", "max", "published", ""]),
+        compared,
+        "Errors on the published benchmarks, %, each with the published figure beside it",
+        "\n".join(f"[{i}] {EXPLANATIONS[code]}" for i, code in enumerate(codes, 1)),
+    )
+
+
+def trial_table(found: pd.DataFrame) -> Table:
+    """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
+    title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
+    return summary_table(summaries(found), 0.9, title)
+
+
+def summaries(trials: pd.DataFrame) -> list[LawSummary]:
+    """Return the rows of `published_trials` as they are told."""
+    return [
+        LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
+                   row["max"], row["coverage"])
+        for row in trials.to_dict("records")
+    ]  # fmt: skip

@@ -1,23 +1,31 @@
-"""Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width."""
+"""Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width.
+
+Charts are drawn in characters, in colour where the terminal has any; curves bear signs too, so that they can be told
+apart without colour. Long work shows its progress.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
+import plotille
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from .charts import drawn
+from ..output import visible
 from .document import Cell, Chart, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
-from .formats import counted
+from .formats import clock, counted
 
 WIDTH: Final = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
@@ -26,6 +34,10 @@ _FOLDED: Final = 20  # columns that words should have
 _STYLES: Final = {
     "strong": "bold", "soft": "dim", "good": "green", "accent": "cyan", "warning": "yellow", "error": "red",
 }  # fmt: skip
+
+_HEIGHT, _WIDTHS, _AXIS = 20, (100, 50), 20  # lines of a chart; its columns, so that ticks are round; those of its axis
+_COLOURS: Final = ("cyan", "red", "yellow", "green", "magenta", "blue")  # of the curves of a chart
+_SIGNS: Final = ("o", "x", "+", "*", "#", "%")
 
 
 def output() -> Console:
@@ -164,3 +176,55 @@ def _text(cell: str | Cell, style: str) -> Text:
 
 def _style(tone: str) -> str:
     return _STYLES.get(tone, "")
+
+
+def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
+    """Return a chart as text for a terminal of so many columns, with its legend."""
+    figure = plotille.Figure()
+    figure.width = next((wide for wide in _WIDTHS if wide + _AXIS <= width), 25)
+    figure.height = _HEIGHT
+    figure.with_colors, figure.origin = coloured, False
+    figure.x_label, figure.y_label = "x", "y"
+    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda value, _: f"{10.0**value if chart.logarithmic else value:.3g}"
+    if chart.limits:
+        (left, right), (low, high) = chart.limits
+        figure.set_x_limits(left, right)
+        figure.set_y_limits(low, high)
+    for place, (name, x, y) in enumerate(chart.curves):
+        colour = _COLOURS[place % len(_COLOURS)] if coloured else None
+        if name in chart.points:
+            figure.scatter(x, y, lc=colour, label=name)
+        else:
+            sign = None if chart.points else _SIGNS[place % len(_SIGNS)]
+            figure.plot(x, y, lc=colour, label=name, marker=sign)
+    body, _, legend = figure.show(legend=True).partition("\n\nLegend:\n-------\n")
+    named = "   ".join([f"x: {chart.axes[0]}", f"y: {chart.axes[1]}", *legend.splitlines()])
+    return f"{body.rstrip()}\n\n{named}\n"
+
+
+Report = Callable[[int, int, str, float], None]
+
+
+@contextmanager
+def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Iterator[Report | None]:
+    """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
+
+    ``first`` says at once what is done before any of the work is counted. An ETA that is not finite is not known yet,
+    and left out.
+    """
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
+        bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
+
+        def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+            bars.update(bar, completed=done, total=total, description=visible(label), left=_left(eta_seconds))
+
+        yield draw
+
+
+def _left(eta_seconds: float) -> str:
+    return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""

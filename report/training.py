@@ -18,7 +18,6 @@ from ..remarks import Remark
 from ..table.measurements import quantity
 from ..table.refusals import reason_of
 from . import figures
-from .charts import agreement_chart, inlier_chart
 from .document import (
     Cell,
     Chart,
@@ -41,6 +40,7 @@ from .document import (
     losses,
     rows,
 )
+from .figures import agreement_chart, inlier_chart
 from .formats import NONE, counted, figure, known, number, percent, share
 from .run_folder import ordered, reference, simplest
 

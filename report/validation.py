@@ -17,7 +17,6 @@ from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, Efficiency,
 from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
 from ..table.measurements import Quantity, quantity
-from .charts import agreement_chart, inlier_chart
 from .document import (
     Cell,
     Chart,
@@ -34,7 +33,7 @@ from .document import (
     lines,
     losses,
 )
-from .figures import BASELINE, GRID, OTHERS, SELECTED, styled
+from .figures import BASELINE, GRID, OTHERS, SELECTED, agreement_chart, inlier_chart, styled
 from .formats import counted, figure, formatted
 from .predictions import workload
 

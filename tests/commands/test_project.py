@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flopcast.api.jobs import project_job
-from flopcast.api.projecting import FILES, project, project_traces
+from flopcast.api.projecting import FILES, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
 from flopcast.commands import project as command

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from flopcast.report.charts import agreement_chart, drawn, inlier_chart
 from flopcast.report.document import Document
+from flopcast.report.figures import agreement_chart, inlier_chart
 from flopcast.report.html import page
+from flopcast.report.terminal import drawn
 from flopcast.report.training import training_document
 
 from .pages import printed

@@ -7,7 +7,7 @@ import pytest
 
 from flopcast.hardware import FIGURES, GPU, PEAKS, all_gpus, find
 from flopcast.report.document import Table
-from flopcast.report.gpus import (
+from flopcast.report.reference import (
     ceilings_table,
     compare_table,
     gpu_table,

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from flopcast.report.formats import clock
-from flopcast.report.progress import shown_progress
+from flopcast.report.terminal import shown_progress
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min 00 s"), (3725, "62 min 05 s")])

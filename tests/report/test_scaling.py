@@ -23,11 +23,13 @@ from flopcast.report.scaling import (
     prediction_table,
     predictions_document,
     predictions_json,
+    published_document,
+    published_table,
     remarks,
     simplest,
     summary_table,
+    trial_table,
 )
-from flopcast.report.scaling_published import published_document, published_table, trial_table
 from flopcast.report.terminal import print_document
 from flopcast.scaling.curves import Curve, curves_of
 from flopcast.scaling.prediction import (

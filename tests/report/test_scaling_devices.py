@@ -11,7 +11,7 @@ from rich.console import Console
 from flopcast.hardware import GPU
 from flopcast.output import dumps
 from flopcast.report.html import page
-from flopcast.report.scaling_devices import (
+from flopcast.report.scaling import (
     devices_document,
     devices_json,
     family_figure,

@@ -1,13 +1,16 @@
-"""GPUs as a document for terminals: their list, some of them side by side, where their figures come from."""
+"""What is known without data, as documents: GPUs and where their figures come from, operators and their columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import pandas as pd
 
 from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
-from .document import Cell, Column, Document, Row, Section, Table, columns, rows
+from ..operators.operators import ALIASES, OPS
+from .document import Cell, Column, Document, Lines, Row, Section, Table, columns, lines, rows
 from .formats import NONE, share
 
 SCHEMA: Final = 1
@@ -108,13 +111,13 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     used = {_source_key(source) for gpu in listed for source in gpu.sources}
     return {
         "schema": SCHEMA,
-        "gpus": [_json(gpu) for gpu in listed],
+        "gpus": [_gpu_json(gpu) for gpu in listed],
         "units": {figure.key: figure.unit for figure in (*PEAKS.values(), *FIGURES.values())},
         "sources": {key: vars(source) for key, source in sources().items() if key in used},
     }
 
 
-def _json(gpu: GPU) -> dict[str, Any]:
+def _gpu_json(gpu: GPU) -> dict[str, Any]:
     written = {key: value for key, value in gpu.to_dict().items() if not key.startswith("peak_")}
     figures = {key: getattr(gpu, key) for key in FIGURES}
     return written | figures | {"peaks": {key: gpu.peaks.get(key) for key in _peak_keys([gpu])}}
@@ -169,3 +172,76 @@ def _source_line(source: str) -> str:
     """Return a source of a GPU with its title and address, as it stands where it is the user's own."""
     known = sources().get(_source_key(source))
     return f"{source} — {known.title}, {known.url} (read: {known.read})" if known else source
+
+
+def schema_document(table: pd.DataFrame, op: str | None) -> Document:
+    """Return the columns of an operator (``op``), or of all of them, as `flopcast.schema` has them."""
+    data = {
+        "schema": SCHEMA,
+        "operators": [_operator_json(name, part) for name, part in _by_operator(table, op).items()],
+    }
+    if op is None:
+        return Document(sections=[Section("operators", [_operators(table), _common()])], data=data)
+    parts = [_columns(table, op), lines([_called(op)] if _called(op) else [], tone="soft")]
+    return Document(sections=[Section(op, parts)], data=data)
+
+
+def _by_operator(table: pd.DataFrame, op: str | None) -> Mapping[str, pd.DataFrame]:
+    return {op: table} if op else {str(name): part.droplevel("op") for name, part in table.groupby("op", sort=False)}
+
+
+def _operators(table: pd.DataFrame) -> Table:
+    """Return a row for each operator: the dimensions it needs with an example, those it may have, its other names."""
+    found = []
+    for name, part in _by_operator(table, None).items():
+        own = part.loc[list(OPS[name].dims)]
+        needed = [f"{column}={value}" for column, value in own["example"][own["required"]].items()]
+        may = [_with_default(column, value) for column, value in own["default"][~own["required"]].items()]
+        public = [word for word in _names(name) if not word.startswith("_")]
+        found.append((name, " ".join(needed), " ".join(may), " ".join(public)))
+    heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
+    return Table(heads, rows(found), "operators and their dimensions")
+
+
+def _common() -> Lines:
+    return lines(
+        [
+            "Every row also needs device, op, dtype_a (not a collective or kernel) and duration_us, or a duration in "
+            "another unit: latency_ms, time with --unit time=ms.",
+            "flopcast schema OP lists every column of one with its unit; --template FILE.csv writes them to fill in.",
+        ],
+        tone="soft",
+    )
+
+
+def _columns(table: pd.DataFrame, op: str) -> Table:
+    """Return a row for each column: needed or not, unit, default, example, the other names by which it is read."""
+    found = []
+    for name, row in table.iterrows():
+        needed = "needed" if row["required"] else ""
+        cells = (str(name), needed, row["unit"], _shown(row["default"]), _shown(row["example"]), row["also"])
+        found.append(Row(cells, "" if row["required"] else "soft"))
+    heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
+    return Table(heads, found, f"columns of {op}")
+
+
+def _called(op: str) -> str:
+    names = ", ".join(_names(op))
+    return f"Also called {names}; aten::, torch. and the like before a name are passed over." if names else ""
+
+
+def _names(op: str) -> list[str]:
+    return [word for word, name in ALIASES.items() if name == op]
+
+
+def _with_default(column: object, value: Any) -> str:
+    return f"{column}={_shown(value)}" if _shown(value) else str(column)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _operator_json(op: str, table: pd.DataFrame) -> dict[str, Any]:
+    told = table.astype(object).where(table.notna(), None).reset_index().to_dict("records")
+    return {"op": op, "also": _names(op), "columns": told}
