@@ -21,11 +21,10 @@ from ..projection.chakra_export import write_chakra
 from ..report.forecast import forecast_document
 from ..report.formats import counted
 from ..report.html import Shown
-from ..workloads.answer import Forecast
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
+from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
-from ..workloads.forecasting import forecast_all, parts_of
 from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.releases import Release, as_rows, find_release, widened
@@ -124,7 +123,7 @@ class Forecasts(Shown):
         setting = self.answers[0].setting if len(self.answers) == 1 else None
         if not isinstance(setting, GraphSetting):
             raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
-        tasks = chakra_tasks(self.answers[0], setting.model, setting.gpus)
+        tasks = chakra_tasks(self.answers[0].layers, setting.model, setting.gpus)
         about = {"what": "forecast, not a measurement", "gpu": setting.gpu.name, "workload": setting.model.name}
         write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
 
@@ -176,7 +175,7 @@ def forecast(
     model : str, Path, mapping or Architecture, optional
         A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your own operators, as a
         CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), as an execution trace of PyTorch or
-        Chakra, plain or compressed (`workloads.traced_graph`), as an ONNX model (`workloads.onnx_layers`), or as the
+        Chakra, plain or compressed, as an ONNX model (`workloads.graph_files`), or as the
         input of a planner (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
         ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of stated times),
         ``network_gbs``, ``network_us`` and ``node_gpus``.

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..operators.operators import OPS
-from ..workloads.answer import Forecast
+from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.releases import Release
 from ..workloads.setting import Setting

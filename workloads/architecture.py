@@ -1,6 +1,12 @@
-"""Architectures: a model as the numbers that decide its matrices, by name or from its configuration file.
+"""A model as the numbers that decide its matrices, and the kernels of one of its layers on one GPU.
 
-A name of models.csv, a Hugging Face ``config.json`` or its contents enter `find`; an `Architecture` leaves.
+A name of models.csv, a Hugging Face ``config.json`` or its contents enter `find`; an `Architecture` leaves. `layer`
+says which matrices one GPU has of it, `attention_flop` and `cached_per_token` how much attention and cache.
+
+Tensor parallelism cuts the heads and the inner width of the feed-forward part (Shoeybi et al., Megatron-LM,
+arXiv:1909.08053): the projections into the heads and into the inner width by columns, those out of them by rows, with
+a sum over the GPUs after each pair. Expert parallelism gives every GPU some of the experts, and sends tokens to them
+and back. `check_split` says which numbers of GPUs a model can be cut into.
 """
 
 from __future__ import annotations
@@ -14,7 +20,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import DataError, nearest
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import FloatArray
+from ..errors import DataError, ParameterError, nearest
 
 _LARGEST: Final = 1e7
 """No dimension of a model is larger: what is, was mistyped."""
@@ -178,7 +188,16 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         return from_config(model)
     path = Path(model)
     if path.suffix == ".json" or path.is_dir():
-        return _read(path / "config.json" if path.is_dir() else path)
+        file = path / "config.json" if path.is_dir() else path
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"cannot be read as a model's configuration: {error}", source=str(file)) from None
+        if not isinstance(config, dict):
+            wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
+            raise DataError(f"must hold a JSON object ({wanted}), holds a {type(config).__name__}", source=str(file))
+        title = file.resolve().parent.name if file.stem == "config" else file.stem
+        return from_config(config, name=str(config.get("_name_or_path") or title))
     if path.is_file():
         raise DataError(
             "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
@@ -186,7 +205,12 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         )
     if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
         raise DataError("no such file or folder", source=str(path))
-    return _named(str(model))
+    known = {_plain(key): one for key, one in _known().items()}
+    plain = _plain(str(model).rsplit("/", 1)[-1])
+    fits = [key for key in known if plain.startswith(key)]
+    if not fits:
+        raise DataError(f"unknown model {str(model)!r}: {nearest(str(model), _known())} (or the path of a config.json)")
+    return known[max(fits, key=len)]
 
 
 def names() -> list[str]:
@@ -236,6 +260,17 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     heads = number("num_attention_heads", "n_head", "n_heads")
     layers = number("num_hidden_layers", "n_layer", "n_layers", "num_layers")
     ffn = number("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden)
+    activation = str(next((given.fields[key] for key in _ACTIVATIONS if given.fields.get(key)), "silu")).lower()
+    gated = kind in _GATED or "glu" in activation or activation in ("silu", "swish")
+    latent = None
+    if given.fields.get("kv_lora_rank"):
+        latent = Latent(
+            query_rank=number("q_lora_rank", default=0),
+            cache_rank=number("kv_lora_rank"),
+            plain=number("qk_nope_head_dim"),
+            rotary=number("qk_rope_head_dim"),
+            value=number("v_head_dim"),
+        )
     return Architecture(
         name=given.title,
         hidden=hidden,
@@ -244,11 +279,11 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         heads=heads,
         kv_heads=_key_heads(given, heads),
         head_dim=number("head_dim", "kv_channels", default=hidden // max(heads, 1)),
-        gated=_gated(given),
+        gated=gated and kind not in _UNGATED,
         causal=kind not in _ENCODERS and not any(str(one).endswith("ForMaskedLM") for one in given.architectures),
-        latent=_latent(given),
+        latent=latent,
         tied=bool(given.fields.get("tie_word_embeddings", bool(kind) and kind not in _UNTIED)),
-        **_feed_forward(given, ffn, layers),
+        **_feed_forward_of(given, ffn, layers),
     )
 
 
@@ -300,26 +335,7 @@ def _key_heads(config: _Config, heads: int) -> int:
     return config.number("num_key_value_heads", *known, default=heads)
 
 
-def _gated(config: _Config) -> bool:
-    activation = str(next((config.fields[key] for key in _ACTIVATIONS if config.fields.get(key)), "silu")).lower()
-    if config.kind in _UNGATED:
-        return False
-    return config.kind in _GATED or "glu" in activation or activation in ("silu", "swish")
-
-
-def _latent(config: _Config) -> Latent | None:
-    if not config.fields.get("kv_lora_rank"):
-        return None
-    return Latent(
-        query_rank=config.number("q_lora_rank", default=0),
-        cache_rank=config.number("kv_lora_rank"),
-        plain=config.number("qk_nope_head_dim"),
-        rotary=config.number("qk_rope_head_dim"),
-        value=config.number("v_head_dim"),
-    )
-
-
-def _feed_forward(config: _Config, ffn: int, layers: int) -> dict[str, int]:
+def _feed_forward_of(config: _Config, ffn: int, layers: int) -> dict[str, int]:
     """Return the inner width of the dense feed-forward parts, and what there is of experts."""
     number, stated = config.number, config.fields
     experts = number("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0)
@@ -354,43 +370,164 @@ def _check(name: str, field: str, value: object, *, least: int) -> int:
     return int(value)  # type: ignore[call-overload]
 
 
-def _read(path: Path) -> Architecture:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot be read as a model's configuration: {error}", source=str(path)) from None
-    if not isinstance(config, dict):
-        wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
-        raise DataError(f"must hold a JSON object ({wanted}), holds a {type(config).__name__}", source=str(path))
-    title = path.resolve().parent.name if path.stem == "config" else path.stem
-    return from_config(config, name=str(config.get("_name_or_path") or title))
-
-
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
-
-
-def _named(name: str) -> Architecture:
-    known = {_plain(key): one for key, one in _known().items()}
-    plain = _plain(name.rsplit("/", 1)[-1])
-    fits = [key for key in known if plain.startswith(key)]
-    if not fits:
-        raise DataError(f"unknown model {name!r}: {nearest(name, _known())} (or the path of a config.json)")
-    return known[max(fits, key=len)]
 
 
 @cache
 def _known() -> dict[str, Architecture]:
     text = resources.files(__package__).joinpath("models.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return {row["name"]: _listed(row) for row in csv.DictReader(lines)}
+    found = {}
+    for row in csv.DictReader(lines):
+        name, latent = row.pop("name"), row.pop("latent")
+        figures: dict[str, Any] = {key: int(value) for key, value in row.items() if value}
+        figures |= {key: bool(figures[key]) for key in ("gated", "causal")}
+        if latent:
+            widths = ("query_rank", "cache_rank", "plain", "rotary", "value")
+            figures["latent"] = Latent(**dict(zip(widths, map(int, latent.split()), strict=True)))
+        found[name] = Architecture(name=name, **figures)
+    return found
 
 
-def _listed(row: dict[str, str]) -> Architecture:
-    latent = row.pop("latent")
-    widths = ("query_rank", "cache_rank", "plain", "rotary", "value")
-    figures: dict[str, Any] = {key: int(value) for key, value in row.items() if key != "name" and value}
-    figures |= {key: bool(figures[key]) for key in ("gated", "causal")}
-    if latent:
-        figures["latent"] = Latent(**dict(zip(widths, map(int, latent.split()), strict=True)))
-    return Architecture(name=row["name"], **figures)
+@dataclass(frozen=True)
+class Matrix:
+    """Weights of one product on one GPU: ``outputs`` by ``inputs``, and the part of the layers that have it."""
+
+    name: str
+    outputs: int
+    inputs: int
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The experts of one layer on one GPU.
+
+    ``held`` of ``all`` experts, of which a token visits ``visited``; ``matrices`` are those of one expert, and the
+    ``share`` of the layers that have them. Tokens come from ``senders`` groups of GPUs that cut heads among them; below
+    1 it is a part of the tokens of one.
+    """
+
+    matrices: tuple[Matrix, ...]
+    held: int
+    all: int
+    visited: int
+    share: float
+    senders: float
+
+    def visits(self, tokens: ArrayLike) -> FloatArray:
+        """Return the visits to the experts held here, if the tokens of each sender spread evenly."""
+        return np.asarray(tokens, dtype=np.float64) * self.senders * self.visited * self.held / self.all
+
+    def touched(self, tokens: ArrayLike) -> FloatArray:
+        """Return how many of the experts held here are expected to be visited at all, tokens choosing at random."""
+        missed = (1.0 - self.visited / self.all) ** (np.asarray(tokens, dtype=np.float64) * self.senders)
+        return np.maximum(self.held * (1.0 - missed), 1.0)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one GPU does for an average layer: every token meets the ``matrices``, some the ``experts``."""
+
+    matrices: tuple[Matrix, ...]
+    experts: Experts | None
+
+    @property
+    def weights(self) -> float:
+        """Weights of an average layer on this GPU."""
+        found = sum(one.outputs * one.inputs * one.share for one in self.matrices)
+        if self.experts:
+            each = sum(one.outputs * one.inputs for one in self.experts.matrices)
+            found += self.experts.share * self.experts.held * each
+        return found
+
+
+def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
+    """Raise unless a model can be cut over ``tp`` GPUs by its heads and over ``ep`` by its experts.
+
+    Raises
+    ------
+    ParameterError
+        ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple of them, or ``ep``
+        does not divide the experts; the message says what would.
+    """
+    if not _cuts_heads(model, tp):
+        fits = [n for n in range(1, min(model.heads, 64) + 1) if _cuts_heads(model, n)]
+        heads = f"{model.heads} heads" + (f", {model.kv_heads} with keys," if model.kv_heads != model.heads else "")
+        raise ParameterError("tp", f"must divide the {heads} of {model.name}, got {tp}: {', '.join(map(str, fits))} do")
+    if ep > 1 and not model.experts:
+        raise ParameterError("ep", f"must be 1, got {ep}: {model.name} has no experts")
+    if ep > 1 and model.experts % ep:
+        raise ParameterError("ep", f"must divide the {model.experts} experts of {model.name}, got {ep}")
+
+
+def _cuts_heads(model: Architecture, tp: int) -> bool:
+    return model.heads % tp == 0 and (model.kv_heads % tp == 0 or tp % model.kv_heads == 0)
+
+
+def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
+    """Return what one of ``tp`` GPUs does for an average layer; experts are cut over ``ep`` groups of them.
+
+    Examples
+    --------
+    >>> for one in layer(find("llama-3.1-70b"), tp=8).matrices:
+    ...     print(one.name, one.outputs, one.inputs)
+    qkv 1280 8192
+    out 8192 1024
+    up 7168 8192
+    down 8192 3584
+    """
+    plain = model.plain_layers / model.layers
+    shared = model.shared_experts * model.expert_ffn
+    one, heads = model.latent, model.heads // tp
+    if one is None:
+        projected = round((model.heads / tp + 2 * max(model.kv_heads / tp, 1.0)) * model.head_dim)
+        inner = model.heads * model.head_dim // tp
+        matrices = [Matrix("qkv", projected, model.hidden), Matrix("out", model.hidden, inner)]
+    else:
+        matrices = [
+            Matrix("compress", one.query_rank + one.cache_rank + one.rotary, model.hidden),
+            Matrix("query", heads * (one.plain + one.rotary), one.query_rank or model.hidden),
+            Matrix("keys and values", heads * (one.plain + one.value), one.cache_rank),
+            Matrix("out", model.hidden, heads * one.value),
+        ]
+    if model.plain_layers:
+        matrices += _feed_forward(model, model.ffn, tp, plain)
+    if shared:
+        matrices += _feed_forward(model, shared, tp, 1.0 - plain, "shared ")
+    if not model.experts:
+        return Layer(tuple(matrices), None)
+    matrices.append(Matrix("router", model.experts, model.hidden, 1.0 - plain))
+    cut = 1 if ep > 1 else tp
+    each = tuple(_feed_forward(model, model.expert_ffn, cut, 1.0, "expert "))
+    senders = ep / tp if ep > 1 else 1.0
+    held = model.experts // ep
+    return Layer(tuple(matrices), Experts(each, held, model.experts, model.experts_per_token, 1.0 - plain, senders))
+
+
+def cached_per_token(model: Architecture, tp: int) -> float:
+    """Return the elements that one token leaves in the cache of one layer on one of ``tp`` GPUs.
+
+    Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
+    """
+    if model.latent is not None:
+        return float(model.cached_per_token)
+    return model.cached_per_token * max(1.0 / tp, 1.0 / model.kv_heads)
+
+
+def attention_flop(model: Architecture, query: ArrayLike, context: ArrayLike, tp: int) -> FloatArray:
+    """Return the operations of scores and weighted sums of one sequence in one layer, on one of ``tp`` GPUs.
+
+    ``query`` new tokens attend to a ``context`` that ends with them; a causal kernel skips what lies ahead.
+    """
+    q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    pairs = q * (context - q / 2) if model.causal else q * context
+    widths = 2 * model.head_dim if model.latent is None else model.head_dim + model.latent.value
+    return 2.0 * pairs * widths * model.heads / tp
+
+
+def _feed_forward(model: Architecture, inner: int, tp: int, share: float, kind: str = "") -> list[Matrix]:
+    width = -(-inner // tp)
+    into = (model.ffn_matrices - 1) * width
+    return [Matrix(f"{kind}up", into, model.hidden, share), Matrix(f"{kind}down", model.hidden, width, share)]

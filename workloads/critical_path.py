@@ -1,4 +1,4 @@
-"""The time of a graph of layers: each layer's by its best source, then what the end has to wait for.
+"""When the layers of a graph run: the time of each by its best source, then the order, and what the end waits for.
 
 A GPU computes one layer at a time and sends one message at a time; the two overlap. Of what is ready the first written
 goes first. The order of the medians holds for all draws of the times, so the interval is that of the same plan.
@@ -7,7 +7,7 @@ goes first. The order of the medians holds for all draws of the times, so the in
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,19 +26,35 @@ from ..laws.streaming import ROW_WISE, STREAMING
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
 from ..projection.worlds import collective_us
-from ..remarks import Remark, remark
-from .answer import Forecast, LayerTime, energy
 from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
-from .releases import DRAWS, PRIORS, standard_normal
+from .releases import PRIORS
 
 COMPUTE, LINKS = 0, 1
 PARTS: Final = ("products", "attention", "elementwise", "collectives", "stated")
 STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayerTime:
+    """One layer of a graph: its seconds of computing and of its message, when, and where they come from.
+
+    ``source`` is ``stated``, ``run``, ``measured`` or ``law`` of what it computes, "" where it only sends; ``critical``
+    says whether the end of the whole waits for it.
+    """
+
+    name: str
+    phase: str
+    source: str
+    compute_s: float
+    message_s: float
+    start_s: float
+    end_s: float
+    critical: bool
+
+
 @dataclass
-class _Times:
+class LayerTimes:
     """Of each layer, shape (n,): µs of computing and their spread, part of `PARTS` and source; the same of messages."""
 
     compute: FloatArray
@@ -50,7 +66,7 @@ class _Times:
 
 
 @dataclass
-class _Plan:
+class Plan:
     """Tasks in the order in which they run: layer and stream of each, start and end, and the task it waited for."""
 
     tasks: list[tuple[int, int]]
@@ -59,7 +75,7 @@ class _Plan:
     cause: list[int]
 
     def critical(self) -> list[int]:
-        """Return the chain of tasks that ends last, from the first to the last."""
+        """Return the chain of tasks that ends last, each by its place, from the first to the last."""
         place = int(np.argmax(self.end))
         found = []
         while place >= 0:
@@ -68,49 +84,17 @@ class _Plan:
         return found[::-1]
 
 
-def forecast_graph(setting: GraphSetting, *, level: float, seed: int, runs: Sequence[Times] = ()) -> Forecast:
-    """Return the forecast of a graph; ``runs`` predict the layers that lie in their range, in place of the laws.
+def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
+    """Return the times of all layers: as stated, or of their shapes by the first run that knows them, else by the laws.
 
     Raises
     ------
-    FlopcastError
+    DataError
         A layer lacks a dimension, or a figure of the GPU is not published.
     """
     layers = setting.model.layers
-    times = _times(setting, runs)
-    if not (times.compute.any() or times.message.any()):
-        raise DataError(f"{setting.model.name}: no layer takes any time")
-    plan = _planned(layers, times)
-    normal = standard_normal(len(PARTS), DRAWS, seed)
-    ends = _ends(layers, times, plan, normal)
-    low, high = (1 - level) / 2, (1 + level) / 2
-    middle, lower, upper = np.quantile(ends, [0.5, low, high]).tolist()
-    path = plan.critical()
-    made = {name: draws for name, draws in _parts(plan, path, times, normal) if draws.any()}
-    parts = {name: tuple(np.quantile(draws, [0.5, low, high]).tolist()) for name, draws in made.items()}
-    whole = sum(float(draws.mean()) for draws in made.values())
-    spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
-    computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
-    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0  # something is always under way
-    details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
-    return Forecast(
-        setting=setting,
-        predicted=middle,
-        lower=lower,
-        upper=upper,
-        unit="s",
-        parts=parts,
-        spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
-        details=details | energy(setting.gpu, setting.gpus, parts, (middle, lower, upper), level),
-        remarks=tuple(_remarks(setting, times)),
-        layers=tuple(_told(layers, times, plan, set(path))),
-    )
-
-
-def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
-    layers = setting.model.layers
     count, (moved, spread) = len(layers), moved_from(setting.measured_on, setting.gpu, setting.dtype)
-    found = _Times(np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), [""] * count,
+    found = LayerTimes(np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), [""] * count,
                    np.zeros(count), np.zeros(count))  # fmt: skip
     for place, one in enumerate(layers):
         if one.stated_us is not None:
@@ -123,7 +107,19 @@ def _times(setting: GraphSetting, runs: Sequence[Times]) -> _Times:
             found.message[place] = each * one.count
             spread_of = "layer.collectives" if setting.network.nodes(ranks) == 1 else "distance.nodes"
             found.message_sigma[place] = PRIORS[spread_of].value
-    _add_shapes(found, setting, runs)
+    places = [place for place, one in enumerate(layers) if one.op]
+    if not places:
+        return found
+    stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
+    frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
+    us, sigma, part = _by_law(frame, setting.gpu)
+    learnt = by_runs(runs, frame.assign(device=setting.gpu.name))
+    us = np.where(np.isfinite(learnt.us), learnt.us, us + (LAUNCH_US if setting.eager else 0.0))
+    sigma = np.where(np.isfinite(learnt.spread), learnt.spread, sigma)
+    found.compute[places] = us * [layers[place].count for place in places]
+    found.sigma[places], found.part[places] = sigma, part
+    for place, source in zip(places, learnt.source, strict=True):
+        found.source[place] = str(source) or LAW
     return found
 
 
@@ -147,24 +143,6 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
     memory = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
     ends = abs(float(np.log(arithmetic / memory))) / 2 / NINETY_PERCENT
     return float(np.sqrt(arithmetic * memory)), float(np.hypot(ends, PRIORS["layer.stated_elsewhere"].value))
-
-
-def _add_shapes(found: _Times, setting: GraphSetting, runs: Sequence[Times]) -> None:
-    """Add the layers whose shape is stated: by the first run that knows them, else by the laws."""
-    layers = setting.model.layers
-    places = [place for place, one in enumerate(layers) if one.op]
-    if not places:
-        return
-    stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
-    frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
-    us, sigma, part = _by_law(frame, setting.gpu)
-    learnt = by_runs(runs, frame.assign(device=setting.gpu.name))
-    us = np.where(np.isfinite(learnt.us), learnt.us, us + (LAUNCH_US if setting.eager else 0.0))
-    sigma = np.where(np.isfinite(learnt.spread), learnt.spread, sigma)
-    found.compute[places] = us * [layers[place].count for place in places]
-    found.sigma[places], found.part[places] = sigma, part
-    for place, source in zip(places, learnt.source, strict=True):
-        found.source[place] = str(source) or LAW
 
 
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -193,14 +171,14 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
     return us + constant("launch.tuned_product").value, sigma, part
 
 
-def _planned(layers: Sequence[LayerOfGraph], times: _Times) -> _Plan:
+def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
     """Return the order of all tasks at the medians, of what is ready the first written first."""
     followers: list[list[int]] = [[] for _ in layers]
     missing = [len(one.after) for one in layers]
     for place, one in enumerate(layers):
         for before in one.after:
             followers[before].append(place)
-    plan = _Plan([], [], [], [])
+    plan = Plan([], [], [], [])
     free, last = [0.0, 0.0], [-1, -1]
     waiting: tuple[list[tuple[float, int, int]], ...] = ([], [])  # by when they are ready
     ready: tuple[list[tuple[int, float, int]], ...] = ([], [])  # by place
@@ -215,7 +193,15 @@ def _planned(layers: Sequence[LayerOfGraph], times: _Times) -> _Plan:
     for place, count in enumerate(missing):
         if not count:
             begin(place, 0.0, -1)
-    while (stream := _next_stream(waiting, ready, free)) is not None:
+    while any((*waiting, *ready)):
+        # the stream whose next task starts first
+        starts = []
+        for stream in (COMPUTE, LINKS):
+            if ready[stream]:
+                starts.append((free[stream], stream))
+            elif waiting[stream]:
+                starts.append((max(free[stream], waiting[stream][0][0]), stream))
+        stream = min(starts)[1]
         while waiting[stream] and waiting[stream][0][0] <= free[stream]:
             when, place, cause = heapq.heappop(waiting[stream])
             heapq.heappush(ready[stream], (place, when, cause))
@@ -241,18 +227,7 @@ def _planned(layers: Sequence[LayerOfGraph], times: _Times) -> _Plan:
     return plan
 
 
-def _next_stream(waiting: Sequence[list], ready: Sequence[list], free: Sequence[float]) -> int | None:
-    """Return the stream whose next task starts first, None where nothing is left."""
-    starts = []
-    for stream in (COMPUTE, LINKS):
-        if ready[stream]:
-            starts.append((free[stream], stream))
-        elif waiting[stream]:
-            starts.append((max(free[stream], waiting[stream][0][0]), stream))
-    return min(starts)[1] if starts else None
-
-
-def _task_seconds(task: tuple[int, int], times: _Times, normal: FloatArray) -> FloatArray:
+def _task_seconds(task: tuple[int, int], times: LayerTimes, normal: FloatArray) -> FloatArray:
     """Return the draws of one task, shape (draws,)."""
     place, stream = task
     if stream == LINKS:
@@ -260,8 +235,11 @@ def _task_seconds(task: tuple[int, int], times: _Times, normal: FloatArray) -> F
     return 1e-6 * times.compute[place] * np.exp(times.sigma[place] * normal[:, times.part[place]])
 
 
-def _ends(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, normal: FloatArray) -> FloatArray:
-    """Return when the whole ends, shape (draws,), the tasks of each stream in the order of the plan."""
+def drawn_ends(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan, normal: FloatArray) -> FloatArray:
+    """Return when the whole ends, shape (draws,), the tasks of each stream in the order of the plan.
+
+    ``normal`` are standard normal draws for each of `PARTS`, shape (draws, parts).
+    """
     free = [np.zeros(len(normal)), np.zeros(len(normal))]
     done: list[FloatArray] = [free[0]] * len(layers)
     for task in plan.tasks:
@@ -275,23 +253,24 @@ def _ends(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, normal: Fl
     return np.maximum(*free)
 
 
-def _parts(plan: _Plan, path: Sequence[int], times: _Times, normal: FloatArray) -> Iterator[tuple[str, FloatArray]]:
-    """Yield the draws of the seconds of each part on the critical path of the medians."""
+def drawn_parts(times: LayerTimes, plan: Plan, normal: FloatArray) -> dict[str, FloatArray]:
+    """Return the draws of the seconds of each part on the critical path of the medians."""
     found = {name: np.zeros(len(normal)) for name in PARTS}
-    for place in path:
+    for place in plan.critical():
         layer, stream = plan.tasks[place]
         name = "collectives" if stream == LINKS else PARTS[times.part[layer]]
         found[name] += _task_seconds(plan.tasks[place], times, normal)
-    yield from found.items()
+    return {name: draws for name, draws in found.items() if draws.any()}
 
 
-def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[int]) -> Iterator[LayerTime]:
+def course(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan) -> list[LayerTime]:
+    """Return the layers in the order in which they run."""
     when: dict[int, list[float]] = {}
     for (place, _), start, end in zip(plan.tasks, plan.start, plan.end, strict=True):
         when[place] = [when[place][0] if place in when else start, end]
-    critical = {plan.tasks[place][0] for place in path}
-    for place, (start, end) in when.items():
-        yield LayerTime(
+    critical = {plan.tasks[place][0] for place in plan.critical()}
+    return [
+        LayerTime(
             name=layers[place].name,
             phase=layers[place].phase,
             source=times.source[place],
@@ -301,14 +280,16 @@ def _told(layers: Sequence[LayerOfGraph], times: _Times, plan: _Plan, path: set[
             end_s=end,
             critical=place in critical,
         )
+        for place, (start, end) in when.items()
+    ]
 
 
-def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
-    """Return the tasks of the forecast of a graph, as every one of the GPUs has them."""
+def chakra_tasks(times: Sequence[LayerTime], graph: LayerGraph, gpus: int) -> list[Task]:
+    """Return the tasks of a graph whose layers run as forecast, as every one of the GPUs has them."""
     layers = {one.name: one for one in graph.layers}
     tasks: list[Task] = []
     last: dict[str, int] = {}  # the task with which a layer ends
-    for one in found.layers:
+    for one in times:
         layer = layers[one.name]
         after = tuple(sorted(last[graph.layers[place].name] for place in layer.after))
         if one.source:
@@ -329,36 +310,3 @@ def chakra_tasks(found: Forecast, graph: LayerGraph, gpus: int) -> list[Task]:
             )
         last[one.name] = len(tasks) - 1
     return tasks
-
-
-NETWORK_STATED: Final = remark(
-    "network-stated",
-    "messages between nodes are computed in two levels, from the bandwidth and latency between nodes; no machine at "
-    "hand was measured so: the interval is wider",
-)
-
-
-def _remarks(setting: GraphSetting, times: _Times) -> Iterator[Remark]:
-    yield from setting.model.remarks
-    counts = {name: times.source.count(name) for name in SOURCES}
-    hows = ("stated", "predicted by the runs given", "measured", "computed by laws of achieved rates")
-    told = ", ".join(f"{count:,} {how}" for count, how in zip(counts.values(), hows, strict=True) if count)
-    yield remark("layers-by-source", f"times of layers: {told or 'messages alone'}", **counts)
-    if setting.measured_on is not None and STATED in times.source:
-        factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
-        yield remark(
-            "times-moved",
-            f"times stated for {setting.measured_on.name} are multiplied by {factor:.3g} for "
-            f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches from the "
-            "ratio of the peaks to that of the memory bandwidths",
-            host=setting.measured_on.name,
-            target=setting.gpu.name,
-            factor=factor,
-        )
-    if setting.model.chained and len(setting.model.layers) > 1:
-        yield remark(
-            "layers-in-a-row",
-            "no layer states its predecessors: each waits for the one before it, and nothing overlaps",
-        )
-    if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
-        yield NETWORK_STATED

@@ -2,29 +2,47 @@
 
 The parts of the time (`inference`, `training`) are multiplied by draws of their constants (`releases`), and all of
 them by a common factor whose spread grows with the distance from what was calibrated: another model, another release,
-another GPU, more sequences than were measured. One distribution, from kernel to answer.
+another GPU, more sequences than were measured. One distribution, from kernel to answer. A graph of layers has draws of
+its layers' times in the order of the medians (`critical_path`).
+
+The energy is board power times the share of it that each part of the time draws. The shares are judgements of the
+utilisation class: matrix units busy, memory busy, links busy, the host awaited. MI300X boards draw near their limit in
+large products and half of it while they wait for memory or links (FinGraV, arXiv:2412.12426, figures of isolated
+kernels). The spread of the whole is `SPREAD`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..arrays import FloatArray
-from ..errors import FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError
+from ..hardware import GPU
 from ..operators.work import BITS
 from ..remarks import Remark, remark
-from .answer import Forecast, energy
-from .critical_path import NETWORK_STATED, forecast_graph
-from .inference import Schedule, batch, inference_parts, serve
+from .architecture import check_split
+from .critical_path import (
+    PARTS,
+    SOURCES,
+    STATED,
+    LayerTime,
+    LayerTimes,
+    course,
+    drawn_ends,
+    drawn_parts,
+    layer_times,
+    moved_from,
+    planned,
+)
+from .inference import RESERVED_GIB, InferenceMemory, Schedule, batch, inference_memory, inference_parts, serve
 from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
-from .layers import check_split
-from .memory import RESERVED_GIB, InferenceMemory, inference_memory, training_memory
 from .releases import (
     DRAWS,
     PRIORS,
@@ -38,7 +56,7 @@ from .releases import (
     unknown_release,
 )
 from .setting import Setting, complete
-from .training import counted_flop, training_parts
+from .training import counted_flop, training_memory, training_parts
 
 # Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each rests on).
 OTHER_MODEL: Final = PRIORS["distance.model"].value
@@ -50,6 +68,113 @@ BEYOND: Final = PRIORS["distance.beyond"].value
 STEP: Final = PRIORS["distance.step"].value
 STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 """GPUs whose steps were looked at."""
+
+
+SHARES: Final = {
+    "products": 0.85,
+    "attention": 0.85,
+    "head": 0.85,
+    "stated": 0.65,
+    "cache": 0.65,
+    "elementwise": 0.65,
+    "optimizer": 0.65,
+    "collectives": 0.5,
+    "gradients": 0.5,
+    "layers": 0.4,
+    "sequences": 0.4,
+    "steps": 0.3,
+    "pipeline": 0.3,
+}
+"""Part of the board power (TDP) that is drawn, by part of the time."""
+SPREAD: Final = 0.15
+"""Standard deviation of the logarithm of the power, beside that of the time."""
+
+
+def energy(
+    gpu: GPU, gpus: int, parts: Mapping[str, Sequence[float]], seconds: Sequence[float], level: float
+) -> dict[str, float]:
+    """Return seconds, mean power of all GPUs and energy, with the interval of the energy at a level.
+
+    ``parts`` and ``seconds`` hold median and limits, of each part of the time and of the whole. Power and energy are
+    NaN where the board power is not published.
+    """
+    whole, power = sum(values[0] for values in parts.values()), math.nan
+    if gpu.tdp_w is not None and whole:
+        power = gpu.tdp_w * sum(SHARES[name] * values[0] for name, values in parts.items()) / whole * gpus
+    middle, lower, upper = (float(value) for value in seconds)
+    z = float(ndtri((1 + level) / 2))
+    sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
+    return {
+        "seconds": middle,
+        "power_w": power,
+        "energy_j": power * middle,
+        "energy_j_lower": power * middle * math.exp(-sides[0]),
+        "energy_j_upper": power * middle * math.exp(sides[1]),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The answer to one setting.
+
+    Attributes
+    ----------
+    setting : Setting, GraphSetting or None
+        What was asked; None where it could not be understood.
+    predicted, lower, upper : float
+        Median and interval, in ``unit``; NaN where there is no answer.
+    unit : str
+        ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs).
+    memory_gb : float
+        GiB that one GPU needs.
+    memory : dict of str to float
+        GiB of it by what they hold.
+    fits : bool or None
+        Whether it has them; None where that is not known.
+    reason : Remark or None
+        Why there is no answer.
+    parts : dict of str to (median, lower, upper)
+        Seconds of each part of the time.
+    spreads : dict of str to float
+        Standard deviation of the logarithm of the answer, by where it comes from.
+    details : dict of str to float
+        Further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
+    remarks : tuple of Remark
+        What the answer rests on and assumes.
+    layers : tuple of LayerTime
+        Of a graph, in the order in which they run; empty otherwise.
+    """
+
+    setting: Setting | GraphSetting | None
+    predicted: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    unit: str = ""
+    memory_gb: float = math.nan
+    memory: Mapping[str, float] = field(default_factory=dict)
+    fits: bool | None = None
+    reason: Remark | None = None
+    parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+    layers: tuple[LayerTime, ...] = ()
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a share of the answer; NaN where there is none."""
+        return (self.upper - self.lower) / 2 / self.predicted
+
+    def sure(self, need: float) -> str:
+        """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
+
+        Unknown is what has no answer, and what would be reached but rests on a GPU that was never calibrated.
+        """
+        if self.reason is not None:
+            return "unknown"
+        if self.half_width > need:
+            return "not reached"
+        return "unknown" if "gpu" in self.spreads else "reached"
 
 
 def forecast(
@@ -69,9 +194,13 @@ def forecast(
     >>> found.unit, found.fits, found.lower < found.predicted < found.upper
     ('s', True, True)
     """
-    setting = _completed(given) if isinstance(given, Mapping) else given
+    setting: Setting | GraphSetting
+    if isinstance(given, Mapping):
+        setting = complete_graph(given) if is_graph(given.get("model")) else complete(given)
+    else:
+        setting = given
     if isinstance(setting, GraphSetting):
-        return forecast_graph(setting, level=level, seed=seed, runs=runs)
+        return _graph(setting, runs, level, seed)
     sources = Sources(runs)
     found = (_train if setting.kind == "training" else _serve)(setting, sources, level, seed)
     if not runs or found.reason is not None:
@@ -80,10 +209,6 @@ def forecast(
     text = f"{100 * part:.0f} % of the matrix products are from the runs and measurements given, the others by the law"
     by_runs = remark("products-by-runs", text, share=part)
     return replace(found, remarks=(*found.remarks, by_runs))
-
-
-def _completed(given: Mapping[str, Any]) -> Setting | GraphSetting:
-    return complete_graph(given) if is_graph(given.get("model")) else complete(given)
 
 
 def forecast_all(
@@ -109,7 +234,7 @@ def parts_of(setting: Setting) -> dict[str, float]:
     """
     if setting.kind == "training":
         return training_parts(setting)
-    return _parts(setting, _schedule(setting, _memory(setting)), Sources())
+    return inference_parts(setting, _schedule(setting, inference_memory(setting)), Sources())
 
 
 def roofline_s(setting: Setting) -> float:
@@ -145,27 +270,28 @@ def roofline_s(setting: Setting) -> float:
 
 
 def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
-    memory = _memory(setting)
-    whole = setting.input_len + setting.output_len
-    at_once = setting.batch // setting.dp if setting.kind == "inference" else 1
-    needed = memory.needed(at_once * whole)
+    memory, unit = inference_memory(setting), "tok/s" if setting.kind == "throughput" else "s"
+    length, at_once = setting.input_len + setting.output_len, setting.batch // setting.dp
+    tokens = length * (at_once if setting.kind == "inference" else 1)  # that must have room at once
+    needed = memory.needed(tokens)
     if needed > memory.available:
-        why = _missing(setting, memory, needed)
-        return Forecast(
-            setting=setting,
-            memory_gb=needed,
-            memory=memory.held(at_once * whole),
-            fits=False,
-            reason=why,
-            unit=_unit(setting),
-        )
+        why = _missing(setting, memory, tokens)
+        held = memory.held(tokens)
+        return Forecast(setting=setting, memory_gb=needed, memory=held, fits=False, reason=why, unit=unit)
     schedule = _schedule(setting, memory)
-    release = _release(setting)
-    rows = as_rows([_parts(setting, schedule, sources)])[0]
+    release = find_release(setting.release) if setting.release else unknown_release()
+    rows = as_rows([inference_parts(setting, schedule, sources)])[0]
     common, notes = _distance(setting, schedule, release)
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     found, made = _quantiles(_draws(release, common, seed), rows, release, level)
-    details = _details(setting, schedule, found[0]) | {"roofline_s": roofline_s(setting)}
+    seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts
+    details = {
+        "sequences_at_once": min(schedule.most * setting.dp, requests),
+        "tokens_per_second": requests * setting.output_len / seconds,
+        "tokens_per_second_per_gpu": requests * setting.output_len / seconds / setting.gpus,
+        "seconds_per_token": seconds / float(schedule.steps.sum()),
+        "roofline_s": roofline_s(setting),
+    }
     details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
@@ -174,7 +300,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         predicted=float(found[0]),
         lower=float(found[1]),
         upper=float(found[2]),
-        unit=_unit(setting),
+        unit=unit,
         memory_gb=memory.needed(schedule.fullest),
         memory=memory.held(schedule.fullest),
         fits=True,
@@ -188,11 +314,28 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
 def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = training_memory(setting)
     if memory.needed > memory.available:
-        why = _does_not_fit(memory.needed - memory.available, **_would_fit(setting))
+        needed = None
+        for tp in range(setting.tp + 1, 65):
+            try:
+                check_split(setting.model, tp, setting.ep)
+            except ParameterError:
+                continue
+            other = training_memory(replace(setting, tp=tp))
+            if other.needed <= other.available:
+                needed = tp
+                break
+        smaller = (training_memory(replace(setting, micro_batch=n)) for n in range(setting.micro_batch - 1, 0, -1))
+        sizes = range(setting.micro_batch - 1, 0, -1)
+        fits = (n for n, one in zip(sizes, smaller, strict=True) if one.needed <= one.available)
+        why = _does_not_fit(memory.needed - memory.available, needed, next(fits, 0))
         return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
     release = find_release(setting.release, "training") if setting.release else unknown_release("training")
     rows = as_rows([training_parts(setting, sources)], "training")[0]
-    common = _distance_of_step(setting, release)
+    common = {"residual": RESIDUAL} if release.name else {"step": STEP}
+    if release.name and setting.model.name not in release.models:
+        common["model"] = OTHER_MODEL
+    if setting.gpu.name != release.gpu if release.name else setting.gpu.measured_name not in STEPS_SEEN:
+        common["gpu"] = OTHER_GPU
     notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
     found, made = _quantiles(_draws(release, common, seed), rows, release, level)
     tokens = float(setting.global_batch * setting.seq_len)
@@ -250,73 +393,23 @@ def _add_network(
     return [NETWORK_STATED]
 
 
-def _distance_of_step(setting: Setting, release: Release) -> dict[str, float]:
-    """Return the spreads of the common factor of a training step by where they come from."""
-    if not release.name:
-        found = {"step": STEP}
-        if setting.gpu.measured_name not in STEPS_SEEN:
-            found["gpu"] = OTHER_GPU
-        return found
-    found = {"residual": RESIDUAL}
-    if setting.model.name not in release.models:
-        found["model"] = OTHER_MODEL
-    if setting.gpu.name != release.gpu:
-        found["gpu"] = OTHER_GPU
-    return found
-
-
-def _would_fit(setting: Setting) -> dict[str, Any]:
-    """Return the least tp that fits, or None, and the largest micro-batch that does."""
-    needed = None
-    for tp in range(setting.tp + 1, 65):
-        try:
-            check_split(setting.model, tp, setting.ep)
-        except ParameterError:
-            continue
-        other = training_memory(replace(setting, tp=tp))
-        if other.needed <= other.available:
-            needed = tp
-            break
-    smaller = (n for n in range(setting.micro_batch - 1, 0, -1))
-    fits = (n for n in smaller if (one := training_memory(replace(setting, micro_batch=n))).needed <= one.available)
-    return {"needed_tp": needed, "largest_batch": next(fits, 0)}
-
-
-def _unit(setting: Setting) -> str:
-    return "tok/s" if setting.kind == "throughput" else "s"
-
-
-def _memory(setting: Setting) -> InferenceMemory:
-    return inference_memory(
-        setting.model,
-        setting.gpu,
-        dtype=setting.dtype,
-        kv_dtype=setting.kv_dtype,
-        tp=setting.tp,
-        pp=setting.pp,
-        ep=setting.ep,
-        batched_tokens=setting.max_batched_tokens,
-        utilisation=setting.memory_utilisation,
-    )
-
-
-def _missing(setting: Setting, memory: InferenceMemory, needed: float) -> Remark:
-    """Say by how much it does not fit, in how many ways of cutting it would, and which batch still does."""
-    whole = setting.input_len + setting.output_len
-    largest = max(0, int(memory.tokens // max(whole, 1))) * setting.dp
+def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
+    """Say by how much so many tokens do not fit, in how many ways of cutting they would, which batch still does."""
+    length = setting.input_len + setting.output_len
+    largest = max(0, int(memory.tokens // max(length, 1))) * setting.dp
     fits = None
     for tp in range(setting.tp + 1, 65):
         try:
             check_split(setting.model, tp, setting.ep)
-            other = _memory(replace(setting, tp=tp))
+            other = inference_memory(replace(setting, tp=tp))
         except ParameterError:
             continue
-        if other.needed(needed_tokens(setting)) <= other.available:
+        if other.needed(tokens) <= other.available:
             fits = tp
             break
-    missing, step = needed - memory.available, memory.activations - RESERVED_GIB
-    tokens = int(setting.max_batched_tokens * (1 - missing / step)) // 256 * 256
-    return _does_not_fit(missing, fits, largest, largest_step=max(tokens, 0))
+    missing, activations = memory.needed(tokens) - memory.available, memory.activations - RESERVED_GIB
+    step = int(setting.max_batched_tokens * (1 - missing / activations)) // 256 * 256
+    return _does_not_fit(missing, fits, largest, largest_step=max(step, 0))
 
 
 def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int) -> Remark:
@@ -330,40 +423,12 @@ def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, 
     return remark("does-not-fit", text, **values)
 
 
-def needed_tokens(setting: Setting) -> int:
-    """Return the tokens that must have room in the cache of a replica at once."""
-    at_once = setting.batch // setting.dp if setting.kind == "inference" else 1
-    return at_once * (setting.input_len + setting.output_len)
-
-
 def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
     if setting.kind == "inference":
         return batch(setting.batch // setting.dp, setting.input_len, setting.output_len)
     requests = -(-setting.num_prompts // setting.dp)
     most = setting.max_num_seqs
     return serve(requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens)
-
-
-def _parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
-    return inference_parts(
-        setting.model,
-        setting.gpu,
-        schedule,
-        dtype=setting.dtype,
-        kv_dtype=setting.kv_dtype,
-        tp=setting.tp,
-        pp=setting.pp,
-        ep=setting.ep,
-        network=setting.network,
-        batched_tokens=setting.max_batched_tokens,
-        prefill=not setting.prefix_cache,
-        eager=setting.eager,
-        sources=sources,
-    )
-
-
-def _release(setting: Setting) -> Release:
-    return find_release(setting.release) if setting.release else unknown_release()
 
 
 def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[dict[str, float], list[Remark]]:
@@ -436,11 +501,66 @@ def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float]) ->
     return dict(sorted(found.items(), key=lambda one: -one[1]))
 
 
-def _details(setting: Setting, schedule: Schedule, seconds: float) -> dict[str, float]:
-    requests = setting.batch if setting.kind == "inference" else setting.num_prompts
-    return {
-        "sequences_at_once": min(schedule.most * setting.dp, requests),
-        "tokens_per_second": requests * setting.output_len / float(seconds),
-        "tokens_per_second_per_gpu": requests * setting.output_len / float(seconds) / setting.gpus,
-        "seconds_per_token": float(seconds) / float(schedule.steps.sum()),
-    }
+def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int) -> Forecast:
+    """Return the forecast of a graph; ``runs`` predict the layers that lie in their range, in place of the laws."""
+    layers = setting.model.layers
+    times = layer_times(setting, runs)
+    if not (times.compute.any() or times.message.any()):
+        raise DataError(f"{setting.model.name}: no layer takes any time")
+    plan = planned(layers, times)
+    normal = standard_normal(len(PARTS), DRAWS, seed)
+    ends = drawn_ends(layers, times, plan, normal)
+    low, high = (1 - level) / 2, (1 + level) / 2
+    middle, lower, upper = np.quantile(ends, [0.5, low, high]).tolist()
+    made = drawn_parts(times, plan, normal)
+    parts = {name: tuple(np.quantile(draws, [0.5, low, high]).tolist()) for name, draws in made.items()}
+    whole = sum(float(draws.mean()) for draws in made.values())
+    spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
+    computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
+    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0  # something is always under way
+    details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
+    return Forecast(
+        setting=setting,
+        predicted=middle,
+        lower=lower,
+        upper=upper,
+        unit="s",
+        parts=parts,
+        spreads=dict(sorted(spreads.items(), key=lambda one: -one[1])),
+        details=details | energy(setting.gpu, setting.gpus, parts, (middle, lower, upper), level),
+        remarks=tuple(_graph_remarks(setting, times)),
+        layers=tuple(course(layers, times, plan)),
+    )
+
+
+NETWORK_STATED: Final = remark(
+    "network-stated",
+    "messages between nodes are computed in two levels, from the bandwidth and latency between nodes; no machine at "
+    "hand was measured so: the interval is wider",
+)
+
+
+def _graph_remarks(setting: GraphSetting, times: LayerTimes) -> Iterator[Remark]:
+    yield from setting.model.remarks
+    counts = {name: times.source.count(name) for name in SOURCES}
+    hows = ("stated", "predicted by the runs given", "measured", "computed by laws of achieved rates")
+    listed = ", ".join(f"{count:,} {how}" for count, how in zip(counts.values(), hows, strict=True) if count)
+    yield remark("layers-by-source", f"times of layers: {listed or 'messages alone'}", **counts)
+    if setting.measured_on is not None and STATED in times.source:
+        factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
+        yield remark(
+            "times-moved",
+            f"times stated for {setting.measured_on.name} are multiplied by {factor:.3g} for "
+            f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches from the "
+            "ratio of the peaks to that of the memory bandwidths",
+            host=setting.measured_on.name,
+            target=setting.gpu.name,
+            factor=factor,
+        )
+    if setting.model.chained and len(setting.model.layers) > 1:
+        yield remark(
+            "layers-in-a-row",
+            "no layer states its predecessors: each waits for the one before it, and nothing overlaps",
+        )
+    if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
+        yield NETWORK_STATED

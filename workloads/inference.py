@@ -15,27 +15,26 @@ layers       launches and small kernels, per layer and step
 steps        scheduling and sampling, per step
 sequences    per sequence, layer and step
 ===========  ===========================================================================================
+
+The memory of a GPU (`inference_memory`) is counted in GiB as its maker means it: the 192 GB of an MI300X are 8 stacks
+of 24 GiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from ..arrays import FloatArray
 from ..errors import DataError
-from ..hardware import GPU, Network
 from ..operators.work import BITS
-from ..projection.worlds import ONE_NODE, collective_us
-from .architecture import Architecture
+from ..projection.worlds import collective_us
+from .architecture import cached_per_token, layer
 from .kernel_times import LAUNCH_US, Sources
-from .layers import cached_per_token, layer
-from .memory import WIDE_BYTES
 from .releases import CONSTANTS
+from .setting import Setting
 
 BLOCKS: Final = 256
 """Into how many stretches of equal steps the longest output is cut, at most."""
@@ -113,8 +112,11 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
             new, waiting = waiting[:admitted], waiting[admitted:]
             read.append((length[new].sum(), length[new].mean()))
             running = np.concatenate([running, new])
-        open_ = bool(waiting.size) and running.size < most
-        steps = _to_the_next(stretch, left[running], length[running], cache_tokens, open_)
+        # until one ends or the cache overflows; at most a stretch where one more may come
+        ends = float(left[running].min())
+        free = (cache_tokens - float(length[running].sum())) / running.size
+        alone = not waiting.size or running.size >= most
+        steps = ends if alone and free > ends else min(float(stretch), ends)
         stretches.append((steps, running.size, length[running].sum() + running.size * (steps + 1) / 2))
         left[running] -= steps
         length[running] += steps
@@ -124,130 +126,139 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
         if over > 0 and running.size > 1:
             back = min(int(np.searchsorted(np.cumsum(length[running][::-1]), over)) + 1, running.size - 1)
             waiting, running = np.concatenate([running[-back:], waiting]), running[:-back]
-    return _joined(stretches, read, fullest)
-
-
-def _to_the_next(stretch: int, left: FloatArray, length: FloatArray, room: float, admits: bool) -> float:
-    """Return the steps until a sequence ends or the cache overflows; at most a stretch where one more may come."""
-    ends = float(left.min())
-    free = (room - float(length.sum())) / len(left)
-    if not admits and free > ends:
-        return ends
-    return min(float(stretch), ends)
-
-
-def _joined(stretches: list[tuple[float, float, float]], read: list[tuple[float, float]], fullest: float) -> Schedule:
-    steps, running, cached = (np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True))
+    counts, at_once, cached = (np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True))
     prompts, lengths = (np.array(column, dtype=np.float64) for column in zip(*read, strict=True))
-    return Schedule(steps, running, cached, prompts, lengths, fullest)
+    return Schedule(counts, at_once, cached, prompts, lengths, fullest)
 
 
 US, MS = 1e-6, 1e-3
+WIDE_BYTES: Final = 2.0
+"""Of an element of what is not quantised: embeddings, output matrix, activations."""
 PER_SEQUENCES: Final = 0.75
 """Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
 KERNELS_PER_LAYER: Final = 12.0
 """That are launched one by one where no graph replays them."""
 
 
-def inference_parts(
-    model: Architecture,
-    gpu: GPU,
-    schedule: Schedule,
-    *,
-    dtype: str,
-    kv_dtype: str,
-    tp: int,
-    pp: int = 1,
-    ep: int = 1,
-    network: Network = ONE_NODE,
-    batched_tokens: int,
-    prefill: bool = True,
-    eager: bool = False,
-    sources: Sources | None = None,
-) -> dict[str, float]:
-    """Return the seconds of each part of a schedule on a replica of ``tp`` · ``pp`` GPUs, at the constants' medians.
+def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
+    """Return the seconds of each part of a schedule on a replica of tp · pp GPUs, at the constants' medians.
 
-    In a pipeline the sequences go round in ``pp`` parts, one per stage, so that a step of all of them takes as long as
-    one part through all layers, and the messages between the stages. ``prefill`` is False where the prompts are found
-    in a prefix cache; ``eager`` launches every kernel; ``sources`` give times of kernels, by default the laws do.
+    In a pipeline the sequences go round in pp parts, one per stage, so that a step of all of them takes as long as one
+    part through all layers, and the messages between the stages. Prompts that are found in a prefix cache are not read;
+    ``eager`` launches every kernel; ``sources`` give times of kernels.
     """
-    sources = sources or Sources()
+    model, gpu, pp = setting.model, setting.gpu, setting.pp
     parts = dict.fromkeys(CONSTANTS, 0.0)
     steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
-    cut = partial(_tokens, sources, model, gpu, dtype=dtype, tp=tp, pp=pp, ep=ep, network=network)
-    products, collectives = cut(running)
-    head = pp * _head_us(sources, model, gpu, running, tp)  # on one stage, for each of the parts
+    products, collectives = _tokens(setting, sources, running)
+    # the output matrix for the last token of every sequence, in 16 bits: on one stage, for each of the parts
+    head = pp * sources(gpu, "bf16").time_us(model.vocab / setting.tp, running, model.hidden)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
-    cached = cached_per_token(model, tp) * BITS[kv_dtype] / 8 * model.layers
+    cached = cached_per_token(model, setting.tp) * BITS[setting.kv_dtype] / 8 * model.layers
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
     parts["cache"] = float(np.sum(steps * schedule.cached * running / schedule.running)) * cached / bandwidth
     parts["layers"] = float(steps.sum()) * model.layers * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
-    if prefill and schedule.prompts.any():
-        _add_prompts(parts, sources, cut, model, gpu, schedule, tp=tp, pp=pp, batched_tokens=batched_tokens)
+    if not setting.prefix_cache and schedule.prompts.any():
+        # the prompts, in chunks of the largest step, one behind the other through the stages
+        chunk = np.minimum(schedule.prompts, setting.max_batched_tokens)
+        chunks = schedule.prompts / chunk
+        waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
+        products, collectives = _tokens(setting, sources, chunk)
+        sequences = schedule.prompts / schedule.lengths
+        kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, setting.tp)
+        parts["products"] += float(np.sum(chunks * waited * products)) * US
+        parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
+        parts["attention"] += float(np.sum(kernels * waited)) * model.layers * US
+        parts["layers"] += float(np.sum(chunks * waited)) * model.layers * US
     scaled = {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
-    if eager:
+    if setting.eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
     return scaled
 
 
-def _add_prompts(
-    parts: dict[str, float],
-    sources: Sources,
-    cut: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    model: Architecture,
-    gpu: GPU,
-    schedule: Schedule,
-    *,
-    tp: int,
-    pp: int,
-    batched_tokens: int,
-) -> None:
-    """Add the reading of the prompts, in chunks of at most so many tokens, one behind the other through the stages."""
-    chunk = np.minimum(schedule.prompts, batched_tokens)
-    chunks = schedule.prompts / chunk
-    waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
-    products, collectives = cut(chunk)
-    sequences = schedule.prompts / schedule.lengths
-    kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, tp)
-    parts["products"] += float(np.sum(chunks * waited * products)) * US
-    parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
-    parts["attention"] += float(np.sum(kernels * waited)) * model.layers * US
-    parts["layers"] += float(np.sum(chunks * waited)) * model.layers * US
-
-
-def _tokens(
-    sources: Sources,
-    model: Architecture,
-    gpu: GPU,
-    tokens: FloatArray,
-    *,
-    dtype: str,
-    tp: int,
-    pp: int,
-    ep: int,
-    network: Network,
-) -> tuple[FloatArray, FloatArray]:
+def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the µs of products, and of messages, for so many tokens through all layers, one value each."""
-    law, one = sources(gpu, dtype), layer(model, tp, ep)
+    model, gpu, tp, pp, ep = setting.model, setting.gpu, setting.tp, setting.pp, setting.ep
+    law, one = sources(gpu, setting.dtype), layer(model, tp, ep)
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
         products += matrix.share * law.time_us(matrix.outputs, tokens, matrix.inputs)
     message = tokens * model.hidden * WIDE_BYTES
-    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp, network)
+    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp, setting.network)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
         for matrix in one.experts.matrices:
             products += one.experts.share * law.time_us(matrix.outputs, visits, matrix.inputs, touched)
         if ep > 1:
             sent = message * one.experts.visited / tp
-            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, network)
-    stages = pp * collective_us(gpu, "send_recv", message, tp * pp, network) if pp > 1 else 0.0
+            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, setting.network)
+    stages = pp * collective_us(gpu, "send_recv", message, tp * pp, setting.network) if pp > 1 else 0.0
     return products * model.layers, collectives * model.layers + stages
 
 
-def _head_us(sources: Sources, model: Architecture, gpu: GPU, sequences: FloatArray, tp: int) -> FloatArray:
-    """Return the µs of the output matrix for the last token of every sequence, in 16 bits."""
-    return sources(gpu, "bf16").time_us(model.vocab / tp, sequences, model.hidden)
+GIB: Final = 2.0**30
+RESERVED_GIB: Final = 2.0
+"""What the runtime, its graphs and its communication keep for themselves on every GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceMemory:
+    """Memory of one GPU while it serves, in GiB.
+
+    Attributes
+    ----------
+    weights, activations : float
+        Weights of its part of the model; activations of the largest batch of tokens, and what the runtime keeps.
+    available : float
+        Memory of the GPU times the part that may be used.
+    cache_per_token : float
+        Cache of one token.
+    """
+
+    weights: float
+    activations: float
+    available: float
+    cache_per_token: float
+
+    @property
+    def tokens(self) -> float:
+        """Tokens whose cache has room; below 0 where not even the weights have."""
+        return (self.available - self.weights - self.activations) / self.cache_per_token
+
+    def needed(self, tokens: float) -> float:
+        """Return the memory that so many cached tokens take in all."""
+        return sum(self.held(tokens).values())
+
+    def held(self, tokens: float) -> dict[str, float]:
+        """Return what fills the memory while so many tokens are cached."""
+        own = {"weights": self.weights, "activations": self.activations - RESERVED_GIB, "reserved": RESERVED_GIB}
+        return own | {"cache": tokens * self.cache_per_token}
+
+
+def inference_memory(setting: Setting) -> InferenceMemory:
+    """Return what one GPU holds while it serves.
+
+    The weights of the layers are in ``dtype``, embedding and output matrix in 16 bits. The activations of the largest
+    batch are the inputs and results of the feed-forward part and eight residual streams, in 16 bits or less:
+    ``max_batched_tokens`` · (6 · ffn / tp + 8 · hidden) bytes, as measured peaks say.
+
+    Raises
+    ------
+    NotPublishedError
+        The memory of the GPU is not published.
+    """
+    model, tp, pp = setting.model, setting.tp, setting.pp
+    layers = layer(model, tp, setting.ep).weights * model.layers / pp
+    weights = layers * BITS[setting.dtype] / 8 + model.embedding_parameters / tp * WIDE_BYTES
+    inner = max(model.ffn, (model.experts_per_token + model.shared_experts) * model.expert_ffn)
+    batch = setting.max_batched_tokens * (6.0 * inner / tp + 8.0 * model.hidden)
+    per_token = cached_per_token(model, tp) * BITS[setting.kv_dtype] / 8 * model.layers / pp
+    return InferenceMemory(
+        weights=weights / GIB,
+        activations=batch / GIB + RESERVED_GIB,
+        available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
+        cache_per_token=per_token / GIB,
+    )

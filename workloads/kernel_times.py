@@ -23,8 +23,7 @@ from ..laws.fused_attention import Attention
 from ..laws.product import ProductLaw, product_law
 from ..operators.operators import each_op
 from ..operators.work import as_numbers, texts
-from .architecture import Architecture
-from .layers import attention_flop
+from .architecture import Architecture, attention_flop
 
 LAUNCH_US: Final = constant("launch.by_cpu").value
 
@@ -64,19 +63,15 @@ class LearnedProducts:
         by_law = self.law.time_us(n, tokens, k, copies)
         n, tokens, k, copies = np.broadcast_arrays(*(np.asarray(one, dtype=float) for one in (n, tokens, k, copies)))
         shapes = list(zip(np.rint(tokens).ravel(), np.rint(n).ravel(), np.rint(k).ravel(), strict=True))
-        self._learn([shape for shape in dict.fromkeys(shapes) if shape not in self._known])
+        if new := [shape for shape in dict.fromkeys(shapes) if shape not in self._known]:
+            rows = pd.DataFrame(new, columns=["m", "n", "k"]).clip(lower=1.0)
+            rows = rows.assign(device=self.gpu, op="gemm", dtype_a=self.dtype, dtype_b=self.dtype)
+            time = by_runs(self.sources, rows).us  # NaN of what no run answers
+            self._known |= dict(zip(new, np.maximum(time - LAUNCH_US, 0.5 * time).tolist(), strict=True))
         found = np.array([self._known[shape] for shape in shapes]).reshape(by_law.shape)
         learnt = np.isfinite(found) & (copies == 1.0)
         self.learned, self.asked = self.learned + int(learnt.sum()), self.asked + int(learnt.size)
         return np.where(learnt, found, by_law)
-
-    def _learn(self, shapes: list[tuple[float, float, float]]) -> None:
-        """Ask the runs for shapes (m, n, k) that were not asked for yet; what none answers is NaN."""
-        if not shapes:
-            return
-        rows = pd.DataFrame(shapes, columns=["m", "n", "k"]).clip(lower=1.0)
-        time = by_runs(self.sources, rows.assign(device=self.gpu, op="gemm", dtype_a=self.dtype, dtype_b=self.dtype)).us
-        self._known |= dict(zip(shapes, np.maximum(time - LAUNCH_US, 0.5 * time).tolist(), strict=True))
 
 
 @dataclass(frozen=True)

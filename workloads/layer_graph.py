@@ -1,22 +1,12 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace (`traced_graph`), an ONNX model
-(`onnx_layers`) or the input of a planner (`published_layers`) enters `read_layers`; a `LayerGraph` leaves, in an order
-in which every layer stands behind those it waits for. A layer has what it computes (an operator with its dimensions and
+A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, an ONNX model or the input of a
+planner (`graph_files`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind
+those it waits for. A layer has what it computes (an operator with its dimensions and
 ``dtype``, or a stated time), a message with its collective, or both: the message goes out when the computing is done.
 Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
 runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``);
 ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
-
-Two published planners are read, nodes with the times that were measured and edges between them:
-
-- Device placement (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS
-  2020): ``fpgaLatency`` of a node on an accelerator of any kind, ``cpuLatency`` where it is not ``supportedOnFpga``.
-- Parallelism (Tarnawski et al., "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS 2021): ``TMPCs`` of
-  a node by degree of tensor parallelism, each with its ``timePerSample``, forward and backward.
-
-Neither says its unit, and published files of one form differ in it: it has to be stated. Costs of edges count between
-devices only, and are not read: one device, or one group of ``tp``, computes the graph.
 """
 
 from __future__ import annotations
@@ -24,7 +14,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from graphlib import CycleError, TopologicalSorter
@@ -42,11 +31,10 @@ from ..projection.worlds import ONE_NODE
 from ..readers.execution_trace.execution_trace_reader import is_execution_trace
 from ..readers.files import head
 from ..readers.onnx_model import is_onnx
-from ..remarks import Remark, remark
+from ..remarks import Remark
 from ..table.measurements import LARGEST
-from .onnx_layers import onnx_layers
+from .graph_files import TIMES_STATED, is_published, onnx_layers, published_layers, traced_layers
 from .setting import stated_of, understood
-from .traced_graph import Layers, traced_layers
 
 _US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
 _OTHER_NAMES: Final = {
@@ -133,23 +121,17 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     if "measured_on" in stated:
         host = stated["measured_on"]
         known["measured_on"] = host if isinstance(host, GPU) else find(host)
-    sizes, unit = _sizes(stated.get("dims", "")), str(stated.get("time_unit", ""))
-    graph = read_layers(stated["model"], sizes, unit, known.get("tp", 1))
+    dims, sizes = stated.get("dims", ""), {}
+    pairs = dims.items() if isinstance(dims, Mapping) else (one.partition("=")[::2] for one in _words(dims))
+    for name, size in pairs:
+        if not (str(size).isdecimal() and 0 < int(size) < 2**31):
+            raise ParameterError("dims", f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}")
+        sizes[str(name)] = int(size)
+    graph = read_layers(stated["model"], sizes, str(stated.get("time_unit", "")), known.get("tp", 1))
     for name in ("time_unit", "tp"):
         if name in stated and not any(one.code == TIMES_STATED for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
     return GraphSetting(**{**known, "model": graph})
-
-
-def _sizes(given: str | Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of ``batch=8,sequence=128``."""
-    pairs = given.items() if isinstance(given, Mapping) else (one.partition("=")[::2] for one in _words(given))
-    found = {}
-    for name, size in pairs:
-        if not (str(size).isdecimal() and 0 < int(size) < 2**31):
-            raise ParameterError("dims", f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}")
-        found[str(name)] = int(size)
-    return found
 
 
 def is_graph(model: object) -> bool:
@@ -199,7 +181,14 @@ def read_layers(
             layers, notes = onnx_layers(path, dims) if is_onnx(path) else traced_layers(path)
             return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
         if path.suffix.lower() == ".csv":
-            return _graph(path.stem, _rows(path))
+            try:
+                with path.open(encoding="utf-8-sig", newline="") as file:
+                    rows = list(csv.DictReader(file, strict=True))
+            except (OSError, ValueError, csv.Error) as error:
+                raise DataError(f"cannot be read as a list of operators: {error}") from None
+            if any(None in row for row in rows):
+                raise DataError("a row has more fields than the header")
+            return _graph(path.stem, [{name: text.strip() for name, text in row.items() if text} for row in rows])
         return _of_contents(_json(path), path.stem, unit, tp)
     except ParameterError:
         raise
@@ -230,17 +219,6 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, strict=True))
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"cannot be read as a list of operators: {error}", source=str(path)) from None
-    if any(None in row for row in rows):
-        raise DataError("a row has more fields than the header", source=str(path))
-    return [{str(name): text.strip() for name, text in row.items() if text} for row in rows]
-
-
 def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
     if not 0 < len(given) <= MOST:
         raise DataError(f"must hold 1 to {MOST:,} layers, holds {len(given):,}")
@@ -250,7 +228,16 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
         twice = next(one["name"] for place, one in enumerate(stated) if places[one["name"]] != place)
         raise DataError(f"two layers are called {twice!r}: names must differ, or count says how often one runs")
     chained = not any("after" in one for one in stated)
-    waits = {place: _after(one, place, places, chained) for place, one in enumerate(stated)}
+    waits: dict[int, tuple[int, ...]] = {}
+    for place, one in enumerate(stated):
+        asked = one.get("after", ())
+        names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"layer {one['name']!r}: after must be a list of names, got {visible(str(asked))[:40]!r}")
+        if lost := [other for other in names if other not in places]:
+            raise DataError(f"layer {one['name']!r} waits for {lost[0]!r}: {nearest(lost[0], places)}")
+        before = [place - 1] if chained and place else [places[other] for other in names]
+        waits[place] = tuple(dict.fromkeys(before))
     order = _in_order(waits, stated)
     moved = {place: new for new, place in enumerate(order)}
     layers = (_layer(stated[place], tuple(sorted(moved[one] for one in waits[place]))) for place in order)
@@ -281,19 +268,6 @@ def _named(place: int, given: Any) -> dict[str, Any]:
 
 def _words(text: object) -> list[str]:
     return [word for word in re.split(r"[\s,;]+", str(text)) if word]
-
-
-def _after(stated: Mapping[str, Any], place: int, places: Mapping[str, int], chained: bool) -> tuple[int, ...]:
-    if chained:
-        return (place - 1,) if place else ()
-    asked = stated.get("after", ())
-    names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"layer {stated['name']!r}: after must be a list of names, got {visible(str(asked))[:40]!r}")
-    for name in names:
-        if name not in places:
-            raise DataError(f"layer {stated['name']!r} waits for {str(name)!r}: {nearest(str(name), places)}")
-    return tuple(dict.fromkeys(places[name] for name in names))
 
 
 def _in_order(waits: Mapping[int, tuple[int, ...]], stated: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -329,48 +303,46 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         known = (*OPS[op].dims, *_TYPES) if op else ()
         if key not in known and not (times and key in _TYPES):
             raise DataError(f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}")
+    sizes: dict[str, Any] = {}
+    for key in rest if op else ():
+        if key in _TYPES:
+            try:
+                sizes[key] = canonical_dtype(str(stated[key]))
+            except DataError as error:
+                raise DataError(f"layer {name!r}: {error}") from None
+        elif key in _TEXTS:
+            sizes[key] = str(stated[key])
+        else:
+            sizes[key] = _number(name, stated, key)
+            if sizes[key] > LARGEST:
+                raise DataError(
+                    f"layer {name!r}: {key} = {sizes[key]:g} is above {LARGEST:g}, which no kernel computes"
+                )
+    message: dict[str, Any] = {}
+    if collective:
+        found = collective_of(collective)
+        if not found:
+            raise DataError(f"layer {name!r}: unknown collective {collective!r}: {nearest(collective, COLLECTIVES)}")
+        if "message_bytes" not in stated:
+            raise DataError(f"layer {name!r}: {found} needs message_bytes")
+        ranks = 2.0 if found == SEND_RECV else 0.0
+        message = {
+            "collective": found,
+            "message_bytes": _number(name, stated, "message_bytes"),
+            "ranks": int(_number(name, stated, "ranks", ranks, least=1.0 if "ranks" in stated else 0.0, whole=True)),
+        }
+    elif "message_bytes" in stated:
+        raise DataError(f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}")
     return LayerOfGraph(
         name=name,
         after=after,
         count=int(_number(name, stated, "count", 1.0, least=1.0, whole=True)),
         phase=visible(str(stated.get("phase", ""))),
         op=op,
-        sizes={key: _size(name, stated, key) for key in rest} if op else {},
+        sizes=sizes,
         stated_us=_number(name, stated, times[0]) * _US[times[0]] if times else None,
-        **_message(name, collective, stated),
+        **message,
     )
-
-
-def _message(name: str, collective: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-    if not collective:
-        if "message_bytes" in stated:
-            raise DataError(f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}")
-        return {}
-    found = collective_of(collective)
-    if not found:
-        raise DataError(f"layer {name!r}: unknown collective {collective!r}: {nearest(collective, COLLECTIVES)}")
-    if "message_bytes" not in stated:
-        raise DataError(f"layer {name!r}: {found} needs message_bytes")
-    ranks = 2.0 if found == SEND_RECV else 0.0
-    return {
-        "collective": found,
-        "message_bytes": _number(name, stated, "message_bytes"),
-        "ranks": int(_number(name, stated, "ranks", ranks, least=1.0 if "ranks" in stated else 0.0, whole=True)),
-    }
-
-
-def _size(name: str, stated: Mapping[str, Any], key: str) -> Any:
-    if key in _TYPES:
-        try:
-            return canonical_dtype(str(stated[key]))
-        except DataError as error:
-            raise DataError(f"layer {name!r}: {error}") from None
-    if key in _TEXTS:
-        return str(stated[key])
-    size = _number(name, stated, key)
-    if size > LARGEST:
-        raise DataError(f"layer {name!r}: {key} = {size:g} is above {LARGEST:g}, which no kernel computes")
-    return size
 
 
 def _number(
@@ -386,116 +358,3 @@ def _number(
         kind = f"a {'whole ' if whole else ''}number from {least:g}"
         raise DataError(f"layer {name!r}: {key} must be {kind}, got {visible(str(given))[:40]!r}")
     return found
-
-
-UNITS: Final = ("us", "ms", "s")
-TIMES_STATED: Final = "times-of-graph"
-"""Remark of every graph that is read here."""
-_MARKS: Final = ("fpgaLatency", "TMPCs")
-
-
-def is_published(found: Mapping[str, Any]) -> bool:
-    """Say whether the contents of a JSON file are in one of the two forms.
-
-    Examples
-    --------
-    >>> is_published({"nodes": [{"id": 0, "fpgaLatency": 1.5}], "edges": []})
-    True
-    """
-    nodes = found.get("nodes")
-    first = nodes[0] if isinstance(nodes, list) and nodes else None
-    return isinstance(first, dict) and any(mark in first for mark in _MARKS)
-
-
-def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
-    """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
-
-    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the fastest.
-
-    Raises
-    ------
-    ParameterError
-        The unit is missing or unknown; the graph has no times for this ``tp``.
-    DataError
-        A node or an edge lacks what it needs; the node is named.
-
-    Examples
-    --------
-    >>> nodes = [{"id": 0, "fpgaLatency": 1.5}, {"id": 1, "fpgaLatency": 2}]
-    >>> layers, notes = published_layers({"nodes": nodes, "edges": [{"sourceId": 0, "destId": 1}]}, "ms")
-    >>> [(one["name"], one["time_ms"], one["after"]) for one in layers]
-    [('node 0', 1.5, []), ('node 1', 2, ['node 0'])]
-    """
-    if unit not in UNITS:
-        stated = f"got {unit!r}" if unit else "the file does not say it"
-        raise ParameterError("time_unit", f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}")
-    nodes, edges = found["nodes"], found.get("edges")
-    if not isinstance(edges, list) or not all(isinstance(one, dict) for one in [*nodes, *edges]):
-        raise DataError("nodes and edges must be lists of objects")
-    piper = "TMPCs" in nodes[0]
-    if tp != 1 and not piper:
-        raise ParameterError("tp", "is for graphs with times by degree (TMPCs), this one has none")
-    names = _names(nodes)
-    layers: list[dict[str, Any]] = []
-    on_cpu: list[str] = []
-    for node in nodes:
-        name = names[str(node["id"])]
-        computes = _computes(node)
-        if not computes:
-            on_cpu.append(name)
-        time = _by_degree(node, tp, name) if piper else node.get("fpgaLatency" if computes else "cpuLatency")
-        if time is None:
-            raise DataError(f"node {name!r} has no time")
-        phase = "backward" if node.get("isBackwardNode") else ""
-        layers.append({"name": name, "after": [], "phase": phase, f"time_{unit}": time})
-    waits = {layer["name"]: layer["after"] for layer in layers}
-    for edge in edges:
-        ends = [names.get(str(edge.get(key))) for key in ("sourceId", "destId")]
-        if None in ends:
-            raise DataError(f"an edge leads from {edge.get('sourceId')!r} to {edge.get('destId')!r}: no such node")
-        waits[ends[1]].append(ends[0])
-    text = (
-        f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "
-        "were measured; costs of edges count between devices only"
-    )
-    notes = [remark(TIMES_STATED, text, layers=len(layers), unit=unit)]
-    if on_cpu:
-        notes.append(
-            remark(
-                "layers-of-cpu",
-                f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others",
-                layers=len(on_cpu),
-            )
-        )
-    return layers, notes
-
-
-def _computes(node: Mapping[str, Any]) -> bool:
-    """Say whether a node can run on the accelerator."""
-    return bool(node.get("supportedOnFpga", True))
-
-
-def _names(nodes: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the name of each id, with the id where several have the name."""
-    ids = [node.get("id") for node in nodes]
-    for one, count in Counter(map(str, ids)).items():
-        if count > 1:
-            raise DataError(f"{count} nodes have the id {visible(one)[:40]}")
-    if not all(isinstance(one, int) for one in ids):
-        raise DataError("every node must have a whole number as its id")
-    stated = {str(node["id"]): visible(str(node.get("name") or "node")) for node in nodes}
-    counts = Counter(stated.values())
-    return {one: name if counts[name] == 1 and name != "node" else f"{name} {one}" for one, name in stated.items()}
-
-
-def _by_degree(node: Mapping[str, Any], tp: int, name: str) -> float:
-    offered = node.get("TMPCs")
-    if not isinstance(offered, dict) or not all(isinstance(one, list) and one for one in offered.values()):
-        raise DataError(f"node {name!r}: TMPCs must hold lists by degree")
-    if str(tp) not in offered:
-        raise ParameterError("tp", f"must be one of {', '.join(offered)}, for which {name!r} has times, got {tp}")
-    stated = [one.get("timePerSample") if isinstance(one, dict) else None for one in offered[str(tp)]]
-    times = [time for time in stated if isinstance(time, int | float)]
-    if len(times) < len(stated):
-        raise DataError(f"node {name!r}: timePerSample must be a number")
-    return min(times)

@@ -118,7 +118,13 @@ def find_release(name: str, kind: str = "serving") -> Release:
         There is none of that name (the message has the nearest), the file holds none, or it is one of another kind.
     """
     if name.endswith(".toml"):
-        own = _own(Path(name))
+        try:  # files change: it is read each time
+            tables = tomllib.loads(Path(name).read_text(encoding="utf-8")).get("release", [])
+            if len(tables) != 1:
+                raise DataError(f"must hold one [[release]], holds {len(tables)}")
+            own = read_release(tables[0])
+        except (OSError, ValueError, TypeError, AttributeError, FlopcastError) as error:
+            raise DataError(f"holds no release that flopcast calibrated: {error}", source=name) from None
         if own.kind != kind:
             raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)
         return own
@@ -186,17 +192,6 @@ def as_toml(release: Release) -> str:
     lines.append(f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]")
     rows = (f"  [{', '.join(f'{value:.4f}' for value in row)}]," for row in release.root)
     return "\n".join([*lines, "root = [", *rows, "]"]) + "\n"
-
-
-def _own(path: Path) -> Release:
-    """Return the release of a file; files change, so it is read each time."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("release", [])
-        if len(tables) != 1:
-            raise DataError(f"must hold one [[release]], holds {len(tables)}")
-        return read_release(tables[0])
-    except (OSError, ValueError, TypeError, AttributeError, FlopcastError) as error:
-        raise DataError(f"holds no release that flopcast calibrated: {error}", source=str(path)) from None
 
 
 RESIDUAL: Final = PRIORS["distance.residual"].value

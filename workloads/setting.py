@@ -6,7 +6,7 @@ Empty fields take their defaults, and what was taken is told; `complete` raises 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
@@ -16,8 +16,7 @@ from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
 from ..projection.worlds import ONE_NODE
 from . import architecture
-from .architecture import Architecture
-from .layers import check_split
+from .architecture import Architecture, check_split
 
 Kind = Literal["inference", "throughput", "training"]
 Recompute = Literal["none", "selective", "full"]
@@ -152,8 +151,9 @@ def complete(given: Mapping[str, Any]) -> Setting:
         if name not in stated:
             raise ParameterError(name, f"is needed to forecast {kind}")
     values = {**understood(stated), "model": model}
-    if "dtype" not in stated and (said := _format_named(stated["model"])):
-        values["dtype"] = said
+    title = stated["model"].lower() if isinstance(stated["model"], str) else ""
+    if "dtype" not in stated and (named := re.search(r"[-_](?:mx)?(fp8|fp4)(?![a-z0-9])", title)):
+        values["dtype"] = named[1]  # as of Llama-3.1-70B-FP8-KV
     values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
@@ -163,7 +163,11 @@ def complete(given: Mapping[str, Any]) -> Setting:
 
 def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """Return the fields that are not left out; a DataError for one that is not known, with the nearest."""
-    stated = {name: value for name, value in given.items() if not _empty(value)}
+    stated = {
+        name: value
+        for name, value in given.items()
+        if not (value is None or value == "" or (isinstance(value, float) and value != value))
+    }
     for name in stated:
         if name not in known:
             raise DataError(f"unknown field {name!r}: {nearest(name, known)}")
@@ -174,47 +178,33 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of fields, the model's aside, as numbers, switches, number formats and a GPU."""
     values = dict(stated)
     values["gpu"] = stated["gpu"] if isinstance(stated["gpu"], GPU) else find(stated["gpu"])
-    reads: tuple[tuple[Callable[[str, Any], Any], tuple[str, ...]], ...] = (
-        (_count, _COUNTS),
-        (_number, ("memory_utilisation", "network_gbs", "network_us")),
-        (lambda _, value: canonical_dtype(str(value)), ("dtype", "kv_dtype")),
-        (_switch, ("eager", "prefix_cache", "sequence_parallel", "lora", "flash")),
-    )
-    for read, names in reads:
-        values |= {name: read(name, values[name]) for name in names if name in values}
-    return values
-
-
-def _empty(value: object) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and value != value)
-
-
-def _count(name: str, value: object) -> int:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ParameterError(name, f"must be a whole number, got {value!r}") from None
-    least = 0 if name in ("zero", "recompute_layers", "input_len") else 1
-    if not (number.is_integer() and least <= number <= MOST):
-        raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {value}")
-    return int(number)
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ParameterError(name, f"must be a number, got {value!r}") from None
-    if not 0 < number < float("inf"):
-        raise ParameterError(name, f"must be above 0 and finite, got {value}")
-    return number
-
-
-def _switch(name: str, value: object) -> bool:
+    name: str
+    for name in (name for name in _COUNTS if name in values):
+        least = 0 if name in ("zero", "recompute_layers", "input_len") else 1
+        try:
+            number = float(values[name])
+        except (TypeError, ValueError):
+            raise ParameterError(name, f"must be a whole number, got {values[name]!r}") from None
+        if not (number.is_integer() and least <= number <= MOST):
+            raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {values[name]}")
+        values[name] = int(number)
+    for name in (name for name in ("memory_utilisation", "network_gbs", "network_us") if name in values):
+        try:
+            number = float(values[name])
+        except (TypeError, ValueError):
+            raise ParameterError(name, f"must be a number, got {values[name]!r}") from None
+        if not 0 < number < float("inf"):
+            raise ParameterError(name, f"must be above 0 and finite, got {values[name]}")
+        values[name] = number
+    for name in (name for name in ("dtype", "kv_dtype") if name in values):
+        values[name] = canonical_dtype(str(values[name]))
     words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
-    if str(value).lower() not in words:
-        raise ParameterError(name, f"must be true or false, got {value!r}")
-    return words[str(value).lower()]
+    for name in ("eager", "prefix_cache", "sequence_parallel", "lora", "flash"):
+        if name in values and str(values[name]).lower() not in words:
+            raise ParameterError(name, f"must be true or false, got {values[name]!r}")
+        if name in values:
+            values[name] = words[str(values[name]).lower()]
+    return values
 
 
 def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
@@ -241,21 +231,6 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
     return replace(setting, gpus=gpus, **ways)
 
 
-def _format_named(model: object) -> str:
-    """Return the number format that the name of a model ends with, as in ``Llama-3.1-70B-FP8-KV``; "" for none."""
-    found = re.search(r"[-_](?:mx)?(fp8|fp4)(?![a-z0-9])", str(model).lower()) if isinstance(model, str) else None
-    return found[1] if found else ""
-
-
-def _check_dtype(gpu: GPU, dtype: str) -> None:
-    """Raise unless the GPU computes in a number format, in one line that names those it has."""
-    has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
-    if not has:
-        gpu.peak_tflops(dtype, "matrix")  # says which figure is missing
-    if f"{dtype}_matrix" not in gpu.peaks:
-        raise ParameterError("dtype", f"must be one that {gpu.name} computes in ({', '.join(has)}), got {dtype}")
-
-
 def _check(setting: Setting) -> None:
     check_split(setting.model, setting.tp, setting.ep)
     layers, stage = setting.model.layers, setting.tp * setting.dp * setting.cp
@@ -267,7 +242,13 @@ def _check(setting: Setting) -> None:
         raise ParameterError("interleave", f"times pp must be at most the {layers} layers, got {setting.interleave}")
     if setting.kind != "training" and not setting.model.causal and setting.output_len > 1:
         raise ParameterError("output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens")
-    _check_dtype(setting.gpu, setting.dtype)
+    gpu = setting.gpu
+    has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
+    if not has:
+        gpu.peak_tflops(setting.dtype, "matrix")  # says which figure is missing
+    if f"{setting.dtype}_matrix" not in gpu.peaks:
+        formats = ", ".join(has)
+        raise ParameterError("dtype", f"must be one that {gpu.name} computes in ({formats}), got {setting.dtype}")
     if setting.zero > 3:
         raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")
     if setting.kind != "training" and setting.cp > 1:

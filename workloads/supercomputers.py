@@ -32,7 +32,7 @@ from ..errors import ParameterError, UnknownGPUError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
-from .memory import GIB
+from .inference import GIB
 from .releases import DRAWS, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201
@@ -216,7 +216,11 @@ def hpl(
         seconds = sum(part[0] for part in _panels(peak, grid, size, nb, medians).values())
         return flop / seconds if size**2 <= grid[0] * grid[1] * room else 0.0
 
-    grid = max(_grids(devices, p), key=usual)
+    grids = [(rows, devices // rows) for rows in range(1, math.isqrt(devices) + 1)]
+    whole = p or max(rows for rows, columns in grids if rows * columns == devices)
+    if p or devices <= FLATTEST * whole**2:
+        grids = [(whole, devices // whole)]
+    grid = max(grids, key=usual)
     size, flop = work(*grid)
     if size**2 > grid[0] * grid[1] * room:
         raise ParameterError("nb", f"must be at most {math.sqrt(devices * room):.0f}, the memory's size, got {nb}")
@@ -283,13 +287,6 @@ def machine_spread(without: str = "") -> float:
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     scores = [float(row["pflops"]) / float(row["cores"]) for row in rows if row["system"] != without]
     return float(np.std(np.log(scores), ddof=1))
-
-
-def _grids(devices: int, p: int | None) -> list[tuple[int, int]]:
-    """Return the grids to choose from, rows and columns of each."""
-    every = [(rows, devices // rows) for rows in range(1, math.isqrt(devices) + 1)]
-    whole = p or max(rows for rows, columns in every if rows * columns == devices)
-    return [(whole, devices // whole)] if p or devices <= FLATTEST * whole**2 else every
 
 
 def _panels(

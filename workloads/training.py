@@ -14,26 +14,24 @@ gradients    their sum over the replicas, and over the GPUs that share a sequenc
              backward pass; ZeRO 3 gathers weights too
 optimizer    reading and writing its states
 ===========  ===========================================================================================================
+
+`training_memory` says what one GPU holds meanwhile, in GiB.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from ..laws.achieved import streaming_gbs
 from ..laws.product import ProductLaw
+from ..operators.work import BITS
 from ..projection.worlds import collective_us
-from .architecture import Architecture
+from .architecture import Architecture, Layer, cached_per_token, layer
+from .inference import GIB, RESERVED_GIB, US, WIDE_BYTES
 from .kernel_times import LearnedProducts, Sources
-from .layers import Layer, cached_per_token, layer
 from .setting import Setting
 
-Products = ProductLaw | LearnedProducts
-US: Final = 1e-6
-WIDE: Final = 2.0
-"""Bytes of an activation."""
 SCORE_BYTES: Final = (9.0, 11.0)
 """Memory traffic of one score through softmax and dropout where they are not fused with the products, both ways."""
 NORM_BYTES: Final = 22.0
@@ -51,19 +49,6 @@ BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 """Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
 
 
-@dataclass(frozen=True)
-class _Micro:
-    """Seconds of one micro-batch through one layer on one GPU, by part: forward, backward."""
-
-    products: tuple[float, float]
-    attention: tuple[float, float]
-    elementwise: tuple[float, float]
-    collectives: tuple[float, float]
-
-    def total(self, place: int) -> float:
-        return self.products[place] + self.attention[place] + self.elementwise[place] + self.collectives[place]
-
-
 def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str, float]:
     """Return the seconds of each part of one optimizer step; ``sources`` give the times of products, else the law.
 
@@ -72,24 +57,45 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     DataError
         A figure of the GPU is not published, or its links were not measured.
     """
-    model, dp = setting.model, setting.dp
-    micros = setting.global_batch // (dp * setting.micro_batch)
-    sources = sources or Sources()
-    one = _micro(setting, sources)
-    layers = model.layers / setting.pp
-    again = _recomputed(setting, one)
-    parts = {
-        "products": layers * (one.products[0] + one.products[1] + again["products"]),
-        "attention": layers * (one.attention[0] + one.attention[1] + again["attention"]),
-        "elementwise": layers * (one.elementwise[0] + one.elementwise[1] + again["elementwise"]),
-        "collectives": layers * (one.collectives[0] + one.collectives[1] + again["collectives"]),
-    }
+    model, sources = setting.model, sources or Sources()
+    micros = setting.global_batch // (setting.dp * setting.micro_batch)
+    tokens = setting.micro_batch * setting.seq_len / setting.cp
+    layers, one = model.layers / setting.pp, layer(model, setting.tp, setting.ep)
+    forward, backward = _micro(setting, sources, one)
+    share = {"none": 0.0, "selective": 0.0, "full": 1.0}[setting.recompute]  # of the layers that are computed again
+    if setting.recompute == "full" and setting.recompute_layers is not None:
+        share = min(setting.recompute_layers / model.layers, 1.0)
+    again = {name: share * seconds for name, seconds in forward.items()}
+    if setting.recompute == "selective" and not setting.flash:
+        again["attention"] = forward["attention"]
+    parts = {name: layers * (forward[name] + backward[name] + again[name]) for name in forward}
     micro = sum(parts.values())
     found = {name: value * micros for name, value in parts.items()}
-    found["head"] = micros * _head(setting, sources)
-    found["pipeline"] = _pipeline(setting, micro, micros)
-    found["gradients"] = _gradients(setting, layer(model, setting.tp, setting.ep), micros)
-    found["optimizer"] = _optimizer(setting, layer(model, setting.tp, setting.ep))
+    # embedding and output matrix, spread over the pipeline's stages
+    law, width, hidden = sources(setting.gpu, "bf16"), model.vocab / setting.tp, model.hidden
+    bandwidth = streaming_gbs(setting.gpu)
+    head = float(law.time_us(width, tokens, hidden))
+    head += float(law.time_us(hidden, tokens, width) + law.time_us(width, hidden, tokens))
+    found["head"] = micros * ((head + tokens * width * 12.0 / (bandwidth * 1e3)) * US / setting.pp)
+    found["pipeline"] = 0.0
+    if setting.pp > 1:  # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
+        bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
+        size = setting.micro_batch * setting.seq_len * hidden * WIDE_BYTES / setting.tp
+        sent = _sent(setting, size, setting.tp * setting.pp)
+        found["pipeline"] = bubble + 2.0 * micros * setting.interleave * sent
+    if setting.lora:
+        trained = sum(m.outputs + m.inputs for m in one.matrices) * LORA_RANK * model.layers / setting.pp
+    else:
+        trained = one.weights * model.layers / setting.pp + model.embedding_parameters / setting.tp
+    replicas = setting.dp * setting.cp
+    found["gradients"] = 0.0
+    if replicas > 1:  # their sum, as far as it does not hide behind the backward pass
+        size = trained * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
+        spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
+        seconds = float(collective_us(setting.gpu, "all_reduce", size, replicas, spread)) * US
+        found["gradients"] = seconds * (micros if setting.zero == 3 else 1) * (1.0 - HIDDEN_GRADIENTS)
+    own = trained / (replicas if setting.zero else 1)
+    found["optimizer"] = own * OPTIMIZER_BYTES[setting.optimizer] / (bandwidth * 1e9)
     return found
 
 
@@ -111,44 +117,50 @@ def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bo
     return tokens * (weights + 12.0 * model.layers * model.heads * model.head_dim * seq_len)
 
 
-def _micro(setting: Setting, sources: Sources) -> _Micro:
-    model, tp = setting.model, setting.tp
+def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds of one micro-batch through one layer on one GPU by part, forward and backward."""
+    model, tp, gpu = setting.model, setting.tp, setting.gpu
     tokens = float(setting.micro_batch * setting.seq_len) / setting.cp
-    law = sources(setting.gpu, setting.dtype)
-    one = layer(model, tp, setting.ep)
-    forward, inputs = _products(law, one, tokens), _backward(law, one, tokens, weights=False)
+    law = sources(gpu, setting.dtype)
+    products, inputs = _products(law, one, tokens), _backward(law, one, tokens, weights=False)
     weights = 0.0 if setting.lora else _backward(law, one, tokens, weights=True) - inputs
-    bandwidth = streaming_gbs(setting.gpu) * 1e9
+    bandwidth = streaming_gbs(gpu) * 1e9
+    if setting.flash:
+        attention, attention_back = (
+            float(sources.attention_us(gpu, model, setting.micro_batch, setting.seq_len, tp, backward=way))
+            * US
+            / setting.cp
+            for way in (False, True)
+        )
+    else:
+        heads = setting.micro_batch * model.heads / tp
+        square = float(setting.seq_len) ** 2 / setting.cp
+        scores = 2.0 * heads * float(law.time_us(setting.seq_len, setting.seq_len, model.head_dim)) * US
+        attention, attention_back = (
+            times * scores + heads * square * size / bandwidth
+            for times, size in zip((1.0, 2.0), SCORE_BYTES, strict=True)
+        )
     inner = model.ffn if not model.experts else (model.experts_per_token + model.shared_experts) * model.expert_ffn
     share = 1.0 / tp if setting.sequence_parallel else 1.0
-    activation = WIDE * (3.0 if model.gated else 2.0) * inner / tp
+    activation = WIDE_BYTES * (3.0 if model.gated else 2.0) * inner / tp
     element = tokens * (NORM_BYTES * model.hidden * share + activation) / bandwidth
-    message = tokens * model.hidden * WIDE
-    sums = 2.0 * float(collective_us(setting.gpu, "all_reduce", message, tp, setting.network)) * US
+    message = tokens * model.hidden * WIDE_BYTES
+    sums = 2.0 * float(collective_us(gpu, "all_reduce", message, tp, setting.network)) * US
     back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
     if model.experts and setting.ep > 1:
         sent = message * model.experts_per_token / tp
-        exchange = 2.0 * float(collective_us(setting.gpu, "all_to_all", sent, setting.ep, setting.network)) * US
+        exchange = 2.0 * float(collective_us(gpu, "all_to_all", sent, setting.ep, setting.network)) * US
         sums, back = sums + exchange, back + exchange
-    ring = _ring(setting)
-    return _Micro(
-        products=(forward, inputs + weights),
-        attention=_attention(setting, law, sources),
-        elementwise=(element, 2.0 * element),
-        collectives=(sums + ring, back + RING_BACKWARD * ring),
-    )
+    ring = 0.0
+    if setting.cp > 1:  # keys and values go round the GPUs that share a sequence
+        size = tokens * cached_per_token(model, tp) * WIDE_BYTES
+        ring = (setting.cp - 1) * _sent(setting, size, tp * setting.cp)
+    forward = {"products": products, "attention": attention, "elementwise": element, "collectives": sums + ring}
+    backward = {"products": inputs + weights, "attention": attention_back, "elementwise": 2.0 * element}
+    return forward, backward | {"collectives": back + RING_BACKWARD * ring}
 
 
-def _ring(setting: Setting) -> float:
-    """Return the seconds in which keys and values go round the GPUs that share a sequence, once, per layer."""
-    if setting.cp == 1:
-        return 0.0
-    tokens = setting.micro_batch * setting.seq_len / setting.cp
-    size = tokens * cached_per_token(setting.model, setting.tp) * WIDE
-    return (setting.cp - 1) * _sent(setting, size, setting.tp * setting.cp)
-
-
-def _products(law: Products, one: Layer, tokens: float) -> float:
+def _products(law: ProductLaw | LearnedProducts, one: Layer, tokens: float) -> float:
     found = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
@@ -157,7 +169,7 @@ def _products(law: Products, one: Layer, tokens: float) -> float:
     return found * US
 
 
-def _backward(law: Products, one: Layer, tokens: float, *, weights: bool) -> float:
+def _backward(law: ProductLaw | LearnedProducts, one: Layer, tokens: float, *, weights: bool) -> float:
     """Return the seconds of the products for the gradients of the inputs, and of the weights unless they are frozen."""
     found = 0.0
     for m in one.matrices:
@@ -174,78 +186,100 @@ def _backward(law: Products, one: Layer, tokens: float, *, weights: bool) -> flo
     return found * US
 
 
-def _attention(setting: Setting, law: Products, sources: Sources) -> tuple[float, float]:
-    model, tp, sequences = setting.model, setting.tp, setting.micro_batch
-    if setting.flash:
-        kernel = partial(sources.attention_us, setting.gpu, model, sequences, setting.seq_len, tp)
-        forward, backward = (float(kernel(backward=way)) * US / setting.cp for way in (False, True))
-        return forward, backward
-    heads = sequences * model.heads / tp
-    square = float(setting.seq_len) ** 2 / setting.cp
-    each = law.time_us(setting.seq_len, setting.seq_len, model.head_dim)
-    products = 2.0 * heads * float(each) * US
-    bandwidth = streaming_gbs(setting.gpu) * 1e9
-    scores = [heads * square * size / bandwidth for size in SCORE_BYTES]
-    return products + scores[0], 2.0 * products + scores[1]
-
-
-def _recomputed(setting: Setting, one: _Micro) -> dict[str, float]:
-    """Return the seconds per layer that the backward pass spends on computing again."""
-    if setting.recompute == "none":
-        return dict.fromkeys(("products", "attention", "elementwise", "collectives"), 0.0)
-    if setting.recompute == "selective":
-        attention = 0.0 if setting.flash else one.attention[0]
-        return {"products": 0.0, "attention": attention, "elementwise": 0.0, "collectives": 0.0}
-    layers = setting.model.layers if setting.recompute_layers is None else setting.recompute_layers
-    share = min(layers / setting.model.layers, 1.0)
-    return {name: share * getattr(one, name)[0] for name in ("products", "attention", "elementwise", "collectives")}
-
-
-def _head(setting: Setting, sources: Sources) -> float:
-    """Return the seconds of embedding and output matrix of one micro-batch, spread over the pipeline's stages."""
-    law = sources(setting.gpu, "bf16")
-    tokens, width = setting.micro_batch * setting.seq_len / setting.cp, setting.model.vocab / setting.tp
-    forward = float(law.time_us(width, tokens, setting.model.hidden))
-    hidden = setting.model.hidden
-    backward = float(law.time_us(hidden, tokens, width) + law.time_us(width, hidden, tokens))
-    softmax = tokens * width * 12.0 / (streaming_gbs(setting.gpu) * 1e3)
-    return (forward + backward + softmax) * US / setting.pp
-
-
-def _pipeline(setting: Setting, micro: float, micros: int) -> float:
-    """Return the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages."""
-    if setting.pp == 1:
-        return 0.0
-    bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
-    size = setting.micro_batch * setting.seq_len * setting.model.hidden * WIDE / setting.tp
-    return bubble + 2.0 * micros * setting.interleave * _sent(setting, size, setting.tp * setting.pp)
-
-
 def _sent(setting: Setting, size: float, ranks: int) -> float:
     return float(collective_us(setting.gpu, "send_recv", size, ranks, setting.network)) * US
 
 
-def _gradients(setting: Setting, one: Layer, micros: int) -> float:
-    """Return the seconds of the sum of gradients over replicas that do not hide behind the backward pass."""
-    if setting.dp * setting.cp == 1:
-        return 0.0
-    trained = _trained(setting, one)
-    size = trained * WIDE * (1.5 if setting.zero == 3 else 1.0)
-    spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
-    seconds = float(collective_us(setting.gpu, "all_reduce", size, setting.dp * setting.cp, spread)) * US
-    if setting.zero == 3:
-        seconds *= micros
-    return seconds * (1.0 - HIDDEN_GRADIENTS)
+MASTER_BYTES: Final = {"adam": 12.0, "adam-8bit": 6.0, "sgd": 8.0}
+"""Of a trained weight: 32-bit master copy and the optimizer's states."""
+GRADIENT_BYTES: Final = 4.0
+DROPOUT: Final = 3.0
+"""Bytes of masks per element of the residual stream, in models that are trained with dropout (no gated product)."""
 
 
-def _trained(setting: Setting, one: Layer) -> float:
-    """Return the weights that are trained on one GPU."""
-    if setting.lora:
-        wide = sum(m.outputs + m.inputs for m in one.matrices) * LORA_RANK
-        return wide * setting.model.layers / setting.pp
-    return one.weights * setting.model.layers / setting.pp + setting.model.embedding_parameters / setting.tp
+@dataclass(frozen=True, kw_only=True)
+class TrainingMemory:
+    """Memory of one GPU in a training step, the first stage of a pipeline, in GiB."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    available: float
+
+    @property
+    def needed(self) -> float:
+        """All of it, and what the runtime keeps."""
+        return sum(self.held.values())
+
+    @property
+    def held(self) -> dict[str, float]:
+        """What fills the memory."""
+        names = ("weights", "gradients", "optimizer", "activations")
+        return {name: getattr(self, name) for name in names} | {"reserved": RESERVED_GIB}
 
 
-def _optimizer(setting: Setting, one: Layer) -> float:
-    own = _trained(setting, one) / (setting.dp * setting.cp if setting.zero else 1)
-    return own * OPTIMIZER_BYTES[setting.optimizer] / (streaming_gbs(setting.gpu) * 1e9)
+def training_memory(setting: Setting) -> TrainingMemory:
+    """Return what one GPU holds in a training step.
+
+    Weights in 16 bits, gradients in 32, a master copy and states by optimizer; ZeRO cuts the states (1), the gradients
+    (2) and the weights (3) over the replicas. Of the activations each layer keeps what its backward pass reads, of as
+    many micro-batches as are under way (Korthikanti et al., arXiv:2205.05198, section 4; Narayanan et al.,
+    arXiv:2104.04473, section 2.2).
+    """
+    model, shared = setting.model, float(setting.dp * setting.cp)
+    one = layer(model, setting.tp, setting.ep).weights * model.layers / setting.pp
+    folded = setting.schedule != "1f1b" or setting.pp == 1  # first and last stage on one GPU
+    every = one + model.embedding_parameters / setting.tp / (1 if folded else 2)
+    trained = every if not setting.lora else 0.0
+    held = BITS[setting.dtype] / 8 if setting.lora else WIDE_BYTES
+    micros = setting.global_batch // (setting.dp * setting.micro_batch)
+    kept = (
+        min(under_way(setting) * setting.pp, micros * max(1.0, under_way(setting)))
+        * activation_bytes(setting)
+        * model.layers
+        / setting.pp
+    )
+    tokens = setting.micro_batch * setting.seq_len / setting.cp
+    head = tokens * model.vocab / setting.tp * 6.0 if folded else 0.0
+    return TrainingMemory(
+        weights=every * held / (shared if setting.zero >= 3 else 1.0) / GIB,
+        gradients=trained * GRADIENT_BYTES / (shared if setting.zero >= 2 else 1.0) / GIB,
+        optimizer=trained * MASTER_BYTES[setting.optimizer] / (shared if setting.zero >= 1 else 1.0) / GIB,
+        activations=(kept + head) / GIB,
+        available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
+    )
+
+
+def under_way(setting: Setting) -> float:
+    """Return what the fullest stage keeps over what one micro-batch leaves in all layers.
+
+    1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp · interleave) times that
+    (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third, and one stage more (arXiv:2405.15362).
+    """
+    if setting.pp == 1:
+        return 1.0
+    if setting.schedule == "1f1b":
+        more = (setting.pp - 1) / (setting.pp * setting.interleave) if setting.interleave > 1 else 0.0
+        return 1.0 + more
+    part = {"zbv": 1.0, "v-half": 1 / 2, "v-min": 1 / 3}[setting.schedule]
+    return min(part + 1.0 / setting.pp, 1.0)
+
+
+def activation_bytes(setting: Setting) -> float:
+    """Return the bytes that an average layer keeps of a micro-batch for its backward pass, on one GPU."""
+    model, tp = setting.model, setting.tp
+    tokens = setting.micro_batch * setting.seq_len / setting.cp
+    stream = 2.0 * model.hidden * tokens
+    if setting.recompute == "full" and setting.recompute_layers is None:
+        return stream
+    inner = model.ffn if not model.experts else (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    heads = model.heads * model.head_dim
+    inputs = 0 if setting.lora else 1  # frozen products need no inputs: those of the down projection, outputs of norms
+    within = 2.0 * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner) / tp
+    around = 4.0 * (1 + inputs) * model.hidden + (0.0 if model.gated else DROPOUT * model.hidden)
+    kept = tokens * (within + around / (tp if setting.sequence_parallel else 1))
+    if not setting.flash and setting.recompute != "selective":
+        kept += 5.0 * setting.micro_batch * model.heads / tp * float(setting.seq_len) ** 2 / setting.cp
+    again = min((setting.recompute_layers or 0) / model.layers, 1.0) if setting.recompute == "full" else 0.0
+    return (1.0 - again) * kept + again * stream

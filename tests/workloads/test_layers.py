@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import ParameterError
-from flopcast.workloads.architecture import find, names
-from flopcast.workloads.layers import attention_flop, cached_per_token, check_split, layer
+from flopcast.workloads.architecture import attention_flop, cached_per_token, check_split, find, layer, names
 
 
 @pytest.mark.parametrize("name", names())

@@ -12,10 +12,10 @@ import pytest
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.operators.operators import work_of
 from flopcast.readers.onnx_model import OnnxModel, OnnxNode, Value, read_onnx
-from flopcast.workloads import onnx_layers as module
+from flopcast.workloads import graph_files as module
 from flopcast.workloads.forecasting import forecast
+from flopcast.workloads.graph_files import onnx_layers
 from flopcast.workloads.layer_graph import is_graph, read_layers
-from flopcast.workloads.onnx_layers import onnx_layers
 
 
 @pytest.fixture

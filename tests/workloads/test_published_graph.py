@@ -11,7 +11,8 @@ import pytest
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.hardware import find
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.layer_graph import is_graph, published_layers, read_layers
+from flopcast.workloads.graph_files import published_layers
+from flopcast.workloads.layer_graph import is_graph, read_layers
 
 
 def _placement(**changes: Any) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import pytest
 
 from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.memory import GIB, training_memory, under_way
+from flopcast.workloads.inference import GIB
 from flopcast.workloads.setting import complete
-from flopcast.workloads.training import counted_flop, training_parts
+from flopcast.workloads.training import counted_flop, training_memory, training_parts, under_way
 
 STEP = {
     "kind": "training",

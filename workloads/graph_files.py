@@ -1,0 +1,521 @@
+"""What other tools write, as layers in the words of a layer graph (`layer_graph`).
+
+A file of PyTorch's ExecutionTraceObserver or of Chakra enters `traced_layers`: what its operators compute by shape,
+what its collectives send by size. Of nested calls the outermost whose operator is known counts. Operators wait for each
+other in the order in which they were called, as on one stream. A message goes out when what was called before it is
+computed, and is waited for by the next operator that has one of its tensors among the arguments; by the next of all
+where the file does not say which tensors those are. A Chakra trace in which no operator has a shape, as simulators take
+them, has times: they are taken as they stand, its messages are computed anew, and what waits for what is what the nodes
+say.
+
+An ONNX model enters `onnx_layers`: every node that computes is a layer, and waits for those whose values it needs.
+Nodes are taken one by one, as a runtime without fusion runs them. Views, constants, and what is computed of constants
+or of sizes alone are no layers.
+
+The input of two published planners enters `published_layers`, nodes with the times that were measured and edges between
+them:
+
+- Device placement (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS
+  2020): ``fpgaLatency`` of a node on an accelerator of any kind, ``cpuLatency`` where it is not ``supportedOnFpga``.
+- Parallelism (Tarnawski et al., "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS 2021): ``TMPCs`` of
+  a node by degree of tensor parallelism, each with its ``timePerSample``, forward and backward.
+
+Neither says its unit, and published files of one form differ in it: it has to be stated. Costs of edges count between
+devices only, and are not read: one device, or one group of ``tp``, computes the graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, ParameterError
+from ..operators.call import Tensor
+from ..operators.operators import OPS
+from ..output import visible
+from ..projection.alpha_beta import collective_of
+from ..readers.execution_trace.execution_trace_reader import read_execution_trace
+from ..readers.onnx_model import OnnxNode, Value, read_onnx
+from ..remarks import Remark, remark
+from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call
+
+Layers = tuple[list[dict[str, Any]], list[Remark]]
+
+NAMED: Final = 5
+"""Operators without a law that are named."""
+_OPERATOR: Final = re.compile(r"\w+::\w+")
+_PHASES: Final = (("autograd::engine", "backward"), ("Optimizer.step", "optimizer"))
+_LAUNCH: Final = "nccl:"
+_NO_KERNEL: Final = frozenset(
+    {
+        "alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "dropout", "empty", "empty_like",
+        "empty_quantized", "empty_strided", "expand", "expand_as", "flatten", "is_same_size", "lift_fresh", "narrow",
+        "new_empty", "new_empty_strided", "permute", "real", "record_stream", "reshape", "reshape_alias", "resize",
+        "result_type", "select", "set", "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose",
+        "unbind", "unflatten", "unsafe_view", "unsqueeze", "view", "view_as",
+    }
+)  # fmt: skip
+"""Calls that launch nothing where they call no other: views, memory, copies that were not needed, no dropout."""
+
+
+def traced_layers(path: Path) -> Layers:
+    """Return the layers of an execution trace, and what is to be said of them.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or holds neither an operator with a shape, nor a message, nor a time.
+    """
+    nodes = read_execution_trace(path).nodes.sort_values("id", kind="stable", ignore_index=True)
+    described = describe(nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]])
+    shapes, rows = (
+        [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+        for table in (described, nodes)
+    )
+    layers: list[dict[str, Any]] = []
+    if (described["op"] == "").all() and nodes["duration_us"].notna().any():
+        names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row in rows}
+        for row in rows:  # one without a time takes none
+            after = [names[one] for one in (*row["waits"], row["parent"]) if one in names and one != row["id"]]
+            us = 0 if pd.isna(row["duration_us"]) else int(row["duration_us"])
+            does = (_message_of(row) if row["collective"] else None) or {"time_us": us}
+            layers.append({"name": names[row["id"]], "after": after, **does})
+        text = f"no operator has its shape: {len(layers):,} nodes keep their times of the trace"
+        return layers, [remark("times-of-trace", f"{text}, and messages are recomputed", layers=len(layers))]
+    tree = _Tree(nodes, described)
+    computed: list[str] = []  # the last layer that computes
+    sent: dict[str, set[int]] = {}  # messages that nothing has waited for yet, with their tensors
+    unsized = 0
+    for place in tree.outermost():
+        row, name = rows[place], f"{_short(rows[place]['name'])} {len(layers) + 1}"
+        if row["collective"]:
+            message = _message_of(row)
+            unsized += message is None
+            if message:
+                layers.append({"name": name, "phase": tree.phase(place), "after": computed, **message})
+                sent[name] = set(row["storages"])
+            continue
+        waits = [one for one, tensors in sent.items() if not tensors or tensors & set(row["storages"])]
+        for one in waits:
+            del sent[one]
+        found = shapes[place]
+        sizes = {one: found[one] for one in ("op", *OPS[found["op"]].dims, *DTYPES_OF) if one in found}
+        shape = {one: size for one, size in sizes.items() if size != "" and size == size}
+        layers.append({"name": name, "phase": tree.phase(place), "after": computed + waits, **shape})
+        computed = [name]
+    unsized += sum(tree.owner[place] < 0 and str(row["name"]).startswith(_LAUNCH) for place, row in enumerate(rows))
+    if not layers:
+        raise DataError("holds no operator with its shape, no message and no time: nothing to forecast")
+    notes = [*tree.unknown(len(layers))]
+    if unsized:
+        text = f"{unsized:,} messages are left out: their sizes were not recorded"
+        notes.append(remark("messages-without-size", text, messages=unsized))
+    return layers, notes
+
+
+def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the collective of a row with its message; None where its size was not recorded, {} for none (a wait)."""
+    collective = collective_of(row["collective"])
+    if not collective:
+        return {}
+    if pd.isna(row["collective_bytes"]):
+        return None
+    ranks = {} if pd.isna(row["group_size"]) else {"ranks": int(row["group_size"])}
+    return {"collective": collective, "message_bytes": int(row["collective_bytes"]), **ranks}
+
+
+class _Tree:
+    """Which call encloses which; rows in the order in which they began."""
+
+    def __init__(self, nodes: pd.DataFrame, described: pd.DataFrame) -> None:
+        self.nodes = nodes
+        place = {number: row for row, number in enumerate(nodes["id"].tolist())}
+        parents = [place.get(number, -1) for number in nodes["parent"].tolist()]
+        self.parent = [-1 if above == row else above for row, above in enumerate(parents)]
+        self._names, self._calling = nodes["name"].tolist(), set(self.parent)
+        known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
+        idle = [row not in self._calling and _plain(name) in _NO_KERNEL for row, name in enumerate(self._names)]
+        known = known & ~np.array(idle, dtype=bool)
+        owner = np.full(len(self.parent), -2, dtype=np.int64)  # the outermost known one that encloses a row or is it
+        for row in range(len(self.parent)):
+            way = []
+            above = row
+            while above >= 0 and owner[above] == -2:
+                owner[above] = -1  # of a circle: nothing above it
+                way.append(above)
+                above = self.parent[above]
+            of = owner[above] if above >= 0 else -1
+            for one in reversed(way):
+                of = of if of >= 0 else one if known[one] else -1
+                owner[one] = of
+        self.owner = owner
+
+    def outermost(self) -> list[int]:
+        """Return the calls that count; the pieces into which Chakra cuts one are one."""
+        own = self.owner == np.arange(len(self.owner))
+        pieces = self.nodes[["rf_id", "name"]].duplicated() & self.nodes["rf_id"].notna()
+        return np.flatnonzero(own & ~pieces.to_numpy(dtype=bool)).tolist()
+
+    def phase(self, place: int) -> str:
+        """Return the part of a training step that a call belongs to, "forward" for all others."""
+        for _ in range(len(self.parent)):
+            for beginning, phase in _PHASES:
+                if self._names[place].startswith(beginning):
+                    return phase
+            place = self.parent[place]
+            if place < 0:
+                break
+        return "forward"
+
+    def unknown(self, layers: int) -> Iterator[Remark]:
+        """Yield what is left out: kernels by their time where the file has them, else calls by their number."""
+        on_gpu = ~self.nodes["on_cpu"].fillna(True).to_numpy(dtype=bool) & (self.nodes["collective"] == "")
+        lost = self.owner < 0
+        if on_gpu.any():
+            us = self.nodes["duration_us"].astype("Float64").fillna(0.0).to_numpy(dtype=float)
+            rows = np.flatnonzero(on_gpu & lost).tolist()
+            share = float(us[rows].sum() / max(us[on_gpu].sum(), 1.0))
+            above = [self._names[self.parent[row]] if self.parent[row] >= 0 else "" for row in rows]
+            launched = [one if _OPERATOR.match(one) else self._names[row] for one, row in zip(above, rows, strict=True)]
+            yield from left_out(launched, share, "time")
+            return
+        names = []
+        for row in np.flatnonzero(lost).tolist():
+            name = self._names[row]
+            called = bool(_OPERATOR.fullmatch(name)) and not name.startswith(("autograd::", "c10d::"))
+            computes = (called and _plain(name) not in _NO_KERNEL) or self.nodes["kernel_backend"].iloc[row]
+            if row not in self._calling and computes:
+                names.append(name)
+        yield from left_out(names, len(names) / max(len(names) + layers, 1), "calls")
+
+
+def _plain(name: str) -> str:
+    """Return an operator's name without its library and the marks of private and in-place forms."""
+    return name.rpartition("::")[2].strip("_")
+
+
+def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
+    """Yield which operators have no law, and what share of all they are: of ``time`` or of ``calls``."""
+    if names:
+        counts = Counter(names).most_common()
+        named = tuple(f"{count} {_short(name)}" for name, count in counts[:NAMED])
+        others = f" and {len(counts) - len(named):,} kinds more" if len(counts) > len(named) else ""
+        of = "of the time of kernels where it was recorded" if by == "time" else "of the operators"
+        listed = f"{', '.join(named)}{others}"
+        text = f"{len(names):,} operators without a law are left out, {100 * share:.2g} % {of}: {listed}"
+        values = {"calls": len(names), "share": share, "by": by, "named": named, "kinds": len(counts)}
+        yield remark("operators-without-law", text, **values)
+
+
+def _short(name: str) -> str:
+    """Return the name of an operator, of a kernel what stands before its templates and arguments."""
+    return re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0][:60]
+
+
+Shape = dict[str, Any]
+_AXES: Final = ("d", "h", "w")
+_NO_WORK: Final = frozenset(
+    {
+        "Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Range", "Reshape", "Shape", "Size", "Squeeze",
+        "Unsqueeze",
+    }
+)  # fmt: skip
+_ELEMENTWISE: Final = frozenset(
+    {
+        "Abs", "Add", "And", "Cast", "Ceil", "Celu", "Clip", "Cos", "DequantizeLinear", "Div", "Elu", "Equal", "Erf",
+        "Exp", "FastGelu", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN",
+        "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or",
+        "PRelu", "Pow", "QuantizeLinear", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin",
+        "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh", "ThresholdedRelu", "Where", "Xor",
+    }
+)  # fmt: skip
+_POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Read their input once and write an output of another size."""
+_COPIES: Final = frozenset(
+    {"Concat", "DepthToSpace", "Expand", "Pad", "Slice", "SpaceToDepth", "Split", "Tile", "Transpose"}
+)
+_REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
+
+
+def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
+    """Return the layers of a model, and what is to be said of them; ``dims`` are the sizes that it leaves free.
+
+    Raises
+    ------
+    FlopcastError
+        The model cannot be read (`readers.onnx_model.read_onnx`), or has no node that computes.
+    """
+    model = read_onnx(path, dims)
+    constant = set(model.constants)
+    made_by: dict[str, tuple[str, ...]] = {}  # the layers that a value waits for
+    layers: list[dict[str, Any]] = []
+    names: set[str] = set()
+    unknown: list[str] = []
+    for place, node in enumerate(model.nodes, start=1):
+        waits = tuple(dict.fromkeys(one for name in node.inputs for one in made_by.get(name, ())))
+        if constant.issuperset(filter(None, node.inputs)):
+            constant.update(node.outputs)
+        elif node.op not in _NO_WORK and not constant.issuperset(node.outputs):
+            shape = _shape(node, model.values)
+            if shape:
+                name = node.name if node.name and node.name not in names else f"{node.op} {place}"
+                names.add(name)
+                layers.append({"name": name, "after": list(waits), **shape})
+                waits = (name,)
+            else:
+                unknown.append(node.op)
+        made_by.update(dict.fromkeys(node.outputs, waits))
+    if not layers:
+        raise DataError("holds no node that computes and has a shape", source=str(path))
+    return layers, list(left_out(unknown, len(unknown) / (len(unknown) + len(layers)), "calls"))
+
+
+def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
+    """Return operator, dimensions and number formats; none where the operator or a shape is not known."""
+    inputs = [known.get(name) if name else None for name in node.inputs]
+    output = next((known[name] for name in node.outputs if name in known), None)
+    first = inputs[0] if inputs else None
+    if first is None or output is None or not first.dtype or 0 in (*first.dims, *output.dims):
+        return {}
+    present = [one for one in inputs if one is not None]
+    try:
+        if node.op in _ELEMENTWISE or node.op in _POOLS:
+            operands = [one for one in present if prod(one.dims) > 1] if node.op not in _POOLS else present[:1]
+            sizes = [prod(one.dims) for one in operands] or [1]
+            found = _rows("elementwise", output.dims)
+            found |= {"inputs": len(sizes), "elements_a": sizes[0], "elements_b": sum(sizes[1:])}
+            found |= {"dtype_b": operands[1].dtype} if len(operands) > 1 else {}
+        elif node.op in _COPIES:
+            found = _rows("copy", present[0].dims if node.op == "Split" else output.dims)
+        elif node.op.startswith(_REDUCTIONS):
+            found = _rows("reduction", present[0].dims, prod(present[0].dims) // prod(output.dims))
+        elif node.op in _READ:
+            found = _READ[node.op](node, present, output)
+        else:
+            return {}
+    except (IndexError, ValueError, ZeroDivisionError):  # fewer inputs or sizes than the operator has
+        return {}
+    formats = {"dtype_a": first.dtype, "dtype_out": output.dtype}
+    return {name: value for name, value in {**formats, **found}.items() if value != ""} if found else {}
+
+
+def _rows(op: str, dims: tuple[int, ...], cols: int | None = None) -> Shape:
+    """Return an operator on the elements of a tensor, in rows of the last axis unless stated."""
+    along = cols or (dims[-1] if dims else 1)
+    return {"op": op, "rows": prod(dims) // along, "cols": along}
+
+
+def _gather(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    data, indices = inputs[:2]
+    return {**_rows("gather", output.dims, prod(data.dims[_axis(node, data, 0) + 1 :])), "dtype_b": indices.dtype}
+
+
+def _matmul(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    return _product("aten::matmul", [_tensor(one) for one in inputs[:2]])
+
+
+def _gemm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    turned = [node.attributes.get(name, 0) for name in ("transA", "transB")]
+    pairs = zip(inputs[:2], turned, strict=True)
+    a, b = (Tensor(one.dims[::-1] if turn else one.dims, one.dtype) for one, turn in pairs)
+    return _product("aten::addmm", [_tensor(inputs[2]), a, b, "1"]) if len(inputs) > 2 else _product("aten::mm", [a, b])
+
+
+def _product(name: str, arguments: list[Tensor | str | None]) -> Shape:
+    found = describe_call(name, call_text(arguments))
+    return {one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPES_OF) if one in found}
+
+
+def _tensor(value: Value) -> Tensor:
+    return Tensor(value.dims, value.dtype)
+
+
+def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    """Return a convolution; a transposed one is the backward pass by data of that from its result to its input."""
+    weights, turned = inputs[1].dims, node.op == "ConvTranspose"
+    near, far = (output.dims, inputs[0].dims) if turned else (inputs[0].dims, output.dims)
+    axes = len(weights) - 2
+    sides = {
+        "in": near[2:],
+        "out": far[2:],
+        "fil": weights[2:],
+        "stride": node.attributes.get("strides", [1] * axes),
+        "dil": node.attributes.get("dilations", [1] * axes),
+        "pad": node.attributes.get("pads", [0] * axes)[:axes],
+    }
+    found = {"op": "conv", "direction": "B" if turned else "F", "batch": near[0], "dtype_b": inputs[1].dtype}
+    found |= {"in_channels": near[1], "out_channels": far[1], "groups": node.attributes.get("group", 1)}
+    found |= {"in_h": 1, "out_h": 1, "fil_h": 1}
+    for side, sizes in sides.items():
+        found |= {f"{side}_{axis}": int(size) for axis, size in zip(_AXES[3 - axes :], sizes, strict=True)}
+    return found
+
+
+def _attention(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    """Return the attention of opset 23: [batch, heads, sequence, dim], or [batch, sequence, heads · dim]."""
+    q, k, v = (one.dims for one in inputs[:3])
+    heads, kv_heads = (node.attributes.get(name, 0) for name in ("q_num_heads", "kv_num_heads"))
+    if len(q) == 3:
+        q, k, v = (
+            (one[0], count, one[1], one[2] // count)
+            for one, count in zip((q, k, v), (heads, kv_heads, kv_heads), strict=True)
+        )
+    return {
+        "op": "attention", "batch": q[0], "heads": q[1], "kv_heads": k[1], "seq_q": q[2], "seq_kv": k[2],
+        "head_dim": q[3], "head_dim_v": v[3], "causal": node.attributes.get("is_causal", 0),
+    }  # fmt: skip
+
+
+def _normalised(op: str, default: int = -1) -> Callable[[OnnxNode, list[Value], Value], Shape]:
+    """Return what reads a normalisation over the axes from ``axis`` on."""
+
+    def read(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+        return _rows(op, output.dims, prod(output.dims[_axis(node, output, default) :]))
+
+    return read
+
+
+def _softmax(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    return _rows("softmax", output.dims, output.dims[_axis(node, output, -1)])
+
+
+def _batch_norm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    op = "batch_norm" if node.attributes.get("training_mode") else "batch_norm_inference"
+    return _rows(op, output.dims, prod(output.dims) // output.dims[1])
+
+
+def _group_norm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
+    groups = node.attributes.get("num_groups", output.dims[1])
+    return _rows("group_norm", output.dims, prod(output.dims[1:]) // groups)
+
+
+def _axis(node: OnnxNode, value: Value, default: int) -> int:
+    axis = node.attributes.get("axis", default)
+    return int(axis + len(value.dims) if axis < 0 else axis)
+
+
+_READ: Final[Mapping[str, Callable[[OnnxNode, list[Value], Value], Shape]]] = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "ConvTranspose": _conv,
+    "Attention": _attention,
+    "Gather": _gather,
+    "LayerNormalization": _normalised("layer_norm"),
+    "RMSNormalization": _normalised("rms_norm"),
+    "SimplifiedLayerNormalization": _normalised("rms_norm"),
+    "BatchNormalization": _batch_norm,
+    "InstanceNormalization": _group_norm,
+    "GroupNormalization": _group_norm,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+}
+
+
+UNITS: Final = ("us", "ms", "s")
+TIMES_STATED: Final = "times-of-graph"
+"""Remark of every graph that is read here."""
+
+
+def is_published(found: Mapping[str, Any]) -> bool:
+    """Say whether the contents of a JSON file are in one of the two forms.
+
+    Examples
+    --------
+    >>> is_published({"nodes": [{"id": 0, "fpgaLatency": 1.5}], "edges": []})
+    True
+    """
+    nodes = found.get("nodes")
+    first = nodes[0] if isinstance(nodes, list) and nodes else None
+    return isinstance(first, dict) and any(mark in first for mark in ("fpgaLatency", "TMPCs"))
+
+
+def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
+    """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
+
+    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the fastest.
+
+    Raises
+    ------
+    ParameterError
+        The unit is missing or unknown; the graph has no times for this ``tp``.
+    DataError
+        A node or an edge lacks what it needs; the node is named.
+
+    Examples
+    --------
+    >>> nodes = [{"id": 0, "fpgaLatency": 1.5}, {"id": 1, "fpgaLatency": 2}]
+    >>> layers, notes = published_layers({"nodes": nodes, "edges": [{"sourceId": 0, "destId": 1}]}, "ms")
+    >>> [(one["name"], one["time_ms"], one["after"]) for one in layers]
+    [('node 0', 1.5, []), ('node 1', 2, ['node 0'])]
+    """
+    if unit not in UNITS:
+        stated = f"got {unit!r}" if unit else "the file does not say it"
+        raise ParameterError("time_unit", f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}")
+    nodes, edges = found["nodes"], found.get("edges")
+    if not isinstance(edges, list) or not all(isinstance(one, dict) for one in [*nodes, *edges]):
+        raise DataError("nodes and edges must be lists of objects")
+    piper = "TMPCs" in nodes[0]
+    if tp != 1 and not piper:
+        raise ParameterError("tp", "is for graphs with times by degree (TMPCs), this one has none")
+    ids = [node.get("id") for node in nodes]
+    for one, count in Counter(map(str, ids)).items():
+        if count > 1:
+            raise DataError(f"{count} nodes have the id {visible(one)[:40]}")
+    if not all(isinstance(one, int) for one in ids):
+        raise DataError("every node must have a whole number as its id")
+    called = {str(node["id"]): visible(str(node.get("name") or "node")) for node in nodes}
+    counts = Counter(called.values())  # where several have a name, the id tells them apart
+    names = {one: name if counts[name] == 1 and name != "node" else f"{name} {one}" for one, name in called.items()}
+    layers: list[dict[str, Any]] = []
+    on_cpu: list[str] = []
+    for node in nodes:
+        name = names[str(node["id"])]
+        computes = bool(node.get("supportedOnFpga", True))
+        if not computes:
+            on_cpu.append(name)
+        time = _by_degree(node, tp, name) if piper else node.get("fpgaLatency" if computes else "cpuLatency")
+        if time is None:
+            raise DataError(f"node {name!r} has no time")
+        phase = "backward" if node.get("isBackwardNode") else ""
+        layers.append({"name": name, "after": [], "phase": phase, f"time_{unit}": time})
+    waits = {layer["name"]: layer["after"] for layer in layers}
+    for edge in edges:
+        ends = [names.get(str(edge.get(key))) for key in ("sourceId", "destId")]
+        if None in ends:
+            raise DataError(f"an edge leads from {edge.get('sourceId')!r} to {edge.get('destId')!r}: no such node")
+        waits[ends[1]].append(ends[0])
+    text = (
+        f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "
+        "were measured; costs of edges count between devices only"
+    )
+    notes = [remark(TIMES_STATED, text, layers=len(layers), unit=unit)]
+    if on_cpu:
+        notes.append(
+            remark(
+                "layers-of-cpu",
+                f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others",
+                layers=len(on_cpu),
+            )
+        )
+    return layers, notes
+
+
+def _by_degree(node: Mapping[str, Any], tp: int, name: str) -> float:
+    offered = node.get("TMPCs")
+    if not isinstance(offered, dict) or not all(isinstance(one, list) and one for one in offered.values()):
+        raise DataError(f"node {name!r}: TMPCs must hold lists by degree")
+    if str(tp) not in offered:
+        raise ParameterError("tp", f"must be one of {', '.join(offered)}, for which {name!r} has times, got {tp}")
+    stated = [one.get("timePerSample") if isinstance(one, dict) else None for one in offered[str(tp)]]
+    times = [time for time in stated if isinstance(time, int | float)]
+    if len(times) < len(stated):
+        raise DataError(f"node {name!r}: timePerSample must be a number")
+    return min(times)
