@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
+.PHONY: demo release test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -71,6 +71,11 @@ docs: .venv/.docs
 
 linkcheck: .venv/.docs
 	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs build/linkcheck
+
+# Version, changelog, wheel, sdist, bill of materials, commit and tag; publishes nothing: `make release VERSION=0.2.0`.
+release: test
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python .ci/release.py $(VERSION)
 
 setup: .venv/.dev
 

@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from flopcast import __version__
+
 ROOT = Path(__file__).parents[1]
 OTHER_FOLDERS = ("tests", "benchmarks", "docs", "examples", "build", "dist", "runs")
 """Folders of the root that are no part of the package."""
@@ -101,7 +103,7 @@ def test_every_folder_with_init_is_listed_as_a_package() -> None:
 def test_the_citation_names_this_version_and_licence() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
-    assert {f"version: {project['version']}", f"license: {project['license']}"} <= set(cited)
+    assert {f"version: {__version__}", f"license: {project['license']}"} <= set(cited)
 
 
 def test_every_data_file_is_named_here() -> None:
@@ -133,7 +135,7 @@ def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
         line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if line.startswith("Requires-Dist")
     ]
     assert [line for line in needed if "extra" not in line] == project["dependencies"]
-    assert f"Version: {project['version']}" in metadata
+    assert f"Version: {__version__}\n" in metadata
     assert "flopcast = flopcast.__main__:main" in entry_points
 
 
