@@ -6,12 +6,14 @@ import difflib
 import gc
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flopcast.readers import Measurements, read
+from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces
+from flopcast.traces.summary import Annotated
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +46,20 @@ def miopen_data(shared_data: Path) -> Measurements:
     return read([shared_data / "miopen"])
 
 
+@pytest.fixture(scope="session")
+def kineto(shared_data: Path) -> Callable[[str], Annotated]:
+    """Return a function that reads a trace of ``profiles/kineto``, each once for all tests of a process."""
+
+    @cache
+    def trace(name: str) -> Annotated:
+        path = shared_data / "profiles" / "kineto" / f"{name}.json.gz"
+        [(_, found)] = read_traces([path], options=Options(calls=True, ranges=True))
+        assert not isinstance(found, TraceFailure)
+        return found
+
+    return trace
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run some tests without tracing: long ones, of benchmarks, pages, damaged files, with drawn or measured data.
 
@@ -55,7 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         apart = item.path.parent.name in ("benchmarks", "browser", "fuzz")
         if drawn or apart or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: not {"miopen_data", "aiter_data"} & set(getattr(item, "fixturenames", ())))  # one reads
+    read_once = {"miopen_data", "aiter_data", "kineto"}  # by one process, which begins with their tests
+    items.sort(key=lambda item: not read_once & set(getattr(item, "fixturenames", ())))
 
 
 def pytest_collection_finish() -> None:

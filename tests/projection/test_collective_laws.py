@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,8 @@ from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import all_gpus, find
 from flopcast.projection.alpha_beta import Link, Protocol, law_errors, measured_links
 from flopcast.projection.collective_laws import LAWS, NodeBandwidths, communication_factors, link_bandwidth_gbs
-from flopcast.readers import read_traces
 from flopcast.remarks import remark
+from flopcast.traces.summary import Annotated
 
 MI300X, MI355X, H100, A100 = (find(name) for name in ("MI300X", "MI355X", "H100 SXM5", "A100 80GB SXM4"))
 Make = Callable[..., pd.DataFrame]
@@ -258,16 +257,15 @@ def test_an_unknown_law_is_refused(activities: Make) -> None:
         communication_factors(activities(), A100, H100, "flops")
 
 
-TRACES = {"mi300_resnet_act_checkpoint.json.gz": ("MI300X", 12, 5), "hta_nccl_data.json.gz": ("A100 40GB SXM4", 21, 0)}
+TRACES = {"mi300_resnet_act_checkpoint": ("MI300X", 12, 5), "hta_nccl_data": ("A100 40GB SXM4", 21, 0)}
 """GPU, collectives with their arguments, and collectives without."""
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_collectives_of_real_traces(name: str, shared_data: Path) -> None:
+def test_collectives_of_real_traces(name: str, kineto: Callable[[str], Annotated]) -> None:
     """Every all-reduce takes longer than the model of its messages: they wait for peers, tens of times the transfer."""
-    [(_, trace)] = read_traces([shared_data / "profiles" / "kineto" / "other" / name])
     gpu, known, unknown = find(TRACES[name][0]), *TRACES[name][1:]
-    rows = trace.dispatches[trace.dispatches["kernel_class"] == "communication"]
+    rows = kineto(f"other/{name}").dispatches.query("kernel_class == 'communication'")
     result = communication_factors(rows, gpu, H100)
     reasons = [(), (remark("message-unknown", missing=("collective", "message")),)]
     assert [sum(why == reason for why in result["why"]) for reason in reasons] == [known, unknown]

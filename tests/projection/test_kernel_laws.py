@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,10 @@ from flopcast.laws import OF_COMPUTATION
 from flopcast.laws.base import Overhead
 from flopcast.projection.kernel_laws import COLUMNS, ERRORS, Correction, LawError, compute_factors, sigmas
 from flopcast.projection.kernel_work import NO_WORK
-from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
 from flopcast.traces.classes import op_classes
+from flopcast.traces.summary import Annotated
 
 UNSEEN = remark("unseen-level", category="op", level="relu", known=("gemm",))
 LARGE = (4096, 4096, 4096)
@@ -97,19 +97,13 @@ def test_an_unknown_law_is_refused() -> None:
         compute_factors(activities(gemm(8, 8, 8)), HOST, TARGET, "fast")
 
 
-def _kernels(folder: Path, name: str) -> pd.DataFrame:
-    _, trace = next(iter(read_traces([folder / f"{name}.json.gz"])))
-    assert not isinstance(trace, TraceFailure)
-    return trace.dispatches[trace.dispatches["linked"] & trace.dispatches["kind"].eq("kernel")]
-
-
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_default_law_is_within_15_percent_on_every_pair_of_models(shared_data: Path, name: str) -> None:
-    folders = {
-        "MI300X": shared_data / "profiles" / "kineto" / "pairs_mi300",
-        "H100 SXM5": shared_data / "profiles" / "kineto" / "pairs_h100",
-    }
-    tables = {device: _kernels(folder, name) for device, folder in folders.items()}
+def test_the_default_law_is_within_15_percent_on_every_pair_of_models(
+    kineto: Callable[[str], Annotated], name: str
+) -> None:
+    folders = {"MI300X": "pairs_mi300", "H100 SXM5": "pairs_h100"}
+    traces = {device: kineto(f"{folder}/{name}").dispatches for device, folder in folders.items()}
+    tables = {device: rows[rows["linked"] & rows["kind"].eq("kernel")] for device, rows in traces.items()}
     for host, target in (("MI300X", "H100 SXM5"), ("H100 SXM5", "MI300X")):
         found = compute_factors(tables[host], find(host), find(target))
         projected = float((found["factor"] * tables[host]["duration_ns"]).sum())

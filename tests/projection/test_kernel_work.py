@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,9 @@ from flopcast.projection.kernel_work import (
     of_activities,
     of_pairs,
 )
-from flopcast.readers import TraceFailure, read_traces
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
 from flopcast.traces.classes import op_classes
+from flopcast.traces.summary import Annotated
 
 AMD = OVERHEADS["AMD"]
 
@@ -122,10 +122,8 @@ def test_queues_wait_for_themselves_only() -> None:
     assert is_queued(table, AMD).tolist() == [False, False, True]
 
 
-def _tenth(path: Path, queued: bool) -> tuple[float, float]:
+def _tenth(trace: Annotated, queued: bool) -> tuple[float, float]:
     """Return the 10th percentile of the durations of small kernels, and the median of short gaps, us."""
-    _, trace = next(iter(read_traces([path])))
-    assert not isinstance(trace, TraceFailure)
     table = trace.dispatches[trace.dispatches["kind"] == "kernel"].sort_values("start_ns")
     group = table.groupby(["gpu", "stream"])
     gap_ns = (
@@ -137,12 +135,11 @@ def _tenth(path: Path, queued: bool) -> tuple[float, float]:
     return float(times_us.quantile(0.1)), float(gap_ns[gap_ns.between(161, 5000)].median()) / 1e3
 
 
-def test_the_figures_are_those_of_public_traces(shared_data: Path) -> None:
-    folder = shared_data / "profiles" / "kineto" / "other"
-    flux = folder / "mi300_xdit_flux1_aiter_sage_profile_trace_rank_0.json.gz"
-    norms, nccl = folder / "normalization_layer_test.json.gz", folder / "hta_nccl_data.json.gz"
-    idle = [_tenth(path, queued=False)[0] for path in (flux, norms)]
-    busy = [_tenth(path, queued=True)[0] for path in (flux, norms)]
+def test_the_figures_are_those_of_public_traces(kineto: Callable[[str], Annotated]) -> None:
+    flux = kineto("other/mi300_xdit_flux1_aiter_sage_profile_trace_rank_0")
+    norms, nccl = kineto("other/normalization_layer_test"), kineto("other/hta_nccl_data")
+    idle = [_tenth(trace, queued=False)[0] for trace in (flux, norms)]
+    busy = [_tenth(trace, queued=True)[0] for trace in (flux, norms)]
     assert np.mean(idle) == pytest.approx(AMD.kernel_us, abs=0.15)
     assert np.mean(busy) == pytest.approx(AMD.kernel_us + AMD.dispatch_us, abs=0.35)
     kernel_us, dispatch_us = _tenth(nccl, queued=False)

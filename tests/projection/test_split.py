@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.projection.split import CATEGORIES, DEVICE, MEASURES, STEP, STREAM, categories, time_split
-from flopcast.readers import TraceFailure, read_traces
 from flopcast.traces.dispatches import dispatch_table
+from flopcast.traces.summary import Annotated
 
 US = 1000
 NAMES = {"compute": "gemm_kernel", "communication": "ncclDevKernel_Generic", "copy": "HtoD"}
@@ -219,12 +220,6 @@ WITHIN_US = 0.03
 """Their times are floating-point microseconds since boot, good to 0.5 ns each; sums of thousands differ by 0.025 us."""
 
 
-def activities_of(data: Path, trace: str) -> pd.DataFrame:
-    [(_, found)] = read_traces([data / KINETO / f"{trace}.json.gz"])
-    assert not isinstance(found, TraceFailure)
-    return found.dispatches
-
-
 def reference(data: Path, folder: str) -> pd.DataFrame:
     return pd.read_csv(data / KINETO / "tracelens_reference_csvs" / folder / "gpu_timeline.csv")
 
@@ -236,16 +231,20 @@ def test_every_reference_table_is_tested(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize("trace", TABLES)
-def test_the_split_is_that_of_the_reference_tables(shared_data: Path, trace: str) -> None:
+def test_the_split_is_that_of_the_reference_tables(
+    shared_data: Path, kineto: Callable[[str], Annotated], trace: str
+) -> None:
     theirs = reference(shared_data, TABLES[trace]).set_index("type")["time ms"] * US
-    ours = time_split(activities_of(shared_data, trace), linked_only=True, fills="compute").loc[0]
+    ours = time_split(kineto(trace).dispatches, linked_only=True, fills="compute").loc[0]
     assert [ours[name] for name in THEIRS] == pytest.approx([theirs[name] for name in THEIRS.values()], abs=WITHIN_US)
 
 
-def test_recomputed_activations_apart_are_those_of_the_reference_table(shared_data: Path) -> None:
+def test_recomputed_activations_apart_are_those_of_the_reference_table(
+    shared_data: Path, kineto: Callable[[str], Annotated]
+) -> None:
     """That table, written with another setting, leaves fills out and splits what was launched for a recomputation."""
     trace, folder = RECOMPUTE
-    rows = activities_of(shared_data, trace).query("kind != 'memset'")
+    rows = kineto(trace).dispatches.query("kind != 'memset'")
     again = recomputed(shared_data / KINETO / f"{trace}.json.gz")
     ours = time_split(rows.assign(is_recompute=rows["correlation"].isin(again)), ["is_recompute"], linked_only=True)
     theirs = reference(shared_data, folder).pivot_table(index="is_recompute", columns="type", values="time ms") * US

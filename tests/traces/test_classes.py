@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -11,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopcast.readers.base import DataFile, Options
-from flopcast.readers.kineto.kineto_reader import KinetoReader
 from flopcast.traces.classes import classify, op_classes, unclassified
 from flopcast.traces.dispatches import dispatch_table
+from flopcast.traces.summary import Annotated
 
 
 def activity(name: str = "k", op: str = "", **columns: object) -> pd.DataFrame:
@@ -174,8 +174,7 @@ PART_OF = {
 """Its categories by the kernel's shape, or by default, with what we know of them."""
 
 
-def read(path: Path) -> pd.DataFrame:
-    return KinetoReader().trace([DataFile(path, path.name, True)], Options()).dispatches
+Read = Callable[[str], Annotated]
 
 
 def of_names(names: list[str]) -> pd.DataFrame:
@@ -187,24 +186,28 @@ def stem(path: Path) -> str:
     return re.sub(r"(_perf_report_csvs|_recompute|\.json\.gz|^mi300_)", "", path.name)
 
 
+def name_of(trace: Path) -> str:
+    return f"{trace.parent.name}/{trace.name.removesuffix('.json.gz')}"
+
+
 class TestRealTraces:
     """PyTorch traces, and TraceLens' reference tables of them (TraceLens, tests/traces, commit 171dd74721ca)."""
 
-    def test_98_percent_of_kernel_time_has_a_class(self, shared_data: Path):
+    def test_98_percent_of_kernel_time_has_a_class(self, shared_data: Path, kineto: Read):
         paths = sorted((shared_data / KINETO).glob("*/*.json.gz"))
         assert len(paths) >= 20
         for path in paths:
-            table = read(path)
-            share = unclassified(table, classify(table))["share"].sum()
+            table = kineto(name_of(path)).dispatches
+            share = unclassified(table, table)["share"].sum()
             assert share <= 0.02, path.name
 
-    def test_kernels_are_in_the_categories_of_tracelens(self, shared_data: Path):
+    def test_kernels_are_in_the_categories_of_tracelens(self, shared_data: Path, kineto: Read):
         folders = sorted((shared_data / KINETO / "tracelens_reference_csvs").glob("*/*/kernel_summary.csv"))
         assert len(folders) == 8
         for csv_path in folders:
             report = pd.read_csv(csv_path).dropna(subset="Parent cpu_op")
-            table = read(self.trace_of(shared_data, csv_path.parent))
-            found = classify(table)["op_class"].groupby([table["op_name"].astype("str"), table["name"].astype("str")])
+            table = kineto(self.trace_of(shared_data, csv_path.parent)).dispatches
+            found = table["op_class"].groupby([table["op_name"].astype("str"), table["name"].astype("str")])
             ours = found.agg(lambda classes: "|".join(sorted(set(classes))))
             for category, op, kernel in zip(
                 report["Parent op category"], report["Parent cpu_op"], report["Kernel name"], strict=True
@@ -212,35 +215,35 @@ class TestRealTraces:
                 op_class = ours[op, kernel]
                 assert op_class == EQUAL.get(category) or op_class in PART_OF.get(category, ()), (category, op, kernel)
 
-    def test_time_per_category_is_that_of_tracelens(self, shared_data: Path):
+    def test_time_per_category_is_that_of_tracelens(self, shared_data: Path, kineto: Read):
         folders = sorted((shared_data / KINETO / "tracelens_reference_csvs").glob("*/*/ops_summary_by_category.csv"))
         assert len(folders) == 9
         for csv_path in folders:
             report = pd.read_csv(csv_path)
             theirs = report.groupby(report["op category"].map(EQUAL))["total_direct_kernel_time_ms"].sum()
-            table = read(self.trace_of(shared_data, csv_path.parent))
+            table = kineto(self.trace_of(shared_data, csv_path.parent)).dispatches
             # It counts what has a launch: on CUDA with the fills (aten::addmm), on ROCm without them.
             fills = csv_path.parent.parent.name == "h100"
             launched = table[table["linked"] & ((table["kind"] == "kernel") | fills)]
-            ours = launched.groupby(classify(launched)["op_class"])["duration_ns"].sum() / 1e6
+            ours = launched.groupby("op_class")["duration_ns"].sum() / 1e6
             exact = pytest.approx(theirs.to_numpy(), rel=2e-6, abs=1e-5)
             assert ours[theirs.index].to_numpy() == exact, csv_path.parent.name
 
     @staticmethod
-    def trace_of(shared_data: Path, report: Path) -> Path:
-        """Return the trace that a report of TraceLens is about: the same model on the same device."""
+    def trace_of(shared_data: Path, report: Path) -> str:
+        """Return the name of the trace that a report of TraceLens is about: the same model on the same device."""
         device = report.parent.name
         named = [path for path in (shared_data / KINETO).glob("*/*.json.gz") if stem(path) == stem(report)]
         (found,) = [path for path in named if device in path.parent.name or device in path.name]
-        return found
+        return name_of(found)
 
-    def test_kernel_name_alone_agrees_with_the_operator(self, shared_data: Path):
+    def test_kernel_name_alone_agrees_with_the_operator(self, shared_data: Path, kineto: Read):
         """Where both speak they differ for look-ups only, which are gathers by their kernels."""
         for folder, model in (("pairs_mi300", "Qwen"), ("pairs_h100", "facebook")):
             (path,) = (shared_data / KINETO / folder).glob(f"{model}*.json.gz")
-            table = read(path)
+            table = kineto(name_of(path)).dispatches
             kernels = table[(table["kind"] == "kernel") & (table["op_name"] != "")]
-            by_operator = classify(kernels)["op_class"]
+            by_operator = kernels["op_class"]
             by_name = classify(kernels.assign(op_name="", op_stack=""))["op_class"]
             differing = set(zip(by_operator[by_operator != by_name], by_name[by_operator != by_name], strict=True))
             assert differing <= {("embedding", "index")}

@@ -5,16 +5,16 @@ The reference took the traces apart with the json module, every time rounded to 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
 from flopcast.readers.kineto.kineto_reader import KinetoReader
-from flopcast.traces.dispatches import Trace
 from flopcast.traces.quality import busy_ns, span_ns
+from flopcast.traces.summary import Annotated
 
 FALCON = "Falconsai_nsfw_image_detection__1016002"
 QWEN = "Qwen_Qwen1.5-0.5B-Chat__1016005"
@@ -85,14 +85,7 @@ REFERENCE: dict[str, tuple[str, list[float], list[float], list[float]]] = {
 }  # fmt: skip
 
 
-def read(data: Path, name: str) -> Trace:
-    path = data / "profiles" / f"{name}.json.gz"
-    assert KinetoReader().sniff(path, head(path))
-    return KinetoReader().trace([DataFile(path, path.name, True)], Options())
-
-
-def kineto(data: Path, name: str) -> pd.DataFrame:
-    return read(data, f"kineto/{name}").dispatches
+Read = Callable[[str], Annotated]
 
 
 def us(ns: int) -> float:
@@ -100,9 +93,9 @@ def us(ns: int) -> float:
 
 
 @pytest.mark.parametrize("name", REFERENCE)
-def test_counts_sums_and_spans(shared_data: Path, name: str) -> None:
+def test_counts_sums_and_spans(kineto: Read, name: str) -> None:
     device, every, linked, steps = REFERENCE[name]
-    found = read(shared_data, f"kineto/{name}")
+    found = kineto(name)
     table = found.dispatches
     kernels = table[table["kind"] == "kernel"]
     own = kernels[kernels["linked"]]
@@ -116,9 +109,9 @@ def test_counts_sums_and_spans(shared_data: Path, name: str) -> None:
     assert set(table["device"]) == {device}
 
 
-def test_a_grid_in_work_items_is_read_as_workgroups(shared_data: Path) -> None:
+def test_a_grid_in_work_items_is_read_as_workgroups(kineto: Read) -> None:
     """[141,512] by [512,512] in tiles of 16 by 16 is 9 by 32 workgroups."""
-    table = kineto(shared_data, f"pairs_mi300/{BERT}")
+    table = kineto(f"pairs_mi300/{BERT}").dispatches
     rows = table[table["op_inputs"].str.contains("[141,512],[512,512]", regex=False)]
     assert len(rows) > 10
     assert rows["name"].str.contains("MT16x16").all()
@@ -126,23 +119,23 @@ def test_a_grid_in_work_items_is_read_as_workgroups(shared_data: Path) -> None:
     assert set(rows["op_stack"]) == {"aten::linear;aten::addmm"}
 
 
-def test_before_rocm_6_3_the_grid_is_that_of_the_launch(shared_data: Path) -> None:
-    table = kineto(shared_data, "other/hta_mi250_minitoy_train_ROCm6_2_kineto")
+def test_before_rocm_6_3_the_grid_is_that_of_the_launch(kineto: Read) -> None:
+    table = kineto("other/hta_mi250_minitoy_train_ROCm6_2_kineto").dispatches
     kernels = table[table["kind"] == "kernel"]
     assert kernels["grid_x"].notna().all()
     assert kernels.loc[kernels["name"].str.startswith("Cijk_"), "grid_x"].tolist() == [2, 2]
     assert table.loc[table["kind"] == "memcpy", "bytes"].tolist() == [2560, 2560]
 
 
-def test_every_linked_activity_of_recent_traces_has_its_operator(shared_data: Path) -> None:
+def test_every_linked_activity_of_recent_traces_has_its_operator(kineto: Read) -> None:
     for name in (f"pairs_mi300/{QWEN}", f"pairs_h100/{QWEN}", "other/mi300_resnet_act_checkpoint"):
-        table = kineto(shared_data, name)
+        table = kineto(name).dispatches
         assert (table["op_name"].ne("") == table["linked"]).all()
         assert (table["op_id"].notna() == table["linked"]).all()
 
 
-def test_collectives(shared_data: Path) -> None:
-    rows = kineto(shared_data, "other/mi300_resnet_act_checkpoint").query("collective != ''")
+def test_collectives(kineto: Read) -> None:
+    rows = kineto("other/mi300_resnet_act_checkpoint").dispatches.query("collective != ''")
     assert rows["collective"].astype("str").value_counts().to_dict() == {"broadcast": 6, "allreduce": 6}
     assert set(rows["collective_bytes"]) == {19200, 160, 2 * 2873320, 2 * 8816192}
     assert set(rows["group_size"]) == {8}
@@ -150,7 +143,9 @@ def test_collectives(shared_data: Path) -> None:
 
 def test_old_traces_number_launches_as_their_correlation(shared_data: Path) -> None:
     """In 2023, a third of these kernels carry the number of an operator that they are not of."""
-    found = read(shared_data, "chakra/param_resnet_kineto")
+    path = shared_data / "profiles" / "chakra" / "param_resnet_kineto.json.gz"
+    assert KinetoReader().sniff(path, head(path))
+    found = KinetoReader().trace([DataFile(path, path.name, True)], Options())
     assert {finding.code: finding.count for finding in found.findings} == {"operator-by-time": 10113}
     convolutions = found.dispatches["name"].str.contains("cudnn|xmma|scudnn|winograd", regex=True)
     stacks = found.dispatches.loc[convolutions, "op_stack"]
