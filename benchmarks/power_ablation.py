@@ -77,12 +77,16 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
     """
     scenario = scenario or Scenario()
     seeds = range(scenario.seed, scenario.seed + repetitions)
+    found: dict[str, list[dict[str, float] | DataError]] = {case: [] for case in CASES}
+    for seed in seeds:
+        whole, few = (simulate(replace(scenario, seed=seed, runs=runs)) for runs in (scenario.runs, FEW_RUNS))
+        for case in CASES:
+            found[case].append(_errors(case, few if case.endswith(" runs") else whole, scenario.window_us))
     rows = []
     for case in CASES:
-        found = [_errors(case, replace(scenario, seed=seed)) for seed in seeds]
-        told = [one for one in found if not isinstance(one, DataError)]
+        told = [one for one in found[case] if not isinstance(one, DataError)]
         if case == EVERYTHING and not told:
-            raise next(one for one in found if isinstance(one, DataError))
+            raise next(one for one in found[case] if isinstance(one, DataError))
         rows.append({"case": case, "repetitions": len(told), **_pooled(told)})
     return pd.DataFrame(rows)
 
@@ -101,15 +105,12 @@ def _pooled(found: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def _errors(case: str, scenario: Scenario) -> dict[str, float] | DataError:
+def _errors(case: str, simulated: Simulation, window_us: float) -> dict[str, float] | DataError:
     """Return the errors of one measurement, or why it gave no profile."""
-    if case.endswith(" runs"):
-        scenario = replace(scenario, runs=FEW_RUNS)
-    simulated = simulate(scenario)
     try:
         result = profile_kernel(
             _measured(simulated, case),
-            window_us=0 if case.startswith("steady execution") else scenario.window_us,
+            window_us=0 if case.startswith("steady execution") else window_us,
             margin=math.inf if case == "without binning" else None,
             within=MIDDLE if case == "bin twice as wide" else EACH_OTHER,
             components=[TOTAL],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +45,17 @@ class Side:
     gpu: GPU
     timings: Timings
     algorithm: str
+    fitted: dict[tuple[object, ...], Link] = field(default_factory=dict, compare=False)
+    """Models of `fit_without`: a GPU is the host, then the target, and part of several pairs."""
 
     def fit_without(self, fold: float, collective: str, by: str, protocols: int) -> Link:
         """Return the model fitted to the other folds."""
-        kept = self.timings.transfer()
-        kept = kept.take(folds_of(kept, by) != fold)
-        return fit_link(kept, self.gpu, collective, self.algorithm, protocols=protocols)
+        case = fold, collective, by, protocols
+        if case not in self.fitted:
+            kept = self.timings.transfer()
+            kept = kept.take(folds_of(kept, by) != fold)
+            self.fitted[case] = fit_link(kept, self.gpu, collective, self.algorithm, protocols=protocols)
+        return self.fitted[case]
 
 
 def projection_errors(host: Side, target: Side, collective: str, *, by: str, protocols: int = 2) -> pd.DataFrame:
@@ -155,12 +160,14 @@ def timings_of(link: Link, data: Path) -> Timings:
 def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
     """Return the errors of `PAIRS` in both directions, one row per message: as `projection_errors`, and which pair."""
     links = {(link.gpus[0], link.collective): link for link in measured_links()}
+    measured = {(name, collective) for *pair, collective, _ in PAIRS for name in pair}
+    side_of = {case: Side(find(links[case].gpus[0]), timings(links[case]), links[case].algorithm) for case in measured}
     parts = []
     for one, other, collective, by in PAIRS:
-        pair = [links[name, collective] for name in (one, other)]
-        sides = [Side(find(link.gpus[0]), timings(link), link.algorithm) for link in pair]
+        sides = [side_of[name, collective] for name in (one, other)]
+        protocols = len(links[one, collective].protocols)
         for host, target in (sides, sides[::-1]):
-            found = projection_errors(host, target, collective, by=by, protocols=len(pair[0].protocols))
+            found = projection_errors(host, target, collective, by=by, protocols=protocols)
             parts.append(found.assign(collective=collective, by=by, pair=f"{host.gpu.name} {target.gpu.name}"))
     return pd.concat(parts)
 
