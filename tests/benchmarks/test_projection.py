@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +88,11 @@ def test_the_shipped_errors_are_those_of_the_data(
     rows = [
         row
         for case in CAMPAIGNS
-        for row in law_rows(case, projection_laws.paired(case, shared_data), by_dtype=False)
-        if row["law"] != "flops-uniform" and not pd.isna(row.get("bias"))
+        for row in takewhile(
+            lambda row: "bias" in row,  # the corrected ones, which have none, come last and take longest
+            law_rows(case, projection_laws.paired(case, shared_data), by_dtype=False),
+        )
+        if row["law"] != "flops-uniform" and not pd.isna(row["bias"])
     ]
     shipped = {(error.law, error.op_class, error.host, error.target): error for error in ERRORS}
     assert len(rows) == len(shipped) == len(ERRORS)

@@ -40,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 def profiled(found: Recorded, within: str) -> list[KernelPower]:
     log, executions, clocks, _ = found.files
-    return profile_files(log, executions, clocks, within=within).kernels
+    return profile_files(log, executions, clocks, components=["total"], within=within).kernels
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,9 @@ def test_the_residual_is_learnt() -> None:
     assert np.mean(np.abs(model.predict(new) / truth - 1)) < base_error / 5
 
 
-@pytest.mark.parametrize("model", [LogResidual(learner=ExtraTreesRegressor(20, random_state=0)), LogTarget(Forest())])
+@pytest.mark.parametrize(
+    "model", [LogResidual(learner=ExtraTreesRegressor(20, random_state=0)), LogTarget(Forest(max_trees=64))]
+)
 def test_the_last_digits_of_times_do_not_choose_between_equal_splits(model: LogResidual | LogTarget) -> None:
     rng = np.random.default_rng(0)
     m, n = 2.0 ** rng.integers(0, 12, 120), 2.0 ** rng.integers(8, 13, 120)

@@ -228,15 +228,16 @@ def no_more_than_energy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_more_than_energy")
-@pytest.mark.parametrize(("gap_us", "jitter"), [(0, 0.02), (5, 0.02)])
-def test_energy_and_its_interval_hold_with_pauses(gap_us: float, jitter: float) -> None:
-    relative, covered = [], []
-    for seed in range(100, 130):
-        result, truth = profiled(Scenario(gap_us=gap_us, jitter=jitter, seed=seed), replicates=300)
-        energy, true = result.components["total"].energy, truth.energy_j()
-        relative.append(energy.energy_j / true - 1)
-        covered.append(energy.lower_j <= true <= energy.upper_j)
-    assert abs(np.mean(relative)) < 0.01
+def test_energy_and_its_interval_hold_with_pauses() -> None:
+    covered = []
+    for gap_us in (0, 5):
+        relative = []
+        for seed in range(100, 115):
+            result, truth = profiled(Scenario(gap_us=gap_us, jitter=0.02, seed=seed), replicates=200)
+            energy, true = result.components["total"].energy, truth.energy_j()
+            relative.append(energy.energy_j / true - 1)
+            covered.append(energy.lower_j <= true <= energy.upper_j)
+        assert abs(np.mean(relative)) < 0.01
     assert np.mean(covered) >= 0.8
 
 
