@@ -245,11 +245,14 @@ def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
             filled = words if "" in words.cat.categories else words.cat.add_categories([""])
             words = filled.fillna("")
         return words
-    words = pd.Series("" if values is None else values, index=index, dtype=object)
+    if values is None or isinstance(values, str):
+        return pd.Series(values or "", index=index, dtype="str")
+    words = pd.Series(values, index=index, dtype=object)
     return words.where(words.notna(), "").astype("str")
 
 
 def _integers(values: Any, index: pd.RangeIndex) -> pd.Series:
     if values is None:
-        return pd.Series(pd.NA, index=index, dtype="Int64")
+        missing = pd.arrays.IntegerArray(np.ones(len(index), dtype=np.int64), np.ones(len(index), dtype=bool))
+        return pd.Series(missing, index=index)
     return pd.Series(values, index=index).astype("Int64")
