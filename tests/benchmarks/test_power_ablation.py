@@ -16,7 +16,10 @@ def short() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def long() -> pd.DataFrame:
-    return ablation(Scenario(kernel_us=2500), repetitions=1).set_index("case")
+    with pytest.MonkeyPatch.context() as patch:
+        cases = (EVERYTHING, "without synchronisation", "50 runs", LEVEL)
+        patch.setattr("flopcast.benchmarks.power_ablation.CASES", cases)
+        return ablation(Scenario(kernel_us=2500), repetitions=1).set_index("case")
 
 
 def test_with_everything_the_errors_are_small(short: pd.DataFrame) -> None:
@@ -63,6 +66,7 @@ def test_a_repetition_with_too_few_readings_is_counted_not_the_end() -> None:
     assert found["repetitions"].to_dict() == {EVERYTHING: 2, "50 runs": 1}
 
 
+@pytest.mark.usefixtures("two_cases")
 def test_a_protocol_that_never_gives_a_profile_is_an_error() -> None:
     with pytest.raises(DataError, match=r"readings.*gemm"):
         ablation(Scenario(runs=3), repetitions=2)

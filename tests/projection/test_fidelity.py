@@ -154,7 +154,7 @@ def test_what_cannot_be_compared_is_refused(traces: list[Profiled], unprofiled_u
         fidelity(traces, unprofiled_us)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=20), st.integers(2, 9))
 def test_a_trace_slowed_by_a_factor_shows_that_factor(durations: list[int], factor: int) -> None:
     starts = [600 * place for place in range(len(durations))]

@@ -176,7 +176,7 @@ def test_the_parts_add_up_and_agree_with_counting_every_microsecond(
     assert found["overlapped_communication"] == (communication & compute).sum()
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(ACTIVITIES, st.randoms(use_true_random=False), st.integers(-(10**18), 10**18))
 def test_neither_the_order_of_the_rows_nor_the_origin_of_time_matters(
     activities: list[tuple[str, int, int, int]], random: Any, shift: int

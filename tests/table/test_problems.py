@@ -54,7 +54,7 @@ def test_winners_of_a_search_are_repeats_whatever_kernel_won() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.floats(0.5, 1e6)), min_size=1, max_size=12), st.randoms())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_merging_loses_no_repeat_and_does_not_depend_on_the_order(table: list[tuple[int, float]], random: Any) -> None:
     frame = clean(rows(*[{"m": m, "duration_us": t} for m, t in table])).frame
     merged = merge_duplicates(frame)

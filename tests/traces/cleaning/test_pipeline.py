@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -132,15 +131,6 @@ ENOUGH = 2 * LEAST_COMPARED
 """Repeats from which both halves have an interval of 95 %."""
 
 
-@cache
-def recorded(folders: tuple[Path, ...]) -> list[Annotated]:
-    """Return the traces that hold two activities or more; read once for all tests."""
-    if missing := [folder for folder in folders if not folder.is_dir()]:
-        pytest.skip(f"{missing[0]} is not on this machine")
-    traces = [trace for _, trace in read_traces(folders) if not isinstance(trace, TraceFailure)]
-    return [trace for trace in traces if len(trace.dispatches) > 1]
-
-
 def agreement(durations_us: pd.Series, codes: pd.Series, tick_us: float) -> pd.Series:
     """Return for each kernel with enough repeats whether their first and second half, in the order given, agree."""
     return pd.Series(
@@ -167,7 +157,9 @@ def judged(table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: 
 
 
 @pytest.mark.long
-def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path) -> None:
+def test_halves_of_real_repeats_agree_in_the_order_of_time(
+    shared_data: Path, kineto: Callable[[str], Annotated]
+) -> None:
     """The cleaned median of a real kernel is as stable as its report says.
 
     Each kernel's repeats are cut in time, first half against second: random halves of one sample agree whatever the
@@ -183,7 +175,11 @@ def test_halves_of_real_repeats_agree_in_the_order_of_time(shared_data: Path) ->
     a filter of outliers does not cure clocks that change.
     """
     whole, told = [], []
-    for trace in recorded((shared_data / "profiles" / "kineto" / "other",)):
+    names = sorted(path.name for path in (shared_data / "profiles" / "kineto" / "other").glob("*.json.gz"))
+    traces = [kineto(f"other/{name.removesuffix('.json.gz')}") for name in names]
+    for trace in traces:
+        if len(trace.dispatches) < ENOUGH:
+            continue
         table = trace.dispatches.sort_values("start_ns", kind="stable")
         codes = pd.Series(repeat_codes(table), index=table.index)
         tick_us = float(resolutions_ns(table).max()) / 1e3
@@ -230,9 +226,8 @@ def test_medians_of_real_halves_agree_within_their_intervals(shared_data: Path) 
     When this was written 97.6 % of 340 kernels (Kineto) and 92.2 % of 153 (rocprofv3) agreed; 87.1 % and 81.0 % by the
     intervals of independent repeats, which are six tenths as wide. The rest are clocks that change once.
     """
-    traces = recorded(
-        tuple(shared_data / "profiles" / name for name in ("rocprofv3/json", "rocprofv3/csv_real_rdna35"))
-    )
+    found = read_traces([shared_data / "profiles" / "rocprofv3" / name for name in ("json", "csv_real_rdna35")])
+    traces = [trace for _, trace in found if not isinstance(trace, TraceFailure) and len(trace.dispatches) >= ENOUGH]
     tables = [(trace.dispatches.sort_values("start_ns", kind="stable"), trace.steps) for trace in traces]
     agrees = pd.concat([halves_agree(table, steps) for table, steps in tables])
     assert len(agrees) >= 150
