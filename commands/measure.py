@@ -67,9 +67,8 @@ def command(
     check_file(out, READABLE, [shapes] if shapes else [])
     check_data([shapes] if shapes else None)
     from ..measuring.measure import measure  # here: what it imports takes seconds, and the options are checked before
-    from ..measuring.protocol import Rule
-    from ..measuring.results import provenance_path
-    from ..measuring.session import INTERRUPTED, LOST
+    from ..measuring.session import INTERRUPTED, LOST, provenance_path
+    from ..measuring.timing import Rule
     from ..report.measuring import measuring_document, resuming
     from ..report.terminal import show, shown_progress
 

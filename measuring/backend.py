@@ -1,17 +1,34 @@
-"""PyTorch and the device it runs on: what differs between a CPU, CUDA and ROCm is here, and nowhere else."""
+"""PyTorch and the device it runs on: what differs between a CPU, CUDA and ROCm is here, and nowhere else.
+
+A row of the measurement table becomes a call of PyTorch, as its operator says (`build`). Collectives among the GPUs of
+one machine take a process for each, led by the one that measures (`Group`). Every process must make the same calls, but
+only the leader knows when it has sampled enough. So the others wait at a pipe: each call of the leader first sends a
+word to all of them. On a GPU calls are only enqueued, and the leader's queue is held back meanwhile
+(`timing.EventTimer`), so the messages are not in the times.
+"""
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import json
+import multiprocessing
 import os
 import re
-from collections.abc import Callable, Sequence
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import all_gpus
+from ..operators.operands import Row, sizes, unknown, word
+from ..operators.operators import OPS
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
@@ -112,10 +129,19 @@ class Backend:
         word = word or ("cuda:0" if torch.cuda.is_available() else "cpu")
         self.torch, self.word = torch, word
         self.is_gpu = word != "cpu"
-        self.index = _gpu_index(torch, word) if self.is_gpu else 0
+        self.index = 0
         self._precision: tuple[str, bool] | None = None
-        if self.is_gpu:
-            torch.cuda.set_device(self.index)
+        if not self.is_gpu:
+            return
+        kind, _, number = word.partition(":")
+        if kind != "cuda" or not (number or "0").isdecimal():
+            raise ParameterError("device", f"must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
+        if not torch.cuda.is_available():
+            raise DataError(f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its GPU build")
+        self.index, count = int(number or 0), int(torch.cuda.device_count())
+        if self.index >= count:
+            raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
+        torch.cuda.set_device(self.index)
 
     @property
     def gpu_name(self) -> str:
@@ -202,7 +228,12 @@ class Backend:
 
     def timer(self, cold: bool) -> Timer:
         """Return the timer, with a cold cache if asked for."""
-        flush = self._flush() if cold else None
+        flush = None
+        if cold:  # reading fills the last-level cache with other data, and nothing is left to write back
+            torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
+            buffer = torch.ones(count, dtype=torch.float32, device=self.word)  # unwritten pages share one of zeros
+            total = torch.zeros((), dtype=torch.float32, device=self.word)
+            flush = partial(torch.sum, buffer, 0, out=total)
         if not self.is_gpu:
             return HostTimer(flush)
         cuda = self.torch.cuda
@@ -218,13 +249,6 @@ class Backend:
         sizes = [getattr(known, key, None) for key in ("llc_mb", "l2_mb")]
         reported = int(getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0))
         return max([reported, *(int(size * 2**20) for size in sizes if size)]) or _UNSPECIFIED_GPU_CACHE
-
-    def _flush(self) -> Call:
-        """Return what fills the last-level cache with other data by reading, so that nothing is left to write back."""
-        torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
-        buffer = torch.ones(count, dtype=torch.float32, device=self.word)  # written: unwritten pages share one of zeros
-        total = torch.zeros((), dtype=torch.float32, device=self.word)
-        return lambda: torch.sum(buffer, 0, out=total)
 
 
 class Operands:
@@ -243,7 +267,9 @@ class Operands:
             PyTorch has no tensors of that format.
         """
         if name == "fp8":
-            gfx = str(getattr(self._properties(), "gcnArchName", ""))
+            cuda, backend = self.torch.cuda, self.backend
+            properties = cuda.get_device_properties(backend.index) if backend.is_gpu else None
+            gfx = str(getattr(properties, "gcnArchName", ""))
             name_of = "float8_e4m3fnuz" if gfx.startswith("gfx94") else "float8_e4m3fn"
             return getattr(self.torch, name_of)
         if name not in TORCH_DTYPES:
@@ -263,22 +289,6 @@ class Operands:
         """Return int64 numbers from 0 to ``limit - 1``."""
         return self.torch.randint(limit, size, generator=self._generator, device=self.backend.word)
 
-    def _properties(self) -> Any:
-        backend = self.backend
-        return self.torch.cuda.get_device_properties(backend.index) if backend.is_gpu else None
-
-
-def _gpu_index(torch: Any, word: str) -> int:
-    kind, _, number = word.partition(":")
-    if kind != "cuda" or not (number or "0").isdecimal():
-        raise ParameterError("device", f"must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
-    if not torch.cuda.is_available():
-        raise DataError(f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its GPU build")
-    index, count = int(number or 0), int(torch.cuda.device_count())
-    if index >= count:
-        raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
-    return index
-
 
 def _pause(cuda: Any) -> Callable[[float], None]:
     """Return what enqueues a pause of so many microseconds; the clock it counts is timed first."""
@@ -290,3 +300,154 @@ def _pause(cuda: Any) -> Callable[[float], None]:
         cuda.synchronize()
     rate = cycles / (1e3 * begin.elapsed_time(end))
     return lambda microseconds: cuda._sleep(int(microseconds * rate))
+
+
+def build(operands: Operands, row: Row) -> Call:
+    """Return the call of a row; that of collectives takes several processes (`collectives`).
+
+    Raises
+    ------
+    DataError
+        The operator, the variant or the number format cannot be measured, or dimensions contradict each other.
+    """
+    op = OPS.get(word(row, "op"))
+    if op is None or op.measured is None:
+        raise DataError(f"{word(row, 'op')} cannot be measured: give a function of your own, or leave the rows out")
+    return op.measured.build(operands, row)
+
+
+_GO, _QUIT = b"go", b"quit"
+_PATIENCE_SECONDS = 120.0
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
+"""Variants that can be measured, under the names of rccl-tests."""
+
+
+class Group:
+    """Processes that make the collective calls of the leader, this one.
+
+    Rank r has GPU r; on CPUs (for tests) all share the host.
+
+    Raises
+    ------
+    DataError
+        There are fewer than two ranks, or the leader's device is not the first GPU.
+    """
+
+    def __init__(self, backend: Backend, ranks: int) -> None:
+        if ranks < 2:
+            raise DataError("collectives need two GPUs or more: leave them out")
+        if backend.is_gpu and backend.index:
+            raise DataError("collectives are led by the first GPU: measure them on cuda:0")
+        self.backend, self.ranks = backend, ranks
+        context = multiprocessing.get_context("spawn")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))  # any free port
+            address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+        pipes = [context.Pipe() for _ in range(1, ranks)]
+        self._pipes = [pipe for pipe, _ in pipes]
+        self._processes = [
+            context.Process(target=_follow, args=(rank, ranks, address, backend.is_gpu, theirs), daemon=True)
+            for rank, (_, theirs) in enumerate(pipes, start=1)
+        ]
+        for process in self._processes:
+            process.start()
+        _join(backend.torch, 0, ranks, address, gpu=backend.is_gpu)
+
+    def build(self, row: Mapping[str, Any], seed: int) -> Call:
+        """Return the call of a row; the other processes prepare theirs.
+
+        Raises
+        ------
+        DataError
+            The row has another number of ranks, an unknown collective, or a message that cannot be shared out.
+        """
+        call = collective(Operands(self.backend, seed), row, self.ranks)
+        self._send(json.dumps({"row": dict(row), "seed": seed}).encode())
+
+        def together() -> None:
+            self._send(_GO)
+            call()
+
+        return together
+
+    def close(self) -> None:
+        """End the other processes; one that is gone already is no reason to fail."""
+        for pipe in self._pipes:
+            with suppress(OSError):
+                pipe.send_bytes(_QUIT)
+        self.backend.torch.distributed.destroy_process_group()
+        for process in self._processes:
+            process.join(_PATIENCE_SECONDS)
+
+    def _send(self, message: bytes) -> None:
+        for pipe in self._pipes:
+            pipe.send_bytes(message)
+
+
+def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[], Any]:
+    """Return one rank's call. The message is the larger of input and output, in bytes.
+
+    Raises
+    ------
+    DataError
+        As for `Group.build`.
+    """
+    (asked,), (message,) = sizes(row, "ranks"), sizes(row, "message_bytes")
+    if asked != ranks:
+        raise DataError(f"rows of {asked} ranks cannot be measured here: there are {ranks} GPUs")
+    if (name := word(row, "variant")) not in COLLECTIVES:
+        raise unknown(row, "variant", ", ".join(COLLECTIVES))
+    dtype = word(row, "dtype_a") or "fp32"
+    part = make.dtype(dtype).itemsize * ranks
+    if message % part:
+        raise DataError(f"message_bytes must be a multiple of {part} ({ranks} ranks, {dtype}), got {message}")
+    whole, share = message // part * ranks, message // part
+    distributed = make.torch.distributed
+    if name in ("all_reduce", "broadcast"):
+        x = make.tensor(dtype, whole)
+        return (lambda: distributed.all_reduce(x)) if name == "all_reduce" else lambda: distributed.broadcast(x, 0)
+    out_size, in_size = {"all_gather": (whole, share), "reduce_scatter": (share, whole)}.get(name, (whole, whole))
+    out, x = make.tensor(dtype, out_size), make.tensor(dtype, in_size)
+    call = {
+        "all_gather": distributed.all_gather_into_tensor,
+        "reduce_scatter": distributed.reduce_scatter_tensor,
+        "alltoall": distributed.all_to_all_single,
+    }[name]
+    return lambda: call(out, x)
+
+
+def _follow(rank: int, ranks: int, address: str, gpu: bool, pipe: Connection) -> None:
+    """Do what the leader says until it says to quit, or is gone.
+
+    Ctrl-C goes to all processes of a terminal; it is for the leader, who then says to quit.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch = import_torch()
+    backend = Backend(torch, f"cuda:{rank}" if gpu else "cpu")
+    _join(torch, rank, ranks, address, gpu=gpu)
+    calls: list[Call] = []
+    with torch.inference_mode():
+        while True:
+            try:
+                message = pipe.recv_bytes()
+            except EOFError:
+                return
+            if message == _QUIT:
+                break
+            if message == _GO:
+                calls[-1]()
+            else:
+                told = json.loads(message)
+                calls = [collective(Operands(backend, told["seed"] + rank), told["row"], ranks)]
+    torch.distributed.destroy_process_group()
+
+
+def _join(torch: Any, rank: int, ranks: int, address: str, *, gpu: bool) -> None:
+    torch.distributed.init_process_group(
+        "nccl" if gpu else "gloo",
+        init_method=address,
+        rank=rank,
+        world_size=ranks,
+        timeout=datetime.timedelta(seconds=_PATIENCE_SECONDS),
+    )

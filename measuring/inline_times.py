@@ -28,7 +28,7 @@ from ..operators.operators import OPS
 from ..readers.labels import canonical_device
 from ..traces.activity_work import DTYPES_OF, call_text, describe_call
 from .backend import import_torch
-from .results import check_table_path, write_table
+from .session import check_table_path, write_table
 
 Mark = Any
 Signature = tuple[tuple[int, ...], Any, tuple[int, ...]]  # sizes, dtype and strides of the first argument
@@ -290,7 +290,11 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
     torch = import_torch()
     where = _device_of(torch, model, device)
     clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
-    times = InlineTimes(clock, name or _name_of(torch, where), warmup, _calling_us(torch))
+    if not name and where.type == "cpu":
+        name = f"CPU-{torch.get_num_threads()}T"
+    elif not name:
+        name = canonical_device(torch.cuda.get_device_name(where))[0]
+    times = InlineTimes(clock, name, warmup, _calling_us(torch))
     handles: list[Any] = []
     try:
         if model is not None:
@@ -314,12 +318,6 @@ def _device_of(torch: Any, model: Any, word: str | None) -> Any:
     if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
         raise ParameterError("device", f"must be cpu, or a GPU of this machine as cuda:0, got {found}")
     return found
-
-
-def _name_of(torch: Any, device: Any) -> str:
-    if device.type == "cpu":
-        return f"CPU-{torch.get_num_threads()}T"
-    return canonical_device(torch.cuda.get_device_name(device))[0]
 
 
 def _signature(inputs: Any) -> Signature | None:

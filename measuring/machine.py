@@ -76,7 +76,26 @@ def environment(
         "threads": [device.threads for device in devices if device.threads] or None,
         "clock": {"kind": "events" if backend.is_gpu else "perf_counter", "cost_us": round(timer.cost_us, 4)},
     }
-    return facts | (_gpu(backend) if backend.is_gpu else {})
+    if not backend.is_gpu:
+        return facts
+    properties = torch.cuda.get_device_properties(backend.index)
+    major, minor = torch.cuda.get_device_capability(backend.index)
+    amd, reader = vendor(torch) == "amd", _gpu_reader(backend)
+    try:
+        with open(f"/sys/module/{'amdgpu' if amd else 'nvidia'}/version", encoding="utf-8") as file:
+            driver = file.read().strip()
+    except OSError:
+        driver = None
+    return facts | {
+        "gpu": backend.gpu_name,
+        "compute_units": int(properties.multi_processor_count),
+        "memory_bytes": int(properties.total_memory),
+        "arch": str(properties.gcnArchName) if amd else f"sm_{major}{minor}",
+        "cuda": getattr(torch.version, "cuda", None),
+        "rocm": getattr(torch.version, "hip", None),
+        "driver": driver,
+        "idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None,
+    }
 
 
 def machine(backend: Backend) -> dict[str, str]:
@@ -93,33 +112,6 @@ def monitor(backend: Backend) -> Monitor:
 def vendor(torch: Any) -> str:
     """Return whose GPUs this PyTorch drives."""
     return "amd" if getattr(torch.version, "hip", None) else "nvidia"
-
-
-def _gpu(backend: Backend) -> dict[str, Any]:
-    torch = backend.torch
-    properties = torch.cuda.get_device_properties(backend.index)
-    major, minor = torch.cuda.get_device_capability(backend.index)
-    facts = {
-        "gpu": backend.gpu_name,
-        "compute_units": int(properties.multi_processor_count),
-        "memory_bytes": int(properties.total_memory),
-        "arch": str(properties.gcnArchName) if vendor(torch) == "amd" else f"sm_{major}{minor}",
-        "cuda": getattr(torch.version, "cuda", None),
-        "rocm": getattr(torch.version, "hip", None),
-        "driver": _driver(torch),
-    }
-    reader = _gpu_reader(backend)
-    return facts | {"idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None}
-
-
-def _driver(torch: Any) -> str | None:
-    """Return the version of the kernel driver; None where it does not tell."""
-    path = "/sys/module/amdgpu/version" if vendor(torch) == "amd" else "/sys/module/nvidia/version"
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return None
 
 
 def _gpu_reader(backend: Backend) -> Read | None:

@@ -19,23 +19,32 @@ import pandas as pd
 from ..errors import DataError, ParameterError
 from ..operators.operands import word
 from ..remarks import Remark, remark
-from .backend import Backend, Device, Operands, import_torch
-from .collectives import Group
-from .kernels import build
-from .listed import UserFunction, read_shapes
+from .backend import Backend, Device, Group, Operands, build, import_torch
 from .machine import environment, machine, monitor
-from .protocol import Rule
-from .results import check_table_path, measurement_table, pass_differences, write_table
-from .rows import Row, operators, suite_rows
-from .session import DONE, INTERRUPTED, Journal, Plan, Progress, Session, failed_rows, journal_folder, unmeasured
-from .timing import Call, Timer
+from .rows import Row, UserFunction, operators, read_shapes, suite_rows
+from .session import (
+    DONE,
+    INTERRUPTED,
+    Journal,
+    Plan,
+    Progress,
+    Session,
+    check_table_path,
+    failed_rows,
+    journal_folder,
+    measurement_table,
+    pass_differences,
+    unmeasured,
+    write_table,
+)
+from .timing import Call, Rule, Timer
 
 
 @dataclass(frozen=True)
 class Measured:
     """What was measured."""
 
-    table: pd.DataFrame  # the measurement table (see `results`)
+    table: pd.DataFrame  # the measurement table (see `session`)
     # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took (`parts`, as `_part`
     # tells them), but for one that was killed
     provenance: dict[str, Any]

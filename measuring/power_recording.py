@@ -29,10 +29,9 @@ from ..power.recording import LEAST_EXECUTIONS, Plan, plan
 from ..power.stitching import LEAST_FALL, STANDARD_ERRORS
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .backend import Backend, import_torch
-from .listed import read_shapes
 from .machine import machine
 from .power_rigs import INTERVAL_US, SIMULATED, Rig, SimulatedGPU, TorchRig, Train, power_reader
-from .rows import Row, described, suite_rows
+from .rows import Row, described, read_shapes, suite_rows
 from .session import Journal, Progress, journal_folder
 
 LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"

@@ -28,8 +28,7 @@ from ..operators.operands import word
 from ..operators.operators import work_of
 from ..power.clocks import fit_clocks
 from ..power.logs import TOTAL
-from .backend import Backend, Operands
-from .kernels import build
+from .backend import Backend, Operands, build
 from .machine import TOOLS, Tool, output_of, parse_reading, smi_id, vendor
 from .rows import Row, described
 from .timing import Call

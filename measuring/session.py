@@ -1,7 +1,32 @@
-"""One measurement from beginning to end: every row, in a random order, in rounds and passes, until done or stopped.
+"""One measurement from beginning to end: every row, in rounds and passes, until done or stopped; then its table.
 
-A `Plan` says what is measured, a `Session` makes its visits, and a `Journal` has each of them on disk when it ends, so
-that a measurement that was stopped can go on.
+A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a `Journal` has each of
+them on disk when it ends, so that a measurement that was stopped can go on. `measurement_table` makes a row of the
+visits of each workload, `doubts` says which times are hardly known.
+
+Besides the columns of ``table.measurements`` each row has
+
+===========================  ==========================================================================================
+column                       meaning
+===========================  ==========================================================================================
+kernel                       of a user's function: its name, and its parameters that are no dimensions (columns too)
+duration_us                  median of the visits' medians, outliers left out (`timing.row_statistics`)
+outliers                     samples removed, further than so many MAD from the median of their visit
+interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
+rounds                       visits behind the row
+calls_per_sample             calls that one sample is the mean of
+warmed_up                    whether the times were stable after the warm-up of every visit
+cache                        ``warm``, or ``cold``: filled with other data before each sample
+clock_share                  part of a sample that the clock itself takes, more with a cold cache: there a sample is one
+                             call
+late_share                   part of the samples on a GPU that may hold some of the time it takes to launch a call: the
+                             host had not enqueued them in time
+stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as well as asked for;
+                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds differ``: each visit was
+                             steady, but not the same as the others
+clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are none
+temperature_c
+===========================  ==========================================================================================
 """
 
 from __future__ import annotations
@@ -16,15 +41,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
+from .. import output
 from ..errors import DataError, one_line
-from ..output import whole_file
+from ..output import READABLE, check_file, whole_file
+from ..remarks import Remark, remark
 from ..staging import remove_folder, sweep
 from .backend import Device
-from .machine import Monitor
-from .protocol import Rule, half_widths, row_statistics, visit
-from .rows import Row, described
-from .timing import Call, Timer
+from .machine import STATE, Monitor
+from .rows import MEASURED, Row, described, parameters
+from .timing import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, Call, Rule, Timer, half_widths, row_statistics, visit
 
 DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
 """How a session ends."""
@@ -212,7 +240,7 @@ def _is_part(line: Any) -> bool:
 class Session:
     """The course of a measurement.
 
-    A visit is an `Entry`: ``samples_us`` (an array) and what `protocol.Visit` says. The journal does not keep failures
+    A visit is an `Entry`: ``samples_us`` (an array) and what `timing.Visit` says. The journal does not keep failures
     that ran out of memory: when the measurement is resumed, those rows are tried again.
     """
 
@@ -266,7 +294,13 @@ class Session:
             left = course.left()
             if left is not None and left <= 0:
                 return BUDGET
-            self._visit(step, self._rule(None if left is None else left / (shares - done)))
+            rule = self.plan.rule
+            if left is not None:  # the visit of each device takes its part of the step's share
+                seconds = left / (shares - done) / len(self.plan.devices)
+                least, most = self.limits_s or (seconds, seconds)
+                self.limits_s = min(least, seconds), max(most, seconds)
+                rule = replace(rule, seconds=seconds, least_seconds=min(rule.least_seconds, seconds))
+            self._visit(step, rule)
             if self.lost:
                 return LOST
         return DONE
@@ -287,15 +321,6 @@ class Session:
         for campaign in range(1, self.plan.passes + 1):
             order = self.plan.order(campaign, turn)
             yield from ((campaign, turn, row) for row in order if (campaign, row) in wide and row not in self.failures)
-
-    def _rule(self, share: float | None) -> Rule:
-        """Return the rule for a visit of one device, its time that of the step's share."""
-        if share is None:
-            return self.plan.rule
-        seconds = share / len(self.plan.devices)
-        least, most = self.limits_s or (seconds, seconds)
-        self.limits_s = min(least, seconds), max(most, seconds)
-        return replace(self.plan.rule, seconds=seconds, least_seconds=min(self.plan.rule.least_seconds, seconds))
 
     def _visit(self, step: Step, rule: Rule) -> None:
         index = step[2]
@@ -398,3 +423,150 @@ def unmeasured(session: Session) -> Sequence[int]:
     """Return the rows that have neither a visit nor a failure yet."""
     seen = {entry["row"] for entry in session.visits} | set(session.failures)
     return [index for index in range(len(session.plan.rows)) if index not in seen]
+
+
+VAGUE = 0.5
+"""Half width of the interval, relative to the time, from which a row is worth a word."""
+LATE, CLOCK = 0.1, 0.02
+"""Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
+
+
+def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
+    """Return one row for each workload, device and pass that has a visit, in the order of the grid.
+
+    Raises
+    ------
+    DataError
+        There is no visit.
+    """
+    if not visits:
+        raise DataError("nothing was measured")
+    heads = [{name: value for name, value in entry.items() if name != "samples_us"} for entry in visits]
+    frame = pd.DataFrame(heads).assign(taken=[len(entry["samples_us"]) for entry in visits])
+    place = {device.name: number for number, device in enumerate(plan.devices)}
+    frame["place"] = frame["device"].map(place)
+    keys = ["pass", "row", "place"]
+    order = frame.groupby(keys, sort=True).ngroup().to_numpy()
+    samples, rule = [entry["samples_us"] for entry in visits], plan.rule
+    numbers = row_statistics(samples, order, level=rule.level, threshold=rule.threshold)
+    firsts = frame.groupby(order)[[*keys, "device"]].first()
+    rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
+    named = {}
+    if plan.function:  # with the parameters that it had: another block size is another kernel
+        told = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
+        named = {"kernel": [" ".join([plan.function, *(f"{key}={value}" for key, value in one)]) for one in told]}
+    by_row = frame.groupby(order)
+    calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
+    sample_us = calls * numbers["duration_us"]
+    clock_share = by_row["clock_us"].median() / sample_us.where(sample_us > 0)
+    ended = by_row["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
+    cases = {
+        UNFINISHED: by_row["round"].nunique().to_numpy() < rule.rounds,
+        INTERVAL: (half_widths(numbers) <= rule.interval).to_numpy(),
+    }
+    stopped = np.select(
+        [*cases.values(), ended.ne("").to_numpy()], [*cases, ended.to_numpy(dtype=object)], default=DIFFER
+    )
+    state = frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
+    return pd.DataFrame(
+        {
+            "device": firsts["device"].to_numpy(),
+            **{str(name): rows[name] for name in rows},
+            **named,
+            **{str(name): numbers[name].to_numpy() for name in numbers},
+            "rounds": by_row["round"].nunique().to_numpy(),
+            "calls_per_sample": calls.to_numpy(),
+            "warmed_up": by_row["warm"].all().to_numpy(),
+            "cache": "cold" if plan.cold else "warm",
+            "clock_share": clock_share.to_numpy().round(4),
+            "late_share": late.to_numpy().round(4),
+            "stopped_by": stopped,
+            "campaign": [f"pass {number}" for number in firsts["pass"]],
+            **{str(name): state[name].to_numpy() for name in state},
+        }
+    )
+
+
+def pass_differences(table: pd.DataFrame) -> pd.Series:
+    """Return, for each workload and device, how far the last pass is from the first: ``100 |t2 - t1| / t1``, percent.
+
+    It is the floor under every prediction error: a second measurement does no better. What was not measured in both is
+    not counted.
+    """
+    number = table["campaign"].str.removeprefix("pass ").astype(int)
+    if number.max() == 1:
+        return pd.Series(dtype=np.float64)
+    identity = [column for column in table if column not in MEASURED]
+    passes = {"first": number == 1, "last": number == number.max()}
+    times = table.assign(**{name: table["duration_us"].where(rows) for name, rows in passes.items()})
+    pairs = times.groupby(identity, dropna=False, sort=False)[list(passes)].median().dropna()
+    return (100 * (pairs["last"] - pairs["first"]).abs() / pairs["first"]).reset_index(drop=True)
+
+
+def doubts(table: pd.DataFrame) -> list[Remark]:
+    """Return how many times are hardly known, and how many may hold more than the kernel."""
+    cases = (
+        (
+            "times-hardly-known",
+            half_widths(table),
+            VAGUE,
+            f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else running, or with a "
+            "larger budget, before anything learns from them",
+        ),
+        (
+            "launches-late",
+            table["late_share"],
+            LATE,
+            f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these may hold part of "
+            "the launch (late_share)",
+        ),
+        (
+            "clock-in-samples",
+            table["clock_share"],
+            CLOCK,
+            f"spend over {100 * CLOCK:.0f} % of a sample on the clock itself (clock_share)",
+        ),
+    )
+    found = []
+    for code, values, limit, text in cases:
+        if rows := int(values.gt(limit).sum()):
+            found.append(remark(code, f"{rows} of {len(table)} rows {text}", rows=rows, of=len(table), limit=limit))
+    return found
+
+
+def check_table_path(out: Path, *, resume: bool = False) -> None:
+    """Refuse, before minutes of measuring, a file that could not be written or would replace another.
+
+    Raises
+    ------
+    DataError
+        Its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that
+        of the measurement to resume.
+    """
+    check_file(out, READABLE)
+    if out.exists() and not resume:
+        raise DataError("exists: choose another file, or delete it", source=str(out))
+    beside = provenance_path(out)
+    if beside.exists() and not out.exists():
+        raise DataError(
+            f"exists, and the provenance of {out.name} would replace it: choose another file, or delete it",
+            source=str(beside),
+        )
+
+
+def provenance_path(out: Path) -> Path:
+    """Return where the provenance of a table stands, as JSON."""
+    return out.with_suffix(".json")
+
+
+def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -> None:
+    """Write the table, and its provenance beside it (Parquet: in its metadata as well), each whole or not at all.
+
+    Raises
+    ------
+    DataError
+        A file cannot be written.
+    """
+    output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
+    with whole_file(provenance_path(out)) as path:  # second: without a table it would count as another's
+        path.write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..measuring.measure import Measured
-from ..measuring.protocol import ENDINGS, half_widths
-from ..measuring.results import doubts
-from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST
+from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST, doubts
+from ..measuring.timing import ENDINGS, half_widths
 from ..table.refusals import reason_of
 from .document import Document, Line, Lines, Row, Table, columns, remarked
 

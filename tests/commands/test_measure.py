@@ -17,11 +17,11 @@ from flopcast.api.training import train
 from flopcast.errors import FlopcastError
 from flopcast.hardware import find
 from flopcast.measuring import measure as module
-from flopcast.measuring import protocol
+from flopcast.measuring import timing
 from flopcast.measuring.backend import Backend
 from flopcast.measuring.measure import Bench, measure
-from flopcast.measuring.protocol import Rule
 from flopcast.measuring.session import Session, journal_folder
+from flopcast.measuring.timing import Rule
 from flopcast.readers import read
 from flopcast.tests.commands import running
 
@@ -69,7 +69,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpTime:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, made_up: MadeUpTime) -> None:
     """Let it measure by a rule that ends at once, too."""
-    monkeypatch.setattr(protocol, "Rule", lambda **options: QUICK)
+    monkeypatch.setattr(timing, "Rule", lambda **options: QUICK)
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:

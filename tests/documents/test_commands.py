@@ -8,7 +8,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.evaluation import counter_choice
-from flopcast.measuring import protocol
+from flopcast.measuring import timing
 
 from .blocks import Step, help_texts, steps
 from .following import Reader, hasty_train, unsaid
@@ -21,7 +21,7 @@ PAGES = [
 MADE = ("gallery", "generated")
 """Folders of docs/ that `make docs` writes."""
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
-HASTY = protocol.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+HASTY = timing.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
 FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
 
@@ -33,7 +33,7 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
-    monkeypatch.setattr(protocol, "Rule", lambda **asked: HASTY)
+    monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
     reader = Reader()
     for step in FOLLOWED[name]:
         reader.follow(step)

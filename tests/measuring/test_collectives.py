@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.backend import Backend, Operands
-from flopcast.measuring.collectives import COLLECTIVES, Group, collective
+from flopcast.measuring.backend import COLLECTIVES, Backend, Group, Operands, collective
 
 ROW = {"op": "collective", "dtype_a": "fp32", "message_bytes": 64, "ranks": 2}
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.backend import Backend, Operands
-from flopcast.measuring.kernels import build
+from flopcast.measuring.backend import Backend, Operands, build
 from flopcast.measuring.rows import Row, suite_rows
 from flopcast.operators.operators import OPS
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.measuring.listed import UserFunction, read_shapes
+from flopcast.measuring.rows import UserFunction, read_shapes
 from flopcast.remarks import remark
 
 BACKEND: Any = SimpleNamespace(word="cpu")

@@ -12,7 +12,7 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import measure as module
 from flopcast.measuring.backend import Backend, Device
 from flopcast.measuring.measure import Bench, measure
-from flopcast.measuring.protocol import Rule
+from flopcast.measuring.timing import Rule
 
 ROW = {"op": "softmax", "dtype_a": "fp32", "rows": 2, "cols": 4}
 QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)

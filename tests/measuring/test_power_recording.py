@@ -13,9 +13,9 @@ import pytest
 
 from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import power_recording as module
-from flopcast.measuring.listed import read_shapes
 from flopcast.measuring.power_recording import FILES, PROBES, Recorded, find_steady, record
 from flopcast.measuring.power_rigs import DRIFT, EPOCH_NS, OFFSET_NS, SimulatedGPU, Train
+from flopcast.measuring.rows import read_shapes
 from flopcast.measuring.session import journal_folder
 from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, profile_files

@@ -12,7 +12,7 @@ import pytest
 
 from flopcast.arrays import FloatArray
 from flopcast.errors import DataError
-from flopcast.measuring.protocol import (
+from flopcast.measuring.timing import (
     INTERVAL,
     REPEATS,
     TIME,

@@ -14,9 +14,9 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Device
-from flopcast.measuring.protocol import Rule
-from flopcast.measuring.results import (
+from flopcast.measuring.session import (
     MEASURED,
+    Plan,
     check_table_path,
     doubts,
     measurement_table,
@@ -24,7 +24,7 @@ from flopcast.measuring.results import (
     provenance_path,
     write_table,
 )
-from flopcast.measuring.session import Plan
+from flopcast.measuring.timing import Rule
 from flopcast.output import METADATA
 from flopcast.readers import read
 from flopcast.remarks import remark

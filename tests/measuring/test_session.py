@@ -14,7 +14,6 @@ from flopcast.arrays import FloatArray
 from flopcast.errors import DataError
 from flopcast.measuring.backend import Device
 from flopcast.measuring.machine import Busy, Monitor
-from flopcast.measuring.protocol import Rule
 from flopcast.measuring.session import (
     BUDGET,
     DONE,
@@ -30,6 +29,7 @@ from flopcast.measuring.session import (
     journal_folder,
     unmeasured,
 )
+from flopcast.measuring.timing import Rule
 
 ROWS = [{"op": "softmax", "dtype_a": "fp32", "rows": size, "cols": 8} for size in (1, 2, 3, 4)]
 DEVICES = [Device("CPU-1T", 1), Device("CPU-2T", 2)]
