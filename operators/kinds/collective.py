@@ -1,4 +1,4 @@
-"""Collectives among GPUs: known by their message; measured by several processes together (`measuring.collectives`)."""
+"""Collectives among GPUs: known by their message; measured by several processes together (`measuring.backend`)."""
 
 from __future__ import annotations
 
