@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..power.logs import TOTAL
-from ..power.recording import plan
+from ..power.runs import plan
 
 Shape = Callable[[np.ndarray], np.ndarray]
 """From positions in the kernel's time (0 to 1) to power above idle in watts."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..output import check_output
-from ..power.recording import plan
+from ..power.runs import plan
 from .options import (
     JsonOption,
     LevelOption,

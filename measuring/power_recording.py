@@ -1,6 +1,6 @@
 """Record the power of kernels as FinGraV does (Singhania, Aga, Ibrahim, ISPASS 2025): what `power profile` reads.
 
-Each kernel is timed, the protocol for its time looked up (`power.recording.plan`), and the shortest train of executions
+Each kernel is timed, the protocol for its time looked up (`power.runs.plan`), and the shortest train of executions
 whose power has settled found by bisection, with the longest that does not throttle; then its runs are made, a random
 delay before each. Every run is on disk when it ends: a recording that was stopped, or killed, goes on after its last.
 """
@@ -24,9 +24,9 @@ from ..laws.rates import machine_balance
 from ..operators.operators import work_of
 from ..output import check_output, whole_file
 from ..power.logs import TOTAL
+from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
-from ..power.recording import LEAST_EXECUTIONS, Plan, plan
-from ..power.stitching import LEAST_FALL, STANDARD_ERRORS
+from ..power.runs import LEAST_EXECUTIONS, Plan, plan
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .backend import Backend, import_torch
 from .machine import machine
@@ -319,7 +319,7 @@ def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) 
     Notes
     -----
     Both by bisection, on medians: power is taken to rise to its highest, then to fall once at most. A train throttles
-    that draws less than shorter ones by `power.stitching.LEAST_FALL` and four standard errors.
+    that draws less than shorter ones by `power.profile.LEAST_FALL` and four standard errors.
     """
     known: dict[int, tuple[float, float]] = {}
 

@@ -114,9 +114,14 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     if len(checked) == 1:
         return constant_offset(checked)
     gpu, cpu, delay = _relative(checked)
-    start = _start(gpu, cpu, delay)
+    stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
+    start = np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])  # of each the one read fastest
     slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
-    _check_slope(float(slope), float(gpu[-1]))
+    if abs(float(slope) - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / float(gpu[-1]):
+        raise DataError(
+            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
+            "nanoseconds (a counter's ticks times the length of a tick)"
+        )
     residual = cpu - slope * gpu
     residual -= np.median(residual[start])
     typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
@@ -151,21 +156,6 @@ def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     since = (pairs - pairs.iloc[0]).to_numpy().astype(float)
     delay = pairs["delay_ns"].to_numpy(dtype=float)
     return since[:, 0], since[:, 1] + delay / 2, delay
-
-
-def _start(gpu: np.ndarray, cpu: np.ndarray, delay: np.ndarray) -> np.ndarray:
-    """Return up to `_START_PAIRS` pairs spread over time, of each stretch the one read fastest."""
-    stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
-    return np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])
-
-
-def _check_slope(slope: float, span_ns: float) -> None:
-    """Refuse clocks of different units, as far as pairs over a time so short tell."""
-    if abs(slope - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / span_ns:
-        raise DataError(
-            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
-            "nanoseconds (a counter's ticks times the length of a tick)"
-        )
 
 
 def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:

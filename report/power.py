@@ -19,8 +19,7 @@ from ..power.energy import PHASES
 from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
 from ..power.logs import TOTAL
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
-from ..power.recording import TABLE, Plan
-from ..power.runs import NOT_GOLDEN
+from ..power.runs import NOT_GOLDEN, TABLE, Plan
 from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant

@@ -17,8 +17,7 @@ from ..evaluation.metrics import mean_least_most
 from ..evaluation.verdicts import Interval, Outcome, too_few
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
-from ..scaling.calibration import published_curves
-from ..scaling.curves import Curve, CurveTable
+from ..scaling.curves import Curve, CurveTable, published_curves
 from ..scaling.devices import CU_LAW, FAMILY, LEVEL, DeviceScaling, DeviceSizes, FamilyScaling
 from ..scaling.prediction import (
     BenchmarkPrediction,

@@ -5,7 +5,7 @@ one architecture (`devices`); what leaves is the performance at other sizes with
 linear. The laws are fitted to one benchmark's few sizes; they are no models of the suite, which learn from many rows.
 
 Start with `prediction`, which fits every law to every benchmark. Below it stand `scaling_laws` (what laws share, and
-those everybody draws), `scale_models` (GPU scale-model simulation), `calibration` (how far a law errs on other
-benchmarks) and `scaling_class` (linear, sub-linear, super-linear, and the cliffs of miss rates). `trials` tries the
-laws on the published curves.
+those everybody draws, and how far a law errs on other benchmarks), `scale_models` (GPU scale-model simulation) and
+`scaling_class` (linear, sub-linear, super-linear, and the cliffs of miss rates). `trials` tries the laws on the
+published curves.
 """

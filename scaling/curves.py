@@ -1,6 +1,7 @@
 """Curves of performance against size, one per benchmark: what every law of scaling takes.
 
-A curve is made in memory (`Curve`), read from a table (`read_curves`) or stated value by value (`stated`). Tables have
+A curve is made in memory (`Curve`), read from a table (`read_curves`), stated value by value (`stated`) or published
+(`published_curves`). Tables have
 
 =================  ===================================================================================================
 column             meaning
@@ -21,8 +22,11 @@ is cheap to obtain at sizes that are too large to simulate.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from .. import datasets
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
@@ -160,6 +165,34 @@ def curves_of(
     if ignored:
         notes.append(remark("columns-not-used", f"columns not used: {', '.join(ignored)}", columns=ignored))
     return CurveTable(curves, tuple(notes))
+
+
+@cache
+def published_curves() -> tuple[Curve, ...]:
+    """Return published curves: 21 with strong, 6 with weak scaling, 5 of multi-chiplet GPUs.
+
+    From the artifact of SeyyedAghaei, Naderan-Tahan, Eeckhout, GPU Scale-Model Simulation, HPCA 2024.
+    """
+    text = (resources.files(datasets) / "scale_model.csv").read_text(encoding="utf-8")
+    rows: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in csv.DictReader(text.splitlines()):
+        rows.setdefault((row["scenario"], row["benchmark"]), []).append(row)
+    curves = []
+    for group in rows.values():
+        f_mem = [float(row["f_mem"]) for row in group if row["f_mem"]]
+        times = {float(row["size"]): float(row["simulation_time_s"]) for row in group if row["simulation_time_s"]}
+        curve = Curve(
+            benchmark=group[0]["benchmark"],
+            scenario=group[0]["scenario"],
+            unit=group[0]["unit"],
+            sizes=np.array([float(row["size"]) for row in group]),
+            performance=np.array([float(row["ipc"]) for row in group]),
+            mpki=np.array([float(row["llc_mpki"]) for row in group]),
+            f_mem=f_mem[0] if f_mem else None,
+            simulation_time_s=times,
+        )
+        curves.append(curve.check())
+    return tuple(curves)
 
 
 def stated(

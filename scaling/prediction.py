@@ -180,7 +180,9 @@ def predict_sizes(
     published ones where the table has too few (`ScalingLaw`); never from the benchmark that is predicted.
     """
     chosen = check_request(fit, targets, laws, level)
-    fitted = [law for law in every_law(_training(table.curves, fit)) if law.name in chosen]
+    beyond = [one for one in table.curves if one.sizes.size > 1 and one.sizes[-1] > fit[-1]]
+    several = len({one.benchmark for one in beyond}) > 1  # of one benchmark, only the published ones serve
+    fitted = [law for law in every_law(beyond if several else None) if law.name in chosen]
     benchmarks = tuple(_benchmark(curve, fitted, fit, targets, level) for curve in table.curves)
     return SizePredictions(benchmarks, tuple(fit), tuple(targets), level, table.notes)
 
@@ -212,22 +214,11 @@ def check_request(
     if targets is not None and targets[0] <= fit[-1]:
         raise ParameterError("targets", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
     check_level(level)
-    return _chosen(laws)
-
-
-def _chosen(names: Sequence[str] | None) -> list[str]:
-    """Return the laws whose names contain one of those asked for, in the order of `LAWS`."""
     known = list(LAWS)
-    fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in names or known}
+    fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in laws or known}
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
         raise ParameterError("laws", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}")
     return [law for law in known if any(law in chosen for chosen in fitting.values())]
-
-
-def _training(every: Sequence[Curve], fit: Sequence[float]) -> list[Curve] | None:
-    """Return the curves to learn from; None where there is but one benchmark, so that only published ones serve."""
-    beyond = [one for one in every if one.sizes.size > 1 and one.sizes[-1] > fit[-1]]
-    return beyond if len({one.benchmark for one in beyond}) > 1 else None
 
 
 def _benchmark(
@@ -244,7 +235,10 @@ def _benchmark(
             f"{curve.name} was not measured at {listed(missing)}, only at {listed(curve.sizes)}: "
             "choose other sizes to fit, or other benchmarks"
         )
-    known, grid = curve.cut(fit), _grid(fit[-1], targets, curve.sizes)
+    # doublings of the largest size fitted, the sizes measured, and the targets
+    doublings = fit[-1] * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / fit[-1])))
+    inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
+    known, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
     return BenchmarkPrediction(
         curve=curve,
         laws=tuple(_law(law, known, grid, level) for law in chosen),
@@ -252,13 +246,6 @@ def _benchmark(
         cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
         costs=tuple(_costs(curve, fit, targets)),
     )
-
-
-def _grid(first: float, targets: Sequence[float], measured: np.ndarray) -> np.ndarray:
-    """Return the sizes to draw: doublings of the largest size fitted, those measured, and the targets."""
-    doublings = first * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / first)))
-    inside = measured[(measured >= first) & (measured <= targets[-1])]
-    return np.unique(np.concatenate([doublings, inside, targets]))
 
 
 def _law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> LawPrediction:

@@ -21,10 +21,9 @@ from ..arrays import FloatArray
 from ..errors import DataError
 from ..models.baselines import weighted_median
 from ..remarks import remark
-from .calibration import MIN_BENCHMARKS, SOURCES, Case, Source, all_cases, with_published
 from .curves import STRONG, Curve, CurveError, log_ratio, within
 from .scaling_class import CliffPath
-from .scaling_laws import ScalingLaw
+from .scaling_laws import MIN_BENCHMARKS, SOURCES, Case, ScalingLaw, Source, all_cases, with_published
 
 
 class ScaleModel(ScalingLaw):
@@ -142,7 +141,7 @@ class LearnedScaleModel(ScaleModel):
     Parameters
     ----------
     training : sequence of Curve, optional
-        Curves of other benchmarks; without them, or with fewer than `calibration.MIN_BENCHMARKS` that reach two
+        Curves of other benchmarks; without them, or with fewer than `scaling_laws.MIN_BENCHMARKS` that reach two
         doublings beyond the scale models, the published ones serve.
     growth : float, optional
         The number a, if it is not to be learned. 0: the power law through the scale models. 1: doubling j loses j times

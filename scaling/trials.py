@@ -18,8 +18,7 @@ import pandas as pd
 
 from ..errors import DataError
 from ..evaluation.metrics import mean_least_most, speedup
-from .calibration import published_curves
-from .curves import CHIPLETS, STRONG, WEAK, Curve
+from .curves import CHIPLETS, STRONG, WEAK, Curve, published_curves
 from .prediction import LAWS, error_percent
 from .scaling_laws import ScalingLaw
 

@@ -17,7 +17,7 @@ from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
 from flopcast.readers import Measurements
 from flopcast.scaling import trials
-from flopcast.scaling.calibration import published_curves
+from flopcast.scaling.curves import published_curves
 from flopcast.tests.commands import running
 
 run = partial(running.call, "scale")

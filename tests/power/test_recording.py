@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import ParameterError
-from flopcast.power.recording import executions_published, plan
+from flopcast.power.runs import executions_published, plan
 from flopcast.remarks import remark
 
 

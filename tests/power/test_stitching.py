@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.power.stitching import detect_throttling
+from flopcast.power.profile import detect_throttling
 
 
 def readings(level: list[float], noise: float = 10.0) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from flopcast.power.clocks import fit_clocks, one_clock, synchronise
 from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, PowerProfiles, profile_kernel
 from flopcast.power.readings import Facts
-from flopcast.power.recording import plan
+from flopcast.power.runs import plan
 from flopcast.report.document import Document, Headline, Line, Lines, Row, Table
 from flopcast.report.html import page
 from flopcast.report.power import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flopcast.scaling.calibration import Calibration, Teachers, all_cases, cases_for, published_curves, quantile
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scale_models import Program
+from flopcast.scaling.scaling_laws import Calibration, Teachers, all_cases, cases_for, quantile
 
 
 def curve(name: str, sizes: list[float], scenario: str = "strong") -> Curve:

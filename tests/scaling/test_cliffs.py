@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopcast.remarks import remark
-from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scaling_class import Cliff, CliffPath, cliffs
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.prediction import LAWS, every_law
 
 GR = next(curve for curve in published_curves() if curve.benchmark == "gr").cut([8, 16, 32])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from flopcast.remarks import remark
-from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scale_models import FirstDoubling, LearnedScaleModel
 from flopcast.scaling.scaling_laws import Power
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flopcast.scaling.calibration import published_curves
+from flopcast.scaling.curves import published_curves
 from flopcast.scaling.trials import simulation_speedups
 
 

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from flopcast.errors import DataError
-from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scaling_class import Cliff, classify
 
 SIZES = 8.0 * 2.0 ** np.arange(5)

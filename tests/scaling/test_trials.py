@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.scaling.calibration import published_curves
-from flopcast.scaling.curves import Curve
+from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.prediction import LAWS
 from flopcast.scaling.trials import TOLERANCE, reproduction, summary, trial
 
