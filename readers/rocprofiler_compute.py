@@ -36,7 +36,7 @@ from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
-from .rocprof.results_csv import (
+from .rocprof import (
     DispatchTable,
     Times,
     at,

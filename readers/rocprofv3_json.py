@@ -20,14 +20,14 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct, field
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...table.measurements import COUNTER
-from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, register
-from ..files import content
-from ..rocpd import direction, workgroups
-from .common import (
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..table.measurements import COUNTER
+from ..traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .files import content
+from .rocpd import direction, workgroups
+from .rocprofv3 import (
     FIRST,
     LAST,
     NO_ACTIVITY,

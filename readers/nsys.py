@@ -32,13 +32,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, register
-from ..files import parse_csv, text
-from ..labels import canonical_device
-from ..sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .files import parse_csv, text
+from .labels import canonical_device
+from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _CALLS = (f"{_ACTIVITY}RUNTIME", f"{_ACTIVITY}DRIVER")

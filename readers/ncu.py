@@ -25,13 +25,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...table.measurements import COUNTER
-from ...traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
-from ..base import LINE, DataFile, Options, TraceReader, register
-from ..files import Csv, content, parse_csv
-from ..labels import canonical_device, device_of
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..table.measurements import COUNTER
+from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
+from .base import LINE, DataFile, Options, TraceReader, register
+from .files import Csv, content, parse_csv
+from .labels import canonical_device, device_of
 
 # Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
 #

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 import msgspec
 import numpy as np
 
-from ...arrays import FloatArray, IntArray
-from ...errors import DataError
+from ..arrays import FloatArray, IntArray
+from ..errors import DataError
 
 MISSING = int(np.iinfo(np.int64).min)
 """An integer that the file does not have."""
