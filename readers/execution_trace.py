@@ -99,7 +99,20 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
 
     `inputs` is None where they cannot be read; `elements` with `dtype` may stand for `collective_bytes`.
     """
-    table = _typed(columns)
+    numbers = ("id", "rf_id", "parent", "group_size", "duration_us")
+    words = ("name", "inputs", "collective", "kernel_backend", "kernel_file")
+    table = pd.DataFrame({name: pd.Series(getattr(columns, name), dtype="Int64") for name in numbers})
+    for name in words:
+        table[name] = pd.Series([word or "" for word in getattr(columns, name)], dtype="str")
+    table["rf_id"] = table["rf_id"].mask((table["rf_id"] <= 0).fillna(False))
+    stated = pd.Series(columns.collective_bytes, dtype="Int64")
+    bits = canonical_dtypes(pd.Series(columns.dtype, dtype="str")).map(BITS).astype("Float64")
+    elements = pd.Series(columns.elements, dtype="Float64")
+    counted = pd.Series(np.ceil((elements * bits / 8).to_numpy(dtype=float, na_value=np.nan)))
+    table["collective_bytes"] = stated.fillna(counted.where(counted < 2.0**53).astype("Int64"))
+    table["on_cpu"] = pd.Series(columns.on_cpu, dtype="boolean")
+    table["storages"] = pd.Series(columns.storages, dtype=object)
+    table["waits"] = pd.Series(columns.waits, dtype=object)
     unread = int(sum(inputs is None for inputs in columns.inputs))
     notes = (
         [
@@ -113,42 +126,7 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
         if unread
         else []
     )
-    return ExecutionTrace(schema, pid, time, _with_collectives(table), source, tuple(notes))
-
-
-def int64(value: object) -> int | None:
-    """Return an integer that a column can hold, None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT else None
-
-
-def _typed(columns: NodeColumns) -> pd.DataFrame:
-    numbers = ("id", "rf_id", "parent", "group_size", "duration_us")
-    words = ("name", "inputs", "collective", "kernel_backend", "kernel_file")
-    table = pd.DataFrame({name: pd.Series(getattr(columns, name), dtype="Int64") for name in numbers})
-    for name in words:
-        table[name] = pd.Series([word or "" for word in getattr(columns, name)], dtype="str")
-    table["rf_id"] = table["rf_id"].mask((table["rf_id"] <= 0).fillna(False))
-    table["collective_bytes"] = _bytes(columns)
-    table["on_cpu"] = pd.Series(columns.on_cpu, dtype="boolean")
-    table["storages"] = pd.Series(columns.storages, dtype=object)
-    table["waits"] = pd.Series(columns.waits, dtype=object)
-    return table
-
-
-def _bytes(columns: NodeColumns) -> pd.Series:
-    """Return the bytes of each message: as stated, else elements times the size of one, where both are known."""
-    stated = pd.Series(columns.collective_bytes, dtype="Int64")
-    bits = canonical_dtypes(pd.Series(columns.dtype, dtype="str")).map(BITS).astype("Float64")
-    elements = pd.Series(columns.elements, dtype="Float64")
-    counted = pd.Series(np.ceil((elements * bits / 8).to_numpy(dtype=float, na_value=np.nan)))
-    return stated.fillna(counted.where(counted < 2.0**53).astype("Int64"))
-
-
-def _with_collectives(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the nodes with the collective also on the calls that launch it.
-
-    PyTorch describes a collective on `record_param_comms` and launches it in that node's child "nccl:...".
-    """
+    # PyTorch describes a collective on `record_param_comms` and launches it in that node's child "nccl:...".
     described = table[(table["name"] == _RECORD) & (table["collective"] != "") & table["id"].notna()]
     described = described.drop_duplicates("id").set_index("id")
     launches = table["name"].str.startswith(_LAUNCH) & (table["collective"] == "") & table["parent"].notna()
@@ -156,7 +134,12 @@ def _with_collectives(table: pd.DataFrame) -> pd.DataFrame:
     found = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
     for name in ("collective", "collective_bytes", "group_size"):
         table.loc[rows, name] = found[name].array
-    return table
+    return ExecutionTrace(schema, pid, time, table, source, tuple(notes))
+
+
+def int64(value: object) -> int | None:
+    """Return an integer that a column can hold, None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT else None
 
 
 # Arguments: the observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]", "None") and gives every
@@ -300,7 +283,12 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
     version, header = "", dict[str, object]()
     number = 0
     try:
-        for number, message in enumerate(_messages(data), 1):
+        place = 0
+        while place < len(data):
+            size, place = _varint(data, place)
+            if place + size > len(data):
+                raise _WireError(f"the file ends {place + size - len(data)} bytes too early")
+            message, place, number = data[place : place + size], place + size, number + 1
             if number == 1:
                 version, header = _metadata(message)
             else:
@@ -311,16 +299,6 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
         ) from error
     schema, time = (value if isinstance(value, str) else "" for value in (header.get("schema"), header.get("time")))
     return trace_of(schema or version, int64(header.get("pid")), time, columns, source)
-
-
-def _messages(data: bytes) -> Iterator[bytes]:
-    place = 0
-    while place < len(data):
-        size, place = _varint(data, place)
-        if place + size > len(data):
-            raise _WireError(f"the file ends {place + size - len(data)} bytes too early")
-        yield data[place : place + size]
-        place += size
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -408,11 +386,21 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
     columns.rf_id.append(int64(attributes.get("rf_id")))
     columns.parent.append(next(iter(_repeated(fields.get(_PARENTS, b""))), None))
     columns.name.append(_PIECE.sub("", _text(fields.get(_NAME))) if on_cpu is not False else _text(fields.get(_NAME)))
-    inputs, memory = _chakra_inputs(fields.get(_INPUTS))
+    described = fields.get(_INPUTS)
+    inputs: str | None = ""
+    memory: tuple[int, ...] = ()
+    if isinstance(described, bytes):
+        texts = {key: value.decode() for key, value in _fields(described) if isinstance(value, bytes)}
+        inputs, memory = _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
     columns.inputs.append(inputs)
     columns.storages.append(memory)
     columns.waits.append(tuple(waits))
-    collective, size, ranks = _collective(fields.get(_TYPE), attributes), *map(int64, map(attributes.get, _SIZES))
+    kind, stated = fields.get(_TYPE), int64(attributes.get("comm_type"))
+    if stated is not None:
+        collective = _COLLECTIVES.get(stated, f"collective {stated}")
+    else:
+        collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
+    size, ranks = map(int64, map(attributes.get, _SIZES))
     columns.collective.append(collective)
     columns.collective_bytes.append(size * ranks if collective == "allgather" and size and ranks else size)
     columns.elements.append(None)
@@ -438,21 +426,6 @@ def _repeated(value: int | bytes) -> list[int]:
         if int64(number) is not None:
             found.append(number)
     return found
-
-
-def _collective(kind: int | bytes | None, attributes: dict[str, object]) -> str:
-    stated = int64(attributes.get("comm_type"))
-    if stated is not None:
-        return _COLLECTIVES.get(stated, f"collective {stated}")
-    return _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
-
-
-def _chakra_inputs(message: int | bytes | None) -> tuple[str | None, tuple[int, ...]]:
-    """Return the arguments of an `IOInfo`, and what memory they lie in."""
-    if not isinstance(message, bytes):
-        return "", ()
-    texts = {key: value.decode() for key, value in _fields(message) if isinstance(value, bytes)}
-    return _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
 
 
 @lru_cache(maxsize=64)
@@ -545,7 +518,31 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
     columns = NodeColumns()
     for number, node in enumerate(document.nodes, 1):
         try:
-            _add(columns, node)
+            known = {attribute.name: attribute.value for attribute in node.attrs}
+            columns.id.append(node.id)
+            columns.rf_id.append(int64(known.get("rf_id")) if node.rf_id is None else node.rf_id)
+            columns.parent.append(node.ctrl_deps if node.parent is None else node.parent)
+            columns.name.append(node.name)
+            if bytes(memoryview(node.inputs)[:1]) == b"{":
+                given = _ARGUMENTS.decode(node.inputs)
+            else:
+                sides = (_LIST.decode(side) for side in (node.inputs, node.input_shapes, node.input_types))
+                given = _Arguments(*sides)
+            columns.inputs.append(op_inputs(given.values, given.shapes, given.types, given.strides))
+            columns.storages.append(storages(given.values, given.types))
+            columns.waits.append(())
+            columns.collective.append(_word(known.get("collective_name")))
+            columns.collective_bytes.append(None)
+            counts = [
+                side for name in ("in_msg_nelems", "out_msg_nelems") if (side := int64(known.get(name))) is not None
+            ]
+            columns.elements.append(max(counts, default=None))
+            columns.dtype.append(_word(known.get("dtype")))
+            columns.group_size.append(int64(known.get("pg_size")))
+            columns.kernel_backend.append(_word(known.get("kernel_backend")))
+            columns.kernel_file.append(_word(known.get("kernel_file")))
+            columns.duration_us.append(None)
+            columns.on_cpu.append(None)
         except _DAMAGE as error:
             raise DataError(
                 f"node {number} of the execution trace cannot be read ({error})", source=str(path)
@@ -562,38 +559,6 @@ def _decoded(data: bytes, source: str) -> _Document:
             return _decoded(quoted, source)
         advice = "stop the observer before the program ends, or record it again"
         raise DataError(f"not a whole execution trace ({error}): {advice}", source=source) from error
-
-
-def _add(columns: NodeColumns, node: _Node) -> None:
-    """Add a node of either layout."""
-    known = {attribute.name: attribute.value for attribute in node.attrs}
-    columns.id.append(node.id)
-    columns.rf_id.append(int64(known.get("rf_id")) if node.rf_id is None else node.rf_id)
-    columns.parent.append(node.ctrl_deps if node.parent is None else node.parent)
-    columns.name.append(node.name)
-    inputs, memory = _inputs(node)
-    columns.inputs.append(inputs)
-    columns.storages.append(memory)
-    columns.waits.append(())
-    columns.collective.append(_word(known.get("collective_name")))
-    columns.collective_bytes.append(None)
-    sides = [side for name in ("in_msg_nelems", "out_msg_nelems") if (side := int64(known.get(name))) is not None]
-    columns.elements.append(max(sides, default=None))
-    columns.dtype.append(_word(known.get("dtype")))
-    columns.group_size.append(int64(known.get("pg_size")))
-    columns.kernel_backend.append(_word(known.get("kernel_backend")))
-    columns.kernel_file.append(_word(known.get("kernel_file")))
-    columns.duration_us.append(None)
-    columns.on_cpu.append(None)
-
-
-def _inputs(node: _Node) -> tuple[str | None, tuple[int, ...]]:
-    """Return the arguments as the dispatch table has them, and what memory they lie in."""
-    if bytes(memoryview(node.inputs)[:1]) == b"{":
-        given = _ARGUMENTS.decode(node.inputs)
-        return op_inputs(given.values, given.shapes, given.types, given.strides), storages(given.values, given.types)
-    values, shapes, types = (_LIST.decode(side) for side in (node.inputs, node.input_shapes, node.input_types))
-    return op_inputs(values, shapes, types), storages(values, types)
 
 
 def _word(value: Any) -> str:
@@ -641,9 +606,14 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     process is another one or less than `SAME_RUN` of the calls found in both agree.
     """
     table = trace.dispatches
-    calls = _calls(other.nodes)
-    same_process = _same_process(table["process"], other.pid)
-    place = _places(table, calls, other.pid)
+    named = other.nodes[other.nodes["rf_id"].notna()].drop_duplicates(["rf_id", "name"])
+    single = named[~named["rf_id"].duplicated(keep=False)]
+    calls = single.set_index(single["rf_id"].astype(np.int64))
+    known = table["process"].dropna()
+    same_process = None if other.pid is None or known.empty else bool((known == other.pid).any())
+    place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
+    if other.pid is not None:
+        place[(table["process"] != other.pid).fillna(False).to_numpy(dtype=bool)] = -1
     agrees = (place >= 0) & (_taken(calls["name"], place) == as_text(table["op_name"]).to_numpy(dtype=object))
     shared, agreeing = (table["op_id"][rows].nunique() for rows in (place >= 0, agrees))
     problem = _problem(same_process, shared, agreeing)
@@ -664,26 +634,6 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     )
     joined = replace(trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note))
     return joined, JoinReport(True, shared, agreeing, filled, same_process)
-
-
-def _calls(nodes: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per number of a call; a number under which there are different operators is left out."""
-    named = nodes[nodes["rf_id"].notna()].drop_duplicates(["rf_id", "name"])
-    single = named[~named["rf_id"].duplicated(keep=False)]
-    return single.set_index(single["rf_id"].astype(np.int64))
-
-
-def _same_process(processes: pd.Series, pid: int | None) -> bool | None:
-    known = processes.dropna()
-    return None if pid is None or known.empty else bool((known == pid).any())
-
-
-def _places(table: pd.DataFrame, calls: pd.DataFrame, pid: int | None) -> np.ndarray:
-    """Return the position among the calls of the one that each activity belongs to, -1 where there is none."""
-    place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
-    if pid is not None:
-        place[(table["process"] != pid).fillna(False).to_numpy(dtype=bool)] = -1
-    return place
 
 
 def _taken(column: pd.Series, place: np.ndarray) -> np.ndarray:

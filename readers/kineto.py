@@ -91,12 +91,25 @@ class Nesting:
         self._end_ns = np.r_[end_ns, np.iinfo(np.int64).max]
         self._thread, self._start_ns = thread[order], start_ns[order]
         self.parent = np.full(len(order) + 1, -1, dtype=np.int64)
-        around = self._around(end_ns[order])
+        # At first each points to the one before it; one that is over by then is passed over to where it points itself,
+        # all at once. Whatever lies between was over even before, so the pointers double their reach in every round.
+        ends_ns = end_ns[order]
+        around = np.arange(-1, len(order) - 1)
+        around[np.flatnonzero(np.diff(self._thread, prepend=-1))] = -1
+        rest = np.flatnonzero(around >= 0)
+        while (rest := rest[(around[rest] >= 0) & (ends_ns[around[rest]] <= self._start_ns[rest])]).size:
+            around[rest] = around[around[rest]]
         self.parent[order] = np.r_[order, -1][around]
 
     def running(self, thread: IntArray, time_ns: IntArray) -> IntArray:
         """Return the innermost operator that ran on each thread at each time."""
-        found = self._last_started(thread, time_ns)
+        # Begin with the operator that started last.
+        found = np.full(len(thread), -1, dtype=np.int64)
+        for number in np.unique(thread):
+            first, end = np.searchsorted(self._thread, [number, number + 1])
+            asked = np.flatnonzero(thread == number)
+            place = np.searchsorted(self._start_ns[first:end], time_ns[asked], side="right") - 1
+            found[asked] = np.where(place >= 0, self._order[first + place], -1) if end > first else -1
         while (over := np.flatnonzero(self._end_ns[found] <= time_ns)).size:
             found[over] = self.parent[found[over]]
         return found
@@ -106,44 +119,17 @@ class Nesting:
         codes, levels = pd.factorize(np.array(names, dtype=object))
         path = np.zeros(len(operators), dtype=np.int64)
         texts = [""]
-        for ancestor in reversed(self._ancestors(operators)):
+        around = [operators]  # the operators, those around them, those around these, until all are -1
+        while (outer := self.parent[around[-1]]).max(initial=-1) >= 0:
+            around.append(outer)
+        for ancestor in reversed(around):
             there = np.flatnonzero(ancestor >= 0)
             steps, path_of = np.unique(path[there] * len(levels) + codes[ancestor[there]], return_inverse=True)
             path[there] = len(texts) + path_of
             inner = [(texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()]
-            texts += [f"{outer};{name}" if outer else str(name) for outer, name in inner]
+            texts += [f"{before};{name}" if before else str(name) for before, name in inner]
         distinct, unique = pd.factorize(np.array(texts, dtype=object))
         return pd.Categorical.from_codes(distinct[path], categories=pd.Index(unique))
-
-    def _around(self, end_ns: IntArray) -> IntArray:
-        """Return the place, in the order of starts, of the operator around each.
-
-        At first each points to the one before it; one that is over by then is passed over to where it points itself,
-        all at once. Whatever lies between was over even before, so the pointers double their reach in every round.
-        """
-        around = np.arange(-1, len(end_ns) - 1)
-        around[np.flatnonzero(np.diff(self._thread, prepend=-1))] = -1
-        rest = np.flatnonzero(around >= 0)
-        while (rest := rest[(around[rest] >= 0) & (end_ns[around[rest]] <= self._start_ns[rest])]).size:
-            around[rest] = around[around[rest]]
-        return around
-
-    def _last_started(self, thread: IntArray, time_ns: IntArray) -> IntArray:
-        """Return the operator that started last on each thread by each time."""
-        found = np.full(len(thread), -1, dtype=np.int64)
-        for number in np.unique(thread):
-            first, end = np.searchsorted(self._thread, [number, number + 1])
-            asked = np.flatnonzero(thread == number)
-            place = np.searchsorted(self._start_ns[first:end], time_ns[asked], side="right") - 1
-            found[asked] = np.where(place >= 0, self._order[first + place], -1) if end > first else -1
-        return found
-
-    def _ancestors(self, operators: IntArray) -> list[IntArray]:
-        """Return the operators, those around them, those around these, until all are -1."""
-        levels = [operators]
-        while (outer := self.parent[levels[-1]]).max(initial=-1) >= 0:
-            levels.append(outer)
-        return levels
 
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
@@ -179,7 +165,11 @@ def link(document: Document) -> Links:
     at = launch[linked]
     operator[linked] = nesting.running(launches.threads[at], launches.start_ns[at])
 
-    named = _stated(document, launch)
+    # Without a launch to check it by, a number that equals the correlation is taken for that.
+    own, correlation = document.gpu.integers["op_id"], document.gpu.integers["correlation"]
+    own = np.where((launch < 0) & (own == correlation), MISSING, own)
+    of_launch = np.r_[document.launches.integers["op_id"], MISSING][launch]
+    named = np.where(own != MISSING, own, of_launch)
     op_id = _ids(document, operator)
     disputed = np.flatnonzero((named != MISSING) & (named != op_id))
     if disputed.size:
@@ -244,17 +234,6 @@ def first_with(wanted: IntArray, numbers: IntArray) -> IntArray:
     return np.where((numbers[place] == wanted) & (wanted != MISSING), place, -1)
 
 
-def _stated(document: Document, launch: IntArray) -> IntArray:
-    """Return the number of the operator that the file names for each activity, itself or on its launch.
-
-    Without a launch to check it by, one that equals the correlation is taken for that.
-    """
-    own, correlation = document.gpu.integers["op_id"], document.gpu.integers["correlation"]
-    own = np.where((launch < 0) & (own == correlation), MISSING, own)
-    of_launch = np.r_[document.launches.integers["op_id"], MISSING][launch]
-    return np.where(own != MISSING, own, of_launch)
-
-
 # The columns of the dispatch table from the events and their links.
 
 _MOST_RANKS = 100_000
@@ -299,16 +278,10 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
         return table, 0
     stated, size = table["collective"].astype(object), table["group_size"].copy()
     unsaid = rows[stated.iloc[rows] == ""]
-    stated.iloc[unsaid] = [_called(str(stack)) for stack in table["op_stack"].iloc[unsaid]]
+    stated.iloc[unsaid] = [["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]]
     alone = rows[size.iloc[rows].isna()] if 0 < world <= _MOST_RANKS else rows[:0]
     size.iloc[alone] = world
     return table.assign(collective=_words(stated.tolist()), group_size=size), len(alone)
-
-
-def _called(stack: str) -> str:
-    """Return the collective that c10d was called for in a stack of operators, "" where it was not."""
-    calls = _CALL.findall(stack)
-    return calls[-1] if calls else ""
 
 
 def operator_columns(document: Document, links: Links) -> dict[str, Any]:
@@ -547,7 +520,16 @@ def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> d
 def _named(device: DeviceProperties) -> Named:
     gpu = known_gpu(device.name)
     if gpu is None:
-        return _by_figures(device)
+        # Found by its architecture, compute units and memory.
+        same = sorted((gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as))
+        if not same:
+            return Named(device.name)
+        name, alike = same[0].name, tuple(gpu.name for gpu in same[1:])
+        count, memory_gib = device.num_sms, device.total_global_mem / _GIB
+        others = "".join(f"; {other} would look the same" for other in alike)
+        text = f"device {device.name!r}, {count} compute units, {memory_gib:.0f} GiB is read as {name}{others}"
+        figures = {"units": count, "memory_gib": memory_gib}
+        return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
     units = gpu.reported_cus or gpu.cus
     if device.num_sms and units and device.num_sms != units:
         return Named(
@@ -561,19 +543,6 @@ def _named(device: DeviceProperties) -> Named:
             ),
         )
     return Named(gpu.name)
-
-
-def _by_figures(device: DeviceProperties) -> Named:
-    """Return the device by its architecture, compute units and memory."""
-    same = sorted((gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as))
-    if not same:
-        return Named(device.name)
-    name, alike = same[0].name, tuple(gpu.name for gpu in same[1:])
-    units, memory_gib = device.num_sms, device.total_global_mem / _GIB
-    others = "".join(f"; {other} would look the same" for other in alike)
-    text = f"device {device.name!r}, {units} compute units, {memory_gib:.0f} GiB is read as {name}{others}"
-    figures = {"units": units, "memory_gib": memory_gib}
-    return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
 
 
 def _fits(gpu: GPU, device: DeviceProperties) -> bool:
@@ -595,7 +564,8 @@ _GRAPH = ("hipGraphLaunch", "cudaGraphLaunch", "cuGraphLaunch")
 def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: bool, label: str) -> tuple[Finding, ...]:
     """Return what is missing or odd in a trace whose dispatch table is in the order of the file."""
     linked = links.launch >= 0
-    replayed = _replayed(document, links)
+    calls = [name in _GRAPH for name in document.launches.names]
+    replayed = np.array([*calls, False], dtype=bool)[links.launch]
     without = linked & (links.operator < 0)
     cases: list[tuple[Remark, Severity, BoolArray]] = [
         (
@@ -646,7 +616,13 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     found = [_finding(*case, table, durations) for case in cases if case[2].any()]
-    return (*found, *_of_times(document, label))
+    if document.coarse:
+        text = "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact"
+        found.append(Finding(remark("coarse-start", text), "warning", document.coarse, source=label))
+    if document.clipped:
+        text = "times beyond what an integer holds, cut off there: damaged timestamps"
+        found.append(Finding(remark("clipped-time", text, clipped="times"), "error", document.clipped, source=label))
+    return tuple(found)
 
 
 def _finding(
@@ -659,41 +635,6 @@ def _finding(
     total = durations.sum()
     share = float(durations[rows].sum() / total) if total else None
     return Finding(what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
-
-
-def _replayed(document: Document, links: Links) -> BoolArray:
-    calls = [name in _GRAPH for name in document.launches.names]
-    return np.array([*calls, False], dtype=bool)[links.launch]
-
-
-def _of_times(document: Document, label: str) -> list[Finding]:
-    found: list[Finding] = []
-    if document.coarse:
-        found.append(
-            Finding(
-                remark(
-                    "coarse-start",
-                    "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact",
-                ),
-                "warning",
-                document.coarse,
-                source=label,
-            )
-        )
-    if document.clipped:
-        found.append(
-            Finding(
-                remark(
-                    "clipped-time",
-                    "times beyond what an integer holds, cut off there: damaged timestamps",
-                    clipped="times",
-                ),
-                "error",
-                document.clipped,
-                source=label,
-            )
-        )
-    return found
 
 
 _CATEGORIES = re.compile(
@@ -725,33 +666,31 @@ class KinetoReader(TraceReader):
         (file,) = files
         with refusing(str(file.path)), uncollected():
             document = decode(view(file.path, max_bytes=options.trace_bytes))
-            return _trace(document, file.label, options)
-
-
-def _trace(document: Document, label: str, options: Options) -> Trace:
-    steps = steps_of(document)
-    calls = _calls(document) if options.calls else empty_calls()
-    if not len(document.gpu):
-        text = f"no activity of a GPU among its {document.count} events"
-        note = of_file(label, remark("no-gpu-activity", text, events=document.count))
-        return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
-    rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
-    links = link(document)
-    number = document.gpu.integers["device"]
-    named = devices_of(np.unique(number).tolist(), document.devices)
-    table = dispatch_table(
-        {
-            **columns_of(document, links, rocm),
-            **operator_columns(document, links),
-            "device": _device(number, named),
-            "step": integers(_step(document, links, steps)),
-            "source": [f"{label}:{place}" for place in document.gpu.numbers.tolist()],
-        }
-    )
-    table, assumed = described(table, document.world)
-    findings = findings_of(document, links, table, rocm, label)
-    ranges = ranges_of(document, links) if options.ranges else empty_ranges()
-    return Trace(in_order(table), steps, findings, tuple(_notes(document, named, assumed)), calls, ranges)
+            steps = steps_of(document)
+            calls = _calls(document) if options.calls else empty_calls()
+            if not len(document.gpu):
+                text = f"no activity of a GPU among its {document.count} events"
+                note = of_file(file.label, remark("no-gpu-activity", text, events=document.count))
+                return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
+            rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
+            links = link(document)
+            numbers, place = np.unique(document.gpu.integers["device"], return_inverse=True)
+            named = devices_of(numbers.tolist(), document.devices)
+            devices = np.array([named[number].name for number in numbers.tolist()], dtype=object)
+            of_launch = step_at(steps, document.launches.start_ns + document.base_ns)
+            table = dispatch_table(
+                {
+                    **columns_of(document, links, rocm),
+                    **operator_columns(document, links),
+                    "device": pd.Categorical(devices[place]),
+                    "step": integers(np.r_[of_launch, MISSING][links.launch]),
+                    "source": [f"{file.label}:{number}" for number in document.gpu.numbers.tolist()],
+                }
+            )
+            table, assumed = described(table, document.world)
+            findings = findings_of(document, links, table, rocm, file.label)
+            ranges = ranges_of(document, links) if options.ranges else empty_ranges()
+            return Trace(in_order(table), steps, findings, tuple(_notes(document, named, assumed)), calls, ranges)
 
 
 def _calls(document: Document) -> pd.DataFrame:
@@ -766,18 +705,6 @@ def _calls(document: Document) -> pd.DataFrame:
             "correlation": integers(calls.integers["correlation"]),
         }
     )
-
-
-def _device(number: np.ndarray, named: dict[int, Named]) -> pd.Categorical:
-    numbers, codes = np.unique(number, return_inverse=True)
-    words = np.array([named[number].name for number in numbers.tolist()], dtype=object)
-    return pd.Categorical(words[codes])
-
-
-def _step(document: Document, links: Links, steps: pd.DataFrame) -> np.ndarray:
-    """Return the step in which each activity was launched."""
-    of_launch = step_at(steps, document.launches.start_ns + document.base_ns)
-    return np.r_[of_launch, MISSING][links.launch]
 
 
 def _notes(document: Document, named: dict[int, Named], assumed: int) -> list[Remark]:

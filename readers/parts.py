@@ -232,21 +232,16 @@ class _Spill:
         for file in range(self.files):
             parts = [pd.read_pickle(path) for path in sorted(self._folder.glob(f"{file}-*"))]
             if parts:
-                table, count = _merged(fill_text(pd.concat(parts, ignore_index=True)), each)
-                tables.append(table)
+                rows = fill_text(pd.concat(parts, ignore_index=True))
+                order = rows.pop(_ORDER).to_numpy()
+                first = slice(None) if each else ~pd.Series(problem_ids(rows, kernel=True)).duplicated().to_numpy()
+                table, count = without_repeats(rows, each)
+                tables.append(table.assign(**{_ORDER: order[first]}))
                 repeats += count
         whole = pd.concat(tables, ignore_index=True).sort_values(_ORDER, ignore_index=True)
         empty = {name: math.nan if numeric else "" for name, numeric in self._numeric.items() if name not in whole}
         columns = [*self._numeric, *([RUN] if each else [])]
         return fill_text(whole.assign(**empty)[columns]), repeats
-
-
-def _merged(rows: pd.DataFrame, each: bool) -> tuple[pd.DataFrame, int]:
-    """Return the rows of a file without repeats, each with the number of its first."""
-    order = rows.pop(_ORDER).to_numpy()
-    first = slice(None) if each else ~pd.Series(problem_ids(rows, kernel=True)).duplicated().to_numpy()
-    table, repeats = without_repeats(rows, each)
-    return table.assign(**{_ORDER: order[first]}), repeats
 
 
 # Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at once.

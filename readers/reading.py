@@ -149,7 +149,16 @@ def read_trace(source: Source, options: Options) -> Annotated:
     Raises DataError where a file of it cannot be read.
     """
     assert isinstance(source.reader, TraceReader)
-    trace = _with_device(source.reader.trace(source.files, options), options.defaults.get("device", ""))
+    trace = source.reader.trace(source.files, options)
+    default = options.defaults.get("device", "")
+    words = as_text(trace.dispatches["device"])
+    names = {word: canonical_device(word or default) for word in words.unique()}
+    devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
+    unknown = [remark for _, remark in names.values() if remark]
+    table = trace.dispatches.assign(device=pd.Categorical(devices))
+    notes = [note for note in trace.notes if not (default and note.code in _ASKING)]
+    findings = [finding for finding in trace.findings if not (default and finding.code in _ASKING)]
+    trace = replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *unknown))
     return annotate(_joined(_without_long_names(trace), source.companions, options))
 
 
@@ -211,18 +220,6 @@ def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> T
 
 _ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
 """Codes of notes and findings that ask for the device: done, once it is stated."""
-
-
-def _with_device(trace: Trace, default: str) -> Trace:
-    """Return the trace with every device under the catalogue's name, `default` where the files do not say."""
-    words = as_text(trace.dispatches["device"])
-    names = {word: canonical_device(word or default) for word in words.unique()}
-    devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
-    unknown = [remark for _, remark in names.values() if remark]
-    table = trace.dispatches.assign(device=pd.Categorical(devices))
-    notes = [note for note in trace.notes if not (default and note.code in _ASKING)]
-    findings = [finding for finding in trace.findings if not (default and finding.code in _ASKING)]
-    return replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *unknown))
 
 
 def look(
@@ -440,20 +437,15 @@ def read_rows(
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     every = pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
     if timed:
-        _refuse_impossible(every, found, keep)
+        usable = every[REFUSED].eq("").to_numpy()
+        held, _ = _held(every[usable].reset_index(drop=True), found, keep)
+        for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
+            every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], values)
     rows = fill_text(every.drop(columns=ORDER))
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
     return rows, found.notes()
-
-
-def _refuse_impossible(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> None:
-    """Refuse the usable rows whose times are impossible, in place."""
-    usable = rows[REFUSED].eq("").to_numpy()
-    held, _ = _held(rows[usable].reset_index(drop=True), found, keep)
-    for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-        rows.loc[usable, column] = np.where(held.reason == "", rows.loc[usable, column], values)
 
 
 def read_traces(
@@ -486,8 +478,17 @@ def _tables(
     found = Found()
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if tables and not part:
-        _check_units(options.units, found.columns)
-        _check_defaults(options.defaults, found.columns)
+        for column, unit in options.units.items():
+            if column not in found.columns:
+                raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
+        # A value for a column that nothing knows is refused: most likely it is misspelled.
+        dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
+        known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}
+        for column, value in options.defaults.items():
+            if column not in known:
+                close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
+                did_you_mean = f"did you mean {' or '.join(close)}?"
+                raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
@@ -510,7 +511,16 @@ def _read_each(
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files)
-    _pass_over(kinds, found, lenient)
+    named = [file for file in kinds.skipped if file.named]
+    unknown = [
+        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
+        for file in named
+    ]
+    for file, error in [*kinds.unreadable, *unknown]:
+        if file.named and not lenient:
+            raise error
+        found.unreadable.append(str(error))
+    found.skipped += [file.label for file in kinds.skipped if not file.named]
     for place, (source, raw) in enumerate(look(kinds.sources, partial(_rows_of, options=options), jobs)):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
@@ -542,37 +552,6 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
     remarks = [Note(without(note, "file"), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
-
-
-def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
-    """Refuse what the user named and nothing can read; remark on what a folder held."""
-    named = [file for file in kinds.skipped if file.named]
-    unknown = [
-        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
-        for file in named
-    ]
-    for file, error in [*kinds.unreadable, *unknown]:
-        if file.named and not lenient:
-            raise error
-        found.unreadable.append(str(error))
-    found.skipped += [file.label for file in kinds.skipped if not file.named]
-
-
-def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
-    for column, unit in units.items():
-        if column not in columns:
-            raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
-
-
-def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
-    """Refuse a value for a column that nothing knows: most likely misspelled."""
-    dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
-    known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *columns}
-    for column, value in defaults.items():
-        if column not in known:
-            close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
-            did_you_mean = f"did you mean {' or '.join(close)}?"
-            raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
 
 
 def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found) -> pd.DataFrame:
@@ -620,13 +599,25 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     whole = fill_text(pd.concat(frames, ignore_index=True))
     every = select(whole, where)
     if len(every) < len(whole):
-        rejected = _of_files_asked_for(whole, every, rejected, where, found)
+        # Files of which no row was asked for are named in one remark.
+        before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
+        files = [found.labels[place] for place in sorted(before - after)]
+        found.leave_out(files, set(whole["device"]) - set(every["device"]))
+        asked = ", ".join(map(str, conditions(where)))
+        for file in files:
+            found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
+        rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
     held, above = _held(every, found, options.keep)
     refused = held.reason != ""
     if refused.any():
         gone = {"source": every["source"][refused], "reason": held.reason[refused], "detail": held.detail[refused]}
         new = pd.DataFrame(gone, dtype="str").reset_index(drop=True)
-        quoted.append(examples(new, every[[*MEASURED, *_named_columns(every)]][refused].reset_index(drop=True)))
+        names = dict.fromkeys(name for op in every["op"].unique() for name in op_of(op).identity)
+        quoted.append(
+            examples(
+                new, every[[*MEASURED, *[name for name in names if name in every]]][refused].reset_index(drop=True)
+            )
+        )
         rejected = pd.concat([rejected, new], ignore_index=True)
         every = every[~refused]
         if every.empty:
@@ -640,25 +631,6 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     first = pd.concat(quoted, ignore_index=True)
     first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, every.groupby(KIND).size())
-
-
-def _named_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns that say what each row is, of all its operators."""
-    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
-    return [name for name in names if name in rows]
-
-
-def _of_files_asked_for(
-    whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: Found
-) -> pd.DataFrame:
-    """Put files of which no row was asked for in one remark, and return the refused rows of the others."""
-    before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, chosen))
-    files = [found.labels[place] for place in sorted(before - after)]
-    found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
-    asked = ", ".join(map(str, conditions(where)))
-    for file in files:
-        found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
-    return rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
 
 
 def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:

@@ -150,7 +150,49 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
     try:
         if not (names := _fields(data.partition(b"\n")[0])):
             raise DataError("names no columns in its first line", source=file.label)
-        return _parsed(as_utf8(data), names, file, only)
+        broken: list[int] = []
+
+        def leave_out(row: Any) -> str:
+            broken.append(int(row.number))
+            return "skip"
+
+        rest = as_utf8(data).partition(b"\n")[2]
+        if not rest.strip():
+            empty = pa.chunked_array([], type=pa.string())
+            return DispatchTable(file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64))
+        ids = [str(number) for number in range(len(names))]
+        wanted = [i for i, name in zip(ids, names, strict=True) if not only or name in only]
+        table = pacsv.read_csv(
+            pa.BufferReader(rest),
+            read_options=pacsv.ReadOptions(column_names=ids, use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pacsv.ParseOptions(invalid_row_handler=leave_out, ignore_empty_lines=False),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(ids, pa.string()),
+                include_columns=wanted,
+                null_values=_MISSING,
+                strings_can_be_null=True,
+            ),
+        )
+        lines = np.arange(2, len(table) + len(broken) + 2, dtype=np.int64)
+        lines = np.delete(lines, [number - 1 for number in broken])
+        filled = np.zeros(len(table), dtype=bool)
+        for column in table.columns:
+            filled |= column.is_valid().to_numpy()
+        table, lines = (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
+        columns: dict[str, Any] = {}
+        repeated: list[tuple[str, Any]] = []
+        for i, values in zip(table.column_names, table.columns, strict=True):
+            name = names[int(i)]
+            if name in columns:
+                repeated.append((name, values))
+            else:
+                columns[name] = values
+        findings: tuple[Finding, ...] = ()
+        if broken:
+            text = "lines with another number of fields than the header, left out: was the file cut short?"
+            cut = remark("broken-lines", text, by="rocprof")
+            findings = (Finding(cut, "warning", len(broken), source=f"{file.label}:{min(broken) + 1}"),)
+        return DispatchTable(file.label, columns, lines, tuple(repeated), findings)
     except _READ_ERRORS as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"is not a table that can be read ({reason})", source=file.label) from error
@@ -237,59 +279,6 @@ def _fields(line: bytes) -> list[str]:
         return []
 
 
-def _parsed(data: bytes, names: list[str], file: DataFile, only: Collection[str]) -> DispatchTable:
-    """Return the lines after the first, cut into columns."""
-    broken: list[int] = []
-
-    def leave_out(row: Any) -> str:
-        broken.append(int(row.number))
-        return "skip"
-
-    rest = data.partition(b"\n")[2]
-    if not rest.strip():
-        empty = pa.chunked_array([], type=pa.string())
-        return DispatchTable(file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64))
-    ids = [str(number) for number in range(len(names))]
-    wanted = [i for i, name in zip(ids, names, strict=True) if not only or name in only]
-    table = pacsv.read_csv(
-        pa.BufferReader(rest),
-        read_options=pacsv.ReadOptions(column_names=ids, use_threads=False, block_size=_BLOCK_BYTES),
-        parse_options=pacsv.ParseOptions(invalid_row_handler=leave_out, ignore_empty_lines=False),
-        convert_options=pacsv.ConvertOptions(
-            column_types=dict.fromkeys(ids, pa.string()),
-            include_columns=wanted,
-            null_values=_MISSING,
-            strings_can_be_null=True,
-        ),
-    )
-    return _labelled(table, names, broken, file)
-
-
-def _labelled(table: Any, names: list[str], broken: list[int], file: DataFile) -> DispatchTable:
-    """Return the columns under their names, empty lines removed, with the line of each row."""
-    lines = np.arange(2, len(table) + len(broken) + 2, dtype=np.int64)
-    lines = np.delete(lines, [number - 1 for number in broken])
-    filled = np.zeros(len(table), dtype=bool)
-    for column in table.columns:
-        filled |= column.is_valid().to_numpy()
-    table, lines = (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
-    columns: dict[str, Any] = {}
-    repeated: list[tuple[str, Any]] = []
-    for i, values in zip(table.column_names, table.columns, strict=True):
-        name = names[int(i)]
-        if name in columns:
-            repeated.append((name, values))
-        else:
-            columns[name] = values
-    findings = () if not broken else (_broken_lines(len(broken), file, min(broken) + 1),)
-    return DispatchTable(file.label, columns, lines, tuple(repeated), findings)
-
-
-def _broken_lines(count: int, file: DataFile, first: int) -> Finding:
-    text = "lines with another number of fields than the header, left out: was the file cut short?"
-    return Finding(remark("broken-lines", text, by="rocprof"), "warning", count, source=f"{file.label}:{first}")
-
-
 @dataclass(frozen=True)
 class Times:
     """Start and duration of every row (0 where not `known`: both stamps are numbers), arrays of shape (n_rows,).
@@ -367,19 +356,16 @@ def _stamps(column: Any) -> _Stamps:
         values = np.clip(whole.fill_null(0).to_numpy(), -_MOST_NS, _MOST_NS)
         return _Stamps(values, np.zeros(len(column)), known, none)
     except pa.ArrowInvalid:
-        return _odd_stamps(pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str"))
-
-
-def _odd_stamps(text: pd.Series) -> _Stamps:
-    parts = text.str.extract(_WHOLE)
-    plain = parts[0].notna().to_numpy()
-    numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-    known = plain | np.isfinite(numbers)
-    cut = np.rint(np.clip(np.where(known & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)).astype(np.int64)
-    whole = parts[0].fillna("0").astype(np.int64).to_numpy()
-    fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
-    spoiled = known & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
-    return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
+        text = pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str")
+        parts = text.str.extract(_WHOLE)
+        plain = parts[0].notna().to_numpy()
+        numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
+        known = plain | np.isfinite(numbers)
+        cut = np.rint(np.clip(np.where(known & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)).astype(np.int64)
+        whole = parts[0].fillna("0").astype(np.int64).to_numpy()
+        fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
+        spoiled = known & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
+        return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
 
 
 def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export", other: str = "") -> list[Finding]:
@@ -500,7 +486,25 @@ class RocprofReader(TraceReader):
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
         tables = [_read(file, options) for file in runs]
         notes += _same_run(tables)
-        return _trace(tables[0], [read_table(file, options) for file in counted], options, notes)
+        run = tables[0]
+        counter_runs = [read_table(file, options) for file in counted]
+        times = times_of(run)
+        if times is None:  # the header of a timing run promises them
+            raise DataError("has neither BeginNs nor EndNs", source=run.label)
+        findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
+        columns, more, words = _counters(run, counter_runs, options)
+        findings += more
+        notes += [columns_left_out(run.label, words)] if words else []
+        if "device" not in options.defaults:
+            text = "the device is not recorded: set device=NAME"
+            notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
+        if counter_runs:
+            others = tuple(table.label for table in counter_runs)
+            text = f"counters come from other runs of the program ({few(others, 3)}), joined by Index and name"
+            notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
+        table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
+        findings += left_out(times, run)
+        return Trace(in_order(table[times.known].reset_index(drop=True)), findings=findings, notes=notes)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
@@ -574,14 +578,13 @@ def _add_run(runs: list[_Run], file: DataFile) -> None:
 
 def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run | None:
     """Return the run that has the dispatches of a counter run; of equal ones that with the likest file name."""
-    ranked = [(_share(keys, run.keys), _likeness(run.files[0], file), -place) for place, run in enumerate(runs)]
+    ranked = [
+        (float(np.mean(positions(keys, run.keys) >= 0)) if len(keys) else 0.0, _likeness(run.files[0], file), -place)
+        for place, run in enumerate(runs)
+    ]
     if not ranked or max(ranked)[0] < _AGREEING:
         return None
     return runs[-max(ranked)[2]]
-
-
-def _share(keys: pd.DataFrame, others: pd.DataFrame) -> float:
-    return float(np.mean(positions(keys, others) >= 0)) if len(keys) else 0.0
 
 
 def _likeness(file: DataFile, other: DataFile) -> int:
@@ -605,50 +608,27 @@ def _keys(table: DispatchTable) -> pd.DataFrame:
 def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> DispatchTable:
     """Return the dispatches of a timing run, from CSV or database."""
     if head(file.path).startswith(_SQLITE):
-        return _read_database(file, options)
+        data = content(file.path, max_bytes=options.trace_bytes)
+        connection = sqlite3.connect(":memory:")
+        connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
+        try:
+            connection.deserialize(data)
+            names = [row[1] for row in connection.execute("PRAGMA table_info(KERN)")]
+            quoted = ", ".join('CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names)
+            rows = connection.execute(f"SELECT {quoted} FROM KERN").fetchmany(len(data))
+        except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
+            raise DataError(f"the database cannot be read ({error})", source=file.label) from error
+        finally:
+            connection.close()
+        values = list(zip(*rows, strict=True)) or [()] * len(names)
+        columns = {
+            name: pa.chunked_array([pa.array(own, pa.string())]) for name, own in zip(names, values, strict=True)
+        }
+        table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
+        if not table.has("name", "begin", "end"):
+            raise DataError("table KERN lacks KernelName, BeginNs or EndNs", source=file.label)
+        return table
     return read_table(file, options, only)
-
-
-def _read_database(file: DataFile, options: Options) -> DispatchTable:
-    """Return table KERN, everything as text as in the CSV, row numbers for lines."""
-    data = content(file.path, max_bytes=options.trace_bytes)
-    connection = sqlite3.connect(":memory:")
-    connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
-    try:
-        connection.deserialize(data)
-        names = [row[1] for row in connection.execute("PRAGMA table_info(KERN)")]
-        quoted = ", ".join('CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names)
-        rows = connection.execute(f"SELECT {quoted} FROM KERN").fetchmany(len(data))
-    except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
-        raise DataError(f"the database cannot be read ({error})", source=file.label) from error
-    finally:
-        connection.close()
-    values = list(zip(*rows, strict=True)) or [()] * len(names)
-    columns = {name: pa.chunked_array([pa.array(own, pa.string())]) for name, own in zip(names, values, strict=True)}
-    table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
-    if not table.has("name", "begin", "end"):
-        raise DataError("table KERN lacks KernelName, BeginNs or EndNs", source=file.label)
-    return table
-
-
-def _trace(run: DispatchTable, counted: Sequence[DispatchTable], options: Options, notes: list[Remark]) -> Trace:
-    times = times_of(run)
-    if times is None:  # the header of a timing run promises them
-        raise DataError("has neither BeginNs nor EndNs", source=run.label)
-    findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
-    columns, more, words = _counters(run, counted, options)
-    findings += more
-    notes += [columns_left_out(run.label, words)] if words else []
-    if "device" not in options.defaults:
-        text = "the device is not recorded: set device=NAME"
-        notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
-    if counted:
-        others = tuple(table.label for table in counted)
-        text = f"counters come from other runs of the program ({few(others, 3)}), joined by Index and name"
-        notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
-    table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
-    findings += left_out(times, run)
-    return Trace(in_order(table[times.known].reset_index(drop=True)), findings=findings, notes=notes)
 
 
 def _counters(

@@ -195,7 +195,9 @@ class CsvTable:
     def __init__(self, file: DataFile, options: Options) -> None:
         self.file = file
         self.findings: list[Finding] = []
-        self._columns, self.lines = self._read(_utf8(content(file.path, max_bytes=options.trace_bytes)))
+        raw = content(file.path, max_bytes=options.trace_bytes)
+        raw = as_utf8(raw).removeprefix(b"\xef\xbb\xbf")
+        self._columns, self.lines = self._read(raw if b"\n" in raw else raw + b"\n")
         self.names = frozenset(self._columns)
 
     def __len__(self) -> int:
@@ -211,14 +213,33 @@ class CsvTable:
             return "skip"
 
         try:
-            rows = _parsed(raw, header, skip)
+            first = raw[:HEAD_BYTES].partition(b"\n")[0].decode(errors="replace")
+            places = [str(place) for place in range(len(header))]
+            types = [_WORD if name in _WORDS else _FIELD for name in header]
+            rows = pa.csv.read_csv(
+                pa.BufferReader(raw),
+                read_options=pa.csv.ReadOptions(
+                    use_threads=False, column_names=places, skip_rows=1, block_size=_BLOCK_BYTES
+                ),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=max(_DELIMITERS, key=first.count), ignore_empty_lines=False, invalid_row_handler=skip
+                ),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=dict(zip(places, types, strict=True)), strings_can_be_null=False
+                ),
+            )
         except (pa.ArrowException, ValueError, OverflowError) as error:
-            raise DataError(f"cannot be read as CSV ({_first_line(error)})", source=self.file.label) from error
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"cannot be read as CSV ({reason})", source=self.file.label) from error
         lines = np.delete(np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken])
         if broken:
             text = "lines with more or fewer fields than the header (cut off?): left out"
             self._find(remark("broken-lines", text, by="rocprofv3"), "warning", sum(broken.values()), min(broken))
-        filled = _filled(rows)
+        filled = np.zeros(rows.num_rows, dtype=bool)
+        for column in rows.columns:
+            if filled.all():
+                break
+            filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
         rows = rows if filled.all() else rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
         return {name: _whole_array(column) for name, column in zip(header, columns, strict=True)}, lines[filled]
@@ -307,39 +328,6 @@ class CsvTable:
         self.findings.append(Finding(what, severity, count, source=f"{self.file.label}:{line}"))
 
 
-def _utf8(raw: bytes) -> bytes:
-    """Return the text without its byte order mark, foreign bytes made visible, the header a line of its own."""
-    raw = as_utf8(raw).removeprefix(b"\xef\xbb\xbf")
-    return raw if b"\n" in raw else raw + b"\n"
-
-
-def _parsed(raw: bytes, header: list[str], skip: Callable[[Any], str]) -> pa.Table:
-    """Return the lines below the header, every field as text; `skip` hears of lines of another width."""
-    first = raw[:HEAD_BYTES].partition(b"\n")[0].decode(errors="replace")
-    columns = [str(place) for place in range(len(header))]
-    types = [_WORD if name in _WORDS else _FIELD for name in header]
-    return pa.csv.read_csv(
-        pa.BufferReader(raw),
-        read_options=pa.csv.ReadOptions(use_threads=False, column_names=columns, skip_rows=1, block_size=_BLOCK_BYTES),
-        parse_options=pa.csv.ParseOptions(
-            delimiter=max(_DELIMITERS, key=first.count), ignore_empty_lines=False, invalid_row_handler=skip
-        ),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=dict(zip(columns, types, strict=True)), strings_can_be_null=False
-        ),
-    )
-
-
-def _filled(rows: pa.Table) -> BoolArray:
-    """Return which rows are more than an empty line."""
-    filled = np.zeros(rows.num_rows, dtype=bool)
-    for column in rows.columns:
-        if filled.all():
-            break
-        filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
-    return filled
-
-
 def _whole_array(column: Any) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -379,10 +367,6 @@ def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
     return within, True, not whole, within != number
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
-
-
 # Counters of all passes at the dispatches of the run whose times are used.
 #
 # A counter file is long: one row per dispatch and counter. Every pass is a run of the whole program, with times,
@@ -419,7 +403,14 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
     taken more than once for a dispatch gives the median.
     """
     findings: list[Finding] = []
-    kernels, *measured = _with_numbered_names([kernels, *(item.rows for item in passes)])
+    # A number for each kernel, the same in all parts, in place of its name.
+    numbers: dict[str, int] = {}
+    numbered = []
+    for part in [kernels, *(item.rows for item in passes)]:
+        names = part["name"].cat
+        own = np.array([numbers.setdefault(name, len(numbers)) for name in names.categories], dtype=np.int64)
+        numbered.append(part.assign(name=own[names.codes.to_numpy()]))
+    kernels, *measured = numbered
     joined = [
         _at_dispatches(kernels, values, item.source, findings) for values, item in zip(measured, passes, strict=True)
     ]
@@ -436,22 +427,19 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
 _NOTHING = pd.DataFrame({"position": np.array([], dtype=np.int64), "counter": [], "value": np.array([], dtype=float)})
 
 
-def _with_numbered_names(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return the parts with a number for each kernel, the same in all, in place of its name."""
-    numbers: dict[str, int] = {}
-    numbered = []
-    for part in parts:
-        names = part["name"].cat
-        own = np.array([numbers.setdefault(name, len(numbers)) for name in names.categories], dtype=np.int64)
-        numbered.append(part.assign(name=own[names.codes.to_numpy()]))
-    return numbered
-
-
 def _at_dispatches(kernels: pd.DataFrame, values: pd.DataFrame, source: str, findings: list[Finding]) -> pd.DataFrame:
     """Return the values of a pass as rows of `position` (in `kernels`), `counter` and `value`."""
     launches = values[["run", "dispatch_id"]].drop_duplicates().index
     measured = values.loc[launches, ["run", "name", "dispatch_id", "items"]]
-    position = _positions(kernels, measured)
+    timed = kernels.assign(position=np.arange(len(kernels)))
+    sizes = timed.groupby(_KERNEL).size().rename("size")
+    as_many = measured.groupby(_KERNEL)["name"].transform("size") == measured.join(sizes, on=_KERNEL)["size"]
+    by_order = _joined(_ranked(measured), _ranked(timed), [*_KERNEL, "rank"])
+    by_number = _joined(measured, timed.drop_duplicates(_NUMBERED), _NUMBERED)
+    complete = by_number["position"].notna().groupby([measured["run"], measured["name"]]).transform("all")
+    chosen = by_order.where(as_many, by_number.where(complete))
+    other_grid = chosen["items_timed"].notna() & measured["items"].notna() & chosen["items_timed"].ne(measured["items"])
+    position = chosen["position"].mask(other_grid.fillna(False).astype(bool))
     if (lost := int(position.isna().sum())) > 0:
         untimed = remark(
             "unmatched-pass",
@@ -463,19 +451,6 @@ def _at_dispatches(kernels: pd.DataFrame, values: pd.DataFrame, source: str, fin
     place = measured[["run", "dispatch_id"]].assign(position=position)
     found = values[["run", "dispatch_id", "counter", "value"]].merge(place, on=["run", "dispatch_id"], how="left")
     return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype({"position": np.int64})
-
-
-def _positions(kernels: pd.DataFrame, measured: pd.DataFrame) -> pd.Series:
-    """Return at which position in `kernels` each dispatch of a pass stands, missing where at none."""
-    timed = kernels.assign(position=np.arange(len(kernels)))
-    sizes = timed.groupby(_KERNEL).size().rename("size")
-    as_many = measured.groupby(_KERNEL)["name"].transform("size") == measured.join(sizes, on=_KERNEL)["size"]
-    by_order = _joined(_ranked(measured), _ranked(timed), [*_KERNEL, "rank"])
-    by_number = _joined(measured, timed.drop_duplicates(_NUMBERED), _NUMBERED)
-    complete = by_number["position"].notna().groupby([measured["run"], measured["name"]]).transform("all")
-    chosen = by_order.where(as_many, by_number.where(complete))
-    other_grid = chosen["items_timed"].notna() & measured["items"].notna() & chosen["items_timed"].ne(measured["items"])
-    return chosen["position"].mask(other_grid.fillna(False).astype(bool))
 
 
 def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -548,7 +523,9 @@ def agents(run: Run) -> tuple[Agents, list[Remark]]:
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
         numbers = ("node_id", "logical_node_id", "logical_node_type_id", "gfx_target_version", "cu_count")
-        node, logical, of_type, version, cus = (_numbers(table, name) for name in numbers)
+        node, logical, of_type, version, cus = (
+            [None if number is pd.NA else int(number) for number in table.integers(name)] for name in numbers
+        )
         kind, name, product = (list(table.words(word)) for word in ("agent_type", "name", "product_name"))
         for row in range(len(table)):
             if kind[row].casefold().endswith("gpu"):
@@ -605,11 +582,6 @@ def each(words: pd.Categorical, function: Callable[[str], Any]) -> ObjectArray:
     made = np.empty(len(words.categories), dtype=object)
     made[:] = [function(str(word)) for word in words.categories]
     return made[words.codes]
-
-
-def _numbers(table: CsvTable, name: str) -> list[int | None]:
-    """Return a column as Python numbers."""
-    return [None if number is pd.NA else int(number) for number in table.integers(name)]
 
 
 @register
